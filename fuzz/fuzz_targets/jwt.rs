@@ -12,7 +12,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
 use tutti_config::model::{GuardFile, Jwt, JwtAlgorithm, KeySource, Pointer};
 use tutti_config::table::JwtOptions;
-use tutti_guard::token::{Keys, Verifier, claim};
+use tutti_guard::token::{VerificationKeys, Verifier, claim};
 
 const SECRET: &[u8] = b"a secret of the test alone, which is long enough";
 
@@ -20,7 +20,7 @@ const SECRET: &[u8] = b"a secret of the test alone, which is long enough";
 const AUDIENCE: &str = "site";
 const LEEWAY_SECONDS: f64 = 120.0;
 
-static VERIFIER: LazyLock<(Keys, Verifier)> = LazyLock::new(|| {
+static VERIFIER: LazyLock<(VerificationKeys, Verifier)> = LazyLock::new(|| {
     let wanted = Jwt {
         algorithms: vec![JwtAlgorithm::Hs256],
         keys: KeySource::File(GuardFile {
@@ -31,7 +31,7 @@ static VERIFIER: LazyLock<(Keys, Verifier)> = LazyLock::new(|| {
         fields: Vec::new(),
         options: JwtOptions::default(),
     };
-    let keys = Keys::read(SECRET, &wanted).expect("a secret");
+    let keys = VerificationKeys::read(SECRET, &wanted).expect("a secret");
     (keys, Verifier::new(&wanted))
 });
 

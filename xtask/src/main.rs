@@ -23,6 +23,7 @@ mod sentences;
 mod source;
 mod targets;
 mod tolerated;
+mod type_names;
 mod unsafety;
 mod workspace;
 
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::breach::Breach;
+use crate::type_names::TypeNames;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -101,10 +103,12 @@ fn check() -> Result<Vec<Breach>> {
     let crates = workspace::crates(&root)?;
     let mut breaches = arrows::check(&crates);
     let mut circles = Vec::new();
+    let mut type_names = TypeNames::default();
     for member in &crates {
         let files = source::read(&root, member)?;
         breaches.extend(files.iter().filter_map(lengths::check_file));
         breaches.extend(files.iter().flat_map(unsafety::check));
+        type_names.add(member, &files);
         circles.extend(circles::find(&member.name, &files, &member.roots));
         circles.extend(circles::find_in_c(
             &member.name,
@@ -112,6 +116,7 @@ fn check() -> Result<Vec<Breach>> {
         ));
     }
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
+    breaches.extend(type_names.check(tolerated::TYPE_NAMES));
     breaches.extend(interfaces::check(&root, &crates)?);
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);

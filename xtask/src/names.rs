@@ -27,14 +27,28 @@ struct Module {
     children: BTreeMap<String, usize>,
     /// Names that it declares itself.
     declared: BTreeSet<String>,
+    /// Of those, the public types.
+    public_types: BTreeSet<String>,
+    /// Children that other crates see, if they see this module.
+    public_children: BTreeSet<String>,
     /// Names that it takes from elsewhere.
     imports: BTreeMap<String, Path>,
     /// Of those, the ones that it passes on.
     passed_on: BTreeSet<String>,
+    /// Of those, the ones that it passes on to other crates.
+    exported: BTreeSet<String>,
     /// Modules of which it takes all names.
     globs: Vec<Path>,
+    /// Of those, the ones whose names it passes on to other crates.
+    exported_globs: Vec<Path>,
     /// Paths that its code names.
     paths: BTreeSet<Path>,
+}
+
+/// The end of a path: a module, or a name in it.
+struct Target {
+    module: usize,
+    name: Option<String>,
 }
 
 /// The modules of one library or program.
@@ -80,6 +94,39 @@ impl Names {
         arrows
     }
 
+    /// The public types that other crates can name, each with the index of the file that declares it.
+    pub(crate) fn public_types(&self) -> BTreeSet<(String, usize)> {
+        let mut types = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![self.root];
+        while let Some(index) = open.pop() {
+            let Some(module) = self.modules.get(index).filter(|_| seen.insert(index)) else {
+                continue;
+            };
+            let declared = module.public_types.iter().cloned();
+            types.extend(declared.map(|name| (name, module.file)));
+            let exported = module.exported.iter();
+            let exported = exported.filter_map(|name| module.imports.get(name));
+            for target in exported.filter_map(|path| self.target_of(index, path, MOST_STEPS)) {
+                let Some(owner) = self.modules.get(target.module) else {
+                    continue;
+                };
+                match target.name {
+                    None => open.push(target.module),
+                    Some(name) if owner.public_types.contains(&name) => {
+                        types.insert((name, owner.file));
+                    }
+                    Some(_) => {}
+                }
+            }
+            let whole = module.exported_globs.iter();
+            open.extend(whole.filter_map(|path| self.module_of(index, path)));
+            let children = module.public_children.iter();
+            open.extend(children.filter_map(|name| module.children.get(name)));
+        }
+        types
+    }
+
     fn add_file(
         &mut self,
         files: &[SourceFile],
@@ -105,16 +152,18 @@ impl Names {
             match item {
                 Item::Mod(module) => self.add_child(files, index, module, folder),
                 Item::Use(item) => {
-                    let is_passed_on = !matches!(item.vis, Visibility::Inherited);
-                    self.import(index, &item.tree, Vec::new(), is_passed_on);
+                    self.import(index, &item.tree, Vec::new(), &item.vis);
                 }
                 mut item => {
+                    let public_types = public_types_of(&item);
                     let mut inner = InnerUses::default();
                     inner.visit_item_mut(&mut item);
                     let Some(module) = self.modules.get_mut(index) else {
                         continue;
                     };
                     module.declared.extend(name_of(&item));
+                    module.declared.extend(public_types.iter().cloned());
+                    module.public_types.extend(public_types);
                     collect_paths(item.to_token_stream(), &mut module.paths);
                     for tree in inner.trees {
                         self.import_inner(index, &tree, Vec::new());
@@ -132,6 +181,7 @@ impl Names {
         folder: &str,
     ) {
         let name = module.ident.to_string();
+        let is_public = matches!(module.vis, Visibility::Public(_));
         let child = if let Some((_, items)) = module.content {
             let child = self.modules.len();
             let file = self.modules.get(index).map_or(0, |parent| parent.file);
@@ -161,15 +211,22 @@ impl Names {
             self.add_file(files, file, Some(index), &format!("{folder}/{name}"))
         };
         if let Some(parent) = self.modules.get_mut(index) {
+            if is_public {
+                parent.public_children.insert(name.clone());
+            }
             parent.children.insert(name, child);
         }
     }
 
-    fn import(&mut self, index: usize, tree: &UseTree, mut path: Path, is_passed_on: bool) {
+    fn import(&mut self, index: usize, tree: &UseTree, mut path: Path, visibility: &Visibility) {
+        let is_exported = matches!(visibility, Visibility::Public(_));
         let mut add = |name: String, path: Path| {
             if let Some(module) = self.modules.get_mut(index) {
-                if is_passed_on {
+                if !matches!(visibility, Visibility::Inherited) {
                     module.passed_on.insert(name.clone());
+                }
+                if is_exported {
+                    module.exported.insert(name.clone());
                 }
                 module.imports.insert(name, path);
             }
@@ -177,7 +234,7 @@ impl Names {
         match tree {
             UseTree::Path(step) => {
                 path.push(step.ident.to_string());
-                self.import(index, &step.tree, path, is_passed_on);
+                self.import(index, &step.tree, path, visibility);
             }
             UseTree::Name(name) if name.ident == "self" => {
                 if let Some(last) = path.last().cloned() {
@@ -201,12 +258,15 @@ impl Names {
             }
             UseTree::Glob(_) => {
                 if let Some(module) = self.modules.get_mut(index) {
+                    if is_exported {
+                        module.exported_globs.push(path.clone());
+                    }
                     module.globs.push(path);
                 }
             }
             UseTree::Group(group) => {
                 for tree in &group.items {
-                    self.import(index, tree, path.clone(), is_passed_on);
+                    self.import(index, tree, path.clone(), visibility);
                 }
             }
         }
@@ -241,6 +301,12 @@ impl Names {
 
     /// The file that declares what a path in this module leads to. `None`: it leads out of the crate, or nowhere.
     fn file_of(&self, index: usize, path: &[String], steps: u32) -> Option<usize> {
+        let target = self.target_of(index, path, steps)?;
+        Some(self.modules.get(target.module)?.file)
+    }
+
+    /// Follows a path in this module to its end. `None`: it leads out of the crate, or nowhere.
+    fn target_of(&self, index: usize, path: &[String], steps: u32) -> Option<Target> {
         let steps = steps.checked_sub(1)?;
         let mut at = index;
         let mut rest = path;
@@ -269,30 +335,37 @@ impl Names {
         self.named_in(at, rest, steps)
     }
 
-    fn named_in(&self, index: usize, path: &[String], steps: u32) -> Option<usize> {
+    fn named_in(&self, index: usize, path: &[String], steps: u32) -> Option<Target> {
         let steps = steps.checked_sub(1)?;
         let module = self.modules.get(index)?;
         let Some((first, rest)) = path.split_first() else {
-            return Some(module.file);
+            return Some(Target {
+                module: index,
+                name: None,
+            });
         };
         if let Some(child) = module.children.get(first) {
             return self.named_in(*child, rest, steps);
         }
+        let named = Target {
+            module: index,
+            name: Some(first.clone()),
+        };
         if module.declared.contains(first) {
-            return Some(module.file);
+            return Some(named);
         }
         if let Some(target) = module.imports.get(first) {
             let whole: Path = target.iter().chain(rest).cloned().collect();
-            return self.file_of(index, &whole, steps);
+            return self.target_of(index, &whole, steps);
         }
         for glob in &module.globs {
             let whole: Path = glob.iter().chain(path).cloned().collect();
             let target = self.module_of(index, glob);
             if target.is_some_and(|target| self.has(target, first)) {
-                return self.file_of(index, &whole, steps);
+                return self.target_of(index, &whole, steps);
             }
         }
-        Some(module.file)
+        Some(named)
     }
 
     fn has(&self, index: usize, name: &str) -> bool {
@@ -369,6 +442,42 @@ fn name_of(item: &Item) -> Option<String> {
         _ => return None,
     };
     Some(name.to_string())
+}
+
+/// The public types that an item declares; a macro's, if they are written where it is used (`options! { pub struct … }`).
+fn public_types_of(item: &Item) -> Vec<String> {
+    let (visibility, name) = match item {
+        Item::Enum(item) => (&item.vis, &item.ident),
+        Item::Struct(item) => (&item.vis, &item.ident),
+        Item::Trait(item) => (&item.vis, &item.ident),
+        Item::Type(item) => (&item.vis, &item.ident),
+        Item::Union(item) => (&item.vis, &item.ident),
+        Item::Macro(item) if item.ident.is_none() => {
+            return public_types_in(item.mac.tokens.clone());
+        }
+        _ => return Vec::new(),
+    };
+    match visibility {
+        Visibility::Public(_) => vec![name.to_string()],
+        _ => Vec::new(),
+    }
+}
+
+fn public_types_in(tokens: TokenStream) -> Vec<String> {
+    let words: Vec<String> = tokens.into_iter().map(|token| token.to_string()).collect();
+    let declarations = words.windows(3).filter_map(|words| match words {
+        [visibility, kind, name]
+            if visibility == "pub"
+                && matches!(
+                    kind.as_str(),
+                    "struct" | "enum" | "trait" | "type" | "union"
+                ) =>
+        {
+            Some(name.clone())
+        }
+        _ => None,
+    });
+    declarations.collect()
 }
 
 /// Takes `use` out of functions, and visibility out of everything: `pub(in path)` uses nothing.

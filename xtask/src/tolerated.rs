@@ -8,3 +8,9 @@ pub(crate) const COMMENTS: &[(&str, usize)] = &[];
 
 /// Crates that tests need with other features than programs: small ones, with few users.
 pub(crate) const BUILT_TWICE: &[&str] = &["tokio-tungstenite"];
+
+/// Names of public types that more than one crate defines, each with the reason.
+pub(crate) const TYPE_NAMES: &[(&str, &str)] = &[(
+    "Millis",
+    "an alias of `u64`, by which each crate says what its clock counts in",
+)];

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use tutti_log::Log;
 use tutti_options::logging::LogStyle;
-use tutti_options::source::Member;
+use tutti_options::source::EtcdMember;
 use tutti_protocol::{
     EtcdPlan, FleetAnswer, FleetHello, FleetRequest, FromFleet, SourcePlan, SourceSecrets, ToFleet,
 };
@@ -53,7 +53,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let number = |text: &str| text.parse::<u32>().map_err(|_| USAGE.to_owned());
     let (first, count) = (number(first)?, number(count)?);
     let (host, port) = endpoint.rsplit_once(':').ok_or(USAGE)?;
-    let member = Member {
+    let member = EtcdMember {
         is_secure: false,
         host: host.to_owned(),
         port: port.parse().map_err(|_| USAGE.to_owned())?,
@@ -84,7 +84,7 @@ async fn end_of_input() {
 }
 
 /// Starts a node, and its main process.
-fn start(number: u32, member: &Member, prefix: &str) -> io::Result<()> {
+fn start(number: u32, member: &EtcdMember, prefix: &str) -> io::Result<()> {
     let hello = FleetHello {
         log: LogStyle::default(),
         plan: SourcePlan {
@@ -144,7 +144,7 @@ async fn play_main(link: Arc<Link<ToFleet, Said>>, number: u32) {
             // There is nothing that they could change here.
             _ => FleetAnswer::Noted,
         };
-        link.tell(&ToFleet::Answer { id, answer });
+        link.send(&ToFleet::Answer { id, answer });
     }
 }
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
-use tutti_gateway::cgi::{Place, Request, variables};
-use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, RequestWriter, stdin_end};
+use tutti_gateway::cgi::{CgiRequest, ScriptLocation, variables};
+use tutti_gateway::fastcgi::{ONLY_REQUEST, RecordDecoder, RecordEvent, RequestWriter, stdin_end};
 
 use crate::sockets::{LISTENER, accept, listen, wait};
 
@@ -21,7 +21,7 @@ const BEHIND: u64 = 1 << 32;
 /// A kept connection to the server behind.
 struct Kept {
     socket: OwnedFd,
-    decoder: Decoder,
+    decoder: RecordDecoder,
     /// The client it works for.
     client: Option<usize>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn serve(
         watch(&behind, BEHIND + number as u64)?;
         kept.push(Kept {
             socket: behind,
-            decoder: Decoder::new(),
+            decoder: RecordDecoder::new(),
             client: None,
         });
     }
@@ -143,8 +143,8 @@ fn has_ended(
     let mut is_over = false;
     while let Some(event) = behind.decoder.next(&mut input).map_err(io::Error::other)? {
         match event {
-            Event::Stdout(_, bytes) => output(bytes),
-            Event::End { .. } => is_over = true,
+            RecordEvent::Stdout(_, bytes) => output(bytes),
+            RecordEvent::End { .. } => is_over = true,
             _ => {}
         }
     }
@@ -158,7 +158,7 @@ fn request(script: &Path) -> io::Result<Vec<u8>> {
         _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let name = [b"/", name.as_encoded_bytes()].concat();
-    let cgi = Request {
+    let cgi = CgiRequest {
         method: b"GET",
         target: &name,
         query: b"",
@@ -173,7 +173,7 @@ fn request(script: &Path) -> io::Result<Vec<u8>> {
         content_length: None,
         fields: &[(b"Host", b"localhost")],
     };
-    let place = Place {
+    let place = ScriptLocation {
         root: Some(root.as_encoded_bytes()),
         script_name: &name,
         path_info: None,

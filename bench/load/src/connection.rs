@@ -37,14 +37,14 @@ pub(crate) enum Progress {
 }
 
 /// An open connection and what has been read of the answer that is awaited.
-pub(crate) struct Connection {
+pub(crate) struct LoadConnection {
     socket: OwnedFd,
     received: Vec<u8>,
     unsent: usize,
     awaiting: bool,
 }
 
-impl Connection {
+impl LoadConnection {
     /// Starts connecting and leaves the request to be sent when the socket is writable.
     pub(crate) fn open(target: &Target) -> io::Result<Self> {
         let family = if target.address.is_ipv4() {
@@ -109,9 +109,9 @@ impl Connection {
                     self.received
                         .extend_from_slice(buffer.get(..count).unwrap_or_default());
                     match parse(&self.received) {
-                        Answer::Partial => {}
-                        Answer::Malformed => return Progress::Failed,
-                        Answer::Complete { status, reusable } => {
+                        ResponseRead::Partial => {}
+                        ResponseRead::Malformed => return Progress::Failed,
+                        ResponseRead::Complete { status, reusable } => {
                             self.awaiting = false;
                             return Progress::Answered { status, reusable };
                         }
@@ -140,7 +140,7 @@ impl Connection {
     }
 }
 
-enum Answer {
+enum ResponseRead {
     Partial,
     Malformed,
     Complete { status: u16, reusable: bool },
@@ -187,27 +187,27 @@ impl Head {
     }
 }
 
-fn parse(bytes: &[u8]) -> Answer {
+fn parse(bytes: &[u8]) -> ResponseRead {
     let Some(head) = Head::parse(bytes) else {
-        return Answer::Partial;
+        return ResponseRead::Partial;
     };
     if head.status == 0 {
-        return Answer::Malformed;
+        return ResponseRead::Malformed;
     }
     let body = bytes.get(head.end..).unwrap_or_default();
     let complete = match head.length {
-        Some(length) if body.len() > length => return Answer::Malformed,
+        Some(length) if body.len() > length => return ResponseRead::Malformed,
         Some(length) => body.len() == length,
         None if head.chunked => is_last_chunk_in(body),
         None => false,
     };
     if complete {
-        Answer::Complete {
+        ResponseRead::Complete {
             status: head.status,
             reusable: !head.close,
         }
     } else {
-        Answer::Partial
+        ResponseRead::Partial
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn is_complete(text: &str) -> bool {
-        matches!(parse(text.as_bytes()), Answer::Complete { .. })
+        matches!(parse(text.as_bytes()), ResponseRead::Complete { .. })
     }
 
     #[test]
@@ -265,14 +265,14 @@ mod tests {
         let answer = parse(b"HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
         assert!(matches!(
             answer,
-            Answer::Complete {
+            ResponseRead::Complete {
                 status: 503,
                 reusable: false
             }
         ));
         assert!(matches!(
             parse(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nx"),
-            Answer::Malformed
+            ResponseRead::Malformed
         ));
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
-use crate::connection::{Connection, Progress, Target};
+use crate::connection::{LoadConnection, Progress, Target};
 
 /// Connections opened at a time: below any server's usual accept backlog (511), so that none waits for a
 /// retransmitted SYN.
@@ -14,13 +14,13 @@ const BATCH: usize = 200;
 
 /// Opens `count` connections, prints `{"ready":…}`, holds them, and reports how many the server closed.
 pub(crate) fn run(target: &Target, count: usize) -> io::Result<Value> {
-    let mut held: Vec<Connection> = Vec::with_capacity(count);
+    let mut held: Vec<LoadConnection> = Vec::with_capacity(count);
     let mut refused = 0_usize;
     while held.len() + refused < count {
         let size = BATCH.min(count - held.len() - refused);
         let mut batch = Vec::with_capacity(size);
         for _ in 0..size {
-            batch.push(Connection::open(target)?);
+            batch.push(LoadConnection::open(target)?);
         }
         for mut connection in batch {
             if ask_once(&mut connection, target)? {
@@ -34,14 +34,14 @@ pub(crate) fn run(target: &Target, count: usize) -> io::Result<Value> {
     io::stdin().read_to_end(&mut Vec::new())?;
     let closed = held
         .iter_mut()
-        .map(Connection::receive)
+        .map(LoadConnection::receive)
         .filter(|progress| !matches!(progress, Progress::Pending))
         .count();
     Ok(json!({ "held": held.len(), "closed": closed, "refused": refused }))
 }
 
 /// `true` when the answer was a 2xx and the connection stays open.
-fn ask_once(connection: &mut Connection, target: &Target) -> io::Result<bool> {
+fn ask_once(connection: &mut LoadConnection, target: &Target) -> io::Result<bool> {
     wait_for(connection, PollFlags::OUT)?;
     if connection.send(target).is_err() {
         return Ok(false);
@@ -58,7 +58,7 @@ fn ask_once(connection: &mut Connection, target: &Target) -> io::Result<bool> {
     }
 }
 
-fn wait_for(connection: &Connection, flags: PollFlags) -> io::Result<()> {
+fn wait_for(connection: &LoadConnection, flags: PollFlags) -> io::Result<()> {
     let fd = connection.as_fd();
     let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), flags)];
     poll(&mut fds, None)?;

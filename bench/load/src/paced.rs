@@ -12,7 +12,7 @@ use rustix::time::{
 };
 use serde_json::{Value, json};
 
-use crate::connection::{Connection, Progress, Target};
+use crate::connection::{LoadConnection, Progress, Target};
 
 /// An answer later than this is counted as an error and the connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,8 +31,8 @@ pub(crate) struct Plan {
 }
 
 #[derive(Default)]
-struct Client {
-    connection: Option<Connection>,
+struct PacedClient {
+    connection: Option<LoadConnection>,
     /// When the request under way was due.
     due: Option<Instant>,
     /// A request that fell due while the one before was still under way.
@@ -63,7 +63,7 @@ struct Run<'a> {
     target: &'a Target,
     poll: OwnedFd,
     timer: OwnedFd,
-    clients: Vec<Client>,
+    clients: Vec<PacedClient>,
     start: Instant,
     tally: Tally,
 }
@@ -75,7 +75,7 @@ pub(crate) fn run(target: &Target, plan: &Plan) -> io::Result<Value> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let data = epoll::EventData::new_u64(TIMER);
     epoll::add(&poll, &timer, data, epoll::EventFlags::IN)?;
-    let clients = (0..plan.clients).map(|_| Client::default()).collect();
+    let clients = (0..plan.clients).map(|_| PacedClient::default()).collect();
     let mut run = Run {
         target,
         poll,
@@ -186,7 +186,7 @@ impl Run<'_> {
             }
             self.tally.reconnects += 1;
         }
-        let connection = Connection::open(self.target)?;
+        let connection = LoadConnection::open(self.target)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(
             &self.poll,

@@ -11,7 +11,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tutti_protocol::AccountPlan;
 
 use crate::documents::{AccountDocument, Documents};
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::fleet::Unclaimed;
 use crate::http::Authority;
 
@@ -25,7 +25,7 @@ pub(crate) async fn open(
     name: &str,
     plan: &AccountPlan,
     authority: &Authority,
-) -> Result<Account, Failure> {
+) -> Result<Account, OrderError> {
     let Some(fleet) = &documents.fleet else {
         return open_alone(documents, name, plan, authority).await;
     };
@@ -63,7 +63,7 @@ async fn open_claimed(
     name: &str,
     plan: &AccountPlan,
     authority: &Authority,
-) -> Result<Account, Failure> {
+) -> Result<Account, OrderError> {
     let former = documents.former_account(name);
     if let Some(former) = former.filter(|former| former.directory == plan.directory) {
         documents.keep_account(name, &former).await?;
@@ -76,7 +76,7 @@ async fn open_alone(
     name: &str,
     plan: &AccountPlan,
     authority: &Authority,
-) -> Result<Account, Failure> {
+) -> Result<Account, OrderError> {
     let builder = Account::builder_with_http(Box::new(authority.clone()));
     let mut document = documents.account(name);
     if document.directory != plan.directory {
@@ -123,7 +123,7 @@ async fn open_alone(
 }
 
 /// Forgets that the account is registered; it keeps its key.
-pub(crate) async fn forget(documents: &Documents, name: &str) -> Result<(), Failure> {
+pub(crate) async fn forget(documents: &Documents, name: &str) -> Result<(), OrderError> {
     let _turn = match &documents.fleet {
         Some(fleet) => Some(fleet.accounts.lock().await),
         None => None,
@@ -141,7 +141,7 @@ async fn bound(
     plan: &AccountPlan,
     (kid, key): &(String, Vec<u8>),
     document: &mut AccountDocument,
-) -> Result<(Account, Vec<String>), Failure> {
+) -> Result<(Account, Vec<String>), OrderError> {
     let contact = addresses(plan);
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     let new = NewAccount {
@@ -156,7 +156,7 @@ async fn bound(
     Ok((account, plan.contact.clone()))
 }
 
-async fn write_to(account: &Account, plan: &AccountPlan) -> Result<(), Failure> {
+async fn write_to(account: &Account, plan: &AccountPlan) -> Result<(), OrderError> {
     let contact = addresses(plan);
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     Ok(account.update_contacts(&contact).await?)
@@ -167,8 +167,8 @@ fn addresses(plan: &AccountPlan) -> Vec<String> {
     contact.map(|address| format!("mailto:{address}")).collect()
 }
 
-fn pkcs8(document: &AccountDocument) -> Result<PrivatePkcs8KeyDer<'static>, Failure> {
+fn pkcs8(document: &AccountDocument) -> Result<PrivatePkcs8KeyDer<'static>, OrderError> {
     let bytes = BASE64URL_NOPAD.decode(document.key.as_bytes());
-    let bytes = bytes.map_err(|_| Failure::new("the key of the account cannot be read"))?;
+    let bytes = bytes.map_err(|_| OrderError::new("the key of the account cannot be read"))?;
     Ok(PrivatePkcs8KeyDer::from(bytes))
 }

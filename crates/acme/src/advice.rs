@@ -4,10 +4,10 @@ use instant_acme::{CertificateIdentifier, Error};
 use tutti_protocol::{AccountPlan, CertificatePlan};
 
 use crate::documents::Issued;
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
-use crate::{accounts, times};
+use crate::{accounts, schedule};
 
 /// How long an advice holds where its authority has none.
 const NO_ADVICE: i64 = 86_400;
@@ -46,7 +46,7 @@ impl Inner {
         wanted: &CertificatePlan,
         plan: &AccountPlan,
         issued: &Issued,
-    ) -> Result<Option<(i64, i64)>, Failure> {
+    ) -> Result<Option<(i64, i64)>, OrderError> {
         let Some((authority, serial)) = &issued.id else {
             return Ok(None);
         };
@@ -60,8 +60,8 @@ impl Inner {
             Ok((info, delay)) => {
                 let window = info.suggested_window;
                 let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
-                let at = times::advised(start, end, bundle);
-                Ok(Some((at, times::advice_holds(delay))))
+                let at = schedule::advised(start, end, bundle);
+                Ok(Some((at, schedule::advice_holds(delay))))
             }
             Err(Error::Unsupported(_)) => Ok(None),
             Err(error) => Err(error.into()),

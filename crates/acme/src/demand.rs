@@ -38,7 +38,7 @@ pub(crate) struct Wish {
 
 /// The step that follows from a wish.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DemandAction {
     /// There is none: why.
     Refuse(String),
     /// Somebody else has asked: it has the same outcome.
@@ -73,27 +73,27 @@ impl Demands {
     }
 
     /// A client asks for a name that has no certificate. Where it is to be asked about, [`Demands::has_asked`] follows.
-    pub(crate) fn begin(&mut self, bundle: &str, id: u64, now: i64) -> Step {
+    pub(crate) fn begin(&mut self, bundle: &str, id: u64, now: i64) -> DemandAction {
         if let Some(others) = self.waiting.get_mut(bundle) {
             if others.len() >= MOST_WAITING {
-                return Step::Refuse("too many wait for it".to_owned());
+                return DemandAction::Refuse("too many wait for it".to_owned());
             }
             others.push(id);
-            return Step::Wait;
+            return DemandAction::Wait;
         }
         self.forget_refusals(now);
         if let Some(until) = self.refused.get(bundle) {
             let left = until.saturating_sub(now);
-            return Step::Refuse(format!(
+            return DemandAction::Refuse(format!(
                 "it was refused a moment ago, and is asked about again in {left} seconds"
             ));
         }
         if self.questions >= MOST_QUESTIONS {
-            return Step::Refuse("too many names are asked about at once".to_owned());
+            return DemandAction::Refuse("too many names are asked about at once".to_owned());
         }
         self.questions += 1;
         self.waiting.insert(bundle.to_owned(), vec![id]);
-        Step::Ask
+        DemandAction::Ask
     }
 
     /// A client waits for a certificate that is ordered anyway.
@@ -282,17 +282,20 @@ mod tests {
     #[test]
     fn a_name_is_asked_about_once_and_not_again_for_a_while() {
         let mut demands = Demands::default();
-        assert_eq!(demands.begin("a", 1, 1000), Step::Ask);
-        assert_eq!(demands.begin("a", 2, 1000), Step::Wait);
+        assert_eq!(demands.begin("a", 1, 1000), DemandAction::Ask);
+        assert_eq!(demands.begin("a", 2, 1000), DemandAction::Wait);
         demands.has_asked();
         demands.note_refusal("a", 1000, NO_HOLDS);
         assert_eq!(demands.end("a"), [1, 2]);
-        assert!(matches!(demands.begin("a", 3, 1200), Step::Refuse(_)));
-        assert_eq!(demands.begin("a", 4, 1301), Step::Ask);
+        assert!(matches!(
+            demands.begin("a", 3, 1200),
+            DemandAction::Refuse(_)
+        ));
+        assert_eq!(demands.begin("a", 4, 1301), DemandAction::Ask);
         assert_eq!(demands.end("a"), [4]);
         // The clock goes back by a year: it is not refused for so long.
         demands.note_refusal("a", 1400, NO_HOLDS);
-        assert_eq!(demands.begin("a", 5, 1400 - 365 * DAY), Step::Ask);
+        assert_eq!(demands.begin("a", 5, 1400 - 365 * DAY), DemandAction::Ask);
     }
 
     #[test]
@@ -305,12 +308,13 @@ mod tests {
             (demands.refused.len(), demands.ends.len()),
             (MOST_REFUSED, MOST_REFUSED)
         );
-        let asked =
-            (0..10_000).filter(|n| demands.begin(&format!("other-{n}"), *n, 1000) == Step::Ask);
+        let asked = (0..10_000)
+            .filter(|n| demands.begin(&format!("other-{n}"), *n, 1000) == DemandAction::Ask);
         assert_eq!(asked.count(), MOST_QUESTIONS);
         assert_eq!(demands.waiting.len(), MOST_QUESTIONS);
         // Those who wait are bounded, too.
-        let waiting = (0..1000).filter(|id| demands.begin("other-0", *id, 1000) == Step::Wait);
+        let waiting =
+            (0..1000).filter(|id| demands.begin("other-0", *id, 1000) == DemandAction::Wait);
         assert_eq!(waiting.count(), MOST_WAITING - 1);
     }
 

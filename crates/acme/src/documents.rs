@@ -13,7 +13,7 @@ use tutti_protocol::{
     ACCOUNT_DOCUMENT, CERTIFICATE_DOCUMENT, CertificatePlan, FromAcme, SharedDocument,
 };
 
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::fleet::{Fleet, Unclaimed};
 use crate::line::Link;
 
@@ -183,8 +183,8 @@ impl Documents {
         name: String,
         document: &T,
         chain: Option<String>,
-    ) -> Result<(), Failure> {
-        let failed = |error: serde_json::Error| Failure::new(error.to_string());
+    ) -> Result<(), OrderError> {
+        let failed = |error: serde_json::Error| OrderError::new(error.to_string());
         let key = self.key(&name);
         let mut value = serde_json::to_value(document).map_err(failed)?;
         if self.fleet.is_some() {
@@ -203,7 +203,7 @@ impl Documents {
             };
             let kept = self.link.request(&make, Vec::new()).await;
             kept.map_err(|refused| {
-                Failure::new(format!("its state cannot be stored: {}", refused.message))
+                OrderError::new(format!("its state cannot be stored: {}", refused.message))
             })?;
         }
         self.texts().insert(key, text);
@@ -236,7 +236,7 @@ impl Documents {
         &self,
         name: &str,
         document: &AccountDocument,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         self.keep(account_name(name), document, None).await
     }
 
@@ -249,7 +249,7 @@ impl Documents {
         &self,
         bundle: &str,
         document: &CertificateDocument,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         self.keep(certificate_name(bundle), document, None).await
     }
 
@@ -259,13 +259,13 @@ impl Documents {
         bundle: &str,
         document: &CertificateDocument,
         pem: String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         self.keep(certificate_name(bundle), document, Some(pem))
             .await
     }
 
     /// The certificate that the fleet has.
-    pub(crate) async fn chain(&self, fleet: &Fleet, bundle: &str) -> Result<String, Failure> {
+    pub(crate) async fn chain(&self, fleet: &Fleet, bundle: &str) -> Result<String, OrderError> {
         fleet.chain(&self.key(&certificate_name(bundle))).await
     }
 

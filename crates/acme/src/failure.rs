@@ -7,7 +7,7 @@ use tutti_dialer::error_chain;
 
 /// A failure of an order.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct OrderError {
     /// In one sentence.
     pub(crate) message: String,
     /// The authority asks for such a pause.
@@ -31,17 +31,17 @@ pub(crate) enum Cure {
     Elsewhere,
 }
 
-impl Failure {
-    pub(crate) fn new(message: impl Into<String>) -> Failure {
-        Failure {
+impl OrderError {
+    pub(crate) fn new(message: impl Into<String>) -> OrderError {
+        OrderError {
             message: message.into(),
             pause: None,
             cure: Cure::GoOn,
         }
     }
 
-    pub(crate) fn with(self, cure: Cure) -> Failure {
-        Failure { cure, ..self }
+    pub(crate) fn with(self, cure: Cure) -> OrderError {
+        OrderError { cure, ..self }
     }
 }
 
@@ -67,19 +67,19 @@ pub(crate) fn words(problem: &Problem) -> String {
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for OrderError {
+    fn from(error: Error) -> OrderError {
         let problem = match error {
             Error::Api(problem) => problem,
             Error::Timeout(_) => {
-                return Failure::new("the authority has not come to a result in time");
+                return OrderError::new("the authority has not come to a result in time");
             }
             Error::Json(error) => {
-                return Failure::new(format!(
+                return OrderError::new(format!(
                     "the authority's answer cannot be understood: {error}"
                 ));
             }
-            error => return Failure::new(error_chain(&error)),
+            error => return OrderError::new(error_chain(&error)),
         };
         let cure = match kind(&problem) {
             "badNonce" => Cure::Repeat,
@@ -89,6 +89,6 @@ impl From<Error> for Failure {
             // The same order would be refused again.
             _ => Cure::NewOrder,
         };
-        Failure::new(format!("the authority answers: {}", words(&problem))).with(cure)
+        OrderError::new(format!("the authority answers: {}", words(&problem))).with(cure)
     }
 }

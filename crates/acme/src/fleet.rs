@@ -17,7 +17,7 @@ use tutti_protocol::{
     SharedNews, SharedRequest,
 };
 
-use crate::failure::{Cure, Failure};
+use crate::failure::{Cure, OrderError};
 use crate::line::Link;
 
 /// Nodes that have the same thing to do begin within this time, and not all at once.
@@ -52,13 +52,13 @@ pub(crate) enum Unclaimed {
     Unavailable(String),
 }
 
-impl From<Unclaimed> for Failure {
-    fn from(unclaimed: Unclaimed) -> Failure {
+impl From<Unclaimed> for OrderError {
+    fn from(unclaimed: Unclaimed) -> OrderError {
         let message = match unclaimed {
             Unclaimed::Busy(node) => format!("the node `{node}` works at it"),
             Unclaimed::Unavailable(reason) => reason,
         };
-        Failure::new(message).with(Cure::Elsewhere)
+        OrderError::new(message).with(Cure::Elsewhere)
     }
 }
 
@@ -160,7 +160,7 @@ impl Fleet {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         locked(&self.asked).insert(id, sender);
-        self.link.tell(&FromAcme::Shared { id, request });
+        self.link.send(&FromAcme::Shared { id, request });
         let reason = match timeout(LONGEST_ANSWER, receiver).await {
             Ok(Ok(answer)) => return answer,
             Ok(Err(_)) => "the main process has gone",
@@ -199,32 +199,36 @@ impl Fleet {
         full: &str,
         text: Option<String>,
         chain: Option<Option<String>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         let lock = full.to_owned();
         let request = SharedRequest::Write { lock, text, chain };
         done(self.ask(request).await)
     }
 
     /// Has all nodes give these answers.
-    pub(crate) async fn give(&self, full: &str, challenges: Vec<Challenge>) -> Result<(), Failure> {
+    pub(crate) async fn give(
+        &self,
+        full: &str,
+        challenges: Vec<Challenge>,
+    ) -> Result<(), OrderError> {
         let lock = full.to_owned();
         done(self.ask(SharedRequest::Give { lock, challenges }).await)
     }
 
     /// The certificate, with its key, that belongs to a document.
-    pub(crate) async fn chain(&self, full: &str) -> Result<String, Failure> {
+    pub(crate) async fn chain(&self, full: &str) -> Result<String, OrderError> {
         let name = full.to_owned();
         match self.ask(SharedRequest::Chain { name }).await {
             SharedAnswer::Text { text: Some(text) } => Ok(text),
             SharedAnswer::Text { text: None } => {
-                Err(Failure::new("the fleet's store has it no longer").with(Cure::Elsewhere))
+                Err(OrderError::new("the fleet's store has it no longer").with(Cure::Elsewhere))
             }
             other => Err(why(other)),
         }
     }
 }
 
-fn done(answer: SharedAnswer) -> Result<(), Failure> {
+fn done(answer: SharedAnswer) -> Result<(), OrderError> {
     match answer {
         SharedAnswer::Done => Ok(()),
         other => Err(why(other)),
@@ -232,7 +236,7 @@ fn done(answer: SharedAnswer) -> Result<(), Failure> {
 }
 
 /// Why something was not done. It is no failure of an order: another node goes on with it, or this one later.
-fn why(answer: SharedAnswer) -> Failure {
+fn why(answer: SharedAnswer) -> OrderError {
     let message = match answer {
         SharedAnswer::Lost => {
             "this node was not heard of for too long, and another may have gone on with it"
@@ -241,5 +245,5 @@ fn why(answer: SharedAnswer) -> Failure {
         SharedAnswer::Unavailable { reason } => reason,
         _ => "the process that follows the source has answered something else".to_owned(),
     };
-    Failure::new(message).with(Cure::Elsewhere)
+    OrderError::new(message).with(Cure::Elsewhere)
 }

@@ -18,8 +18,8 @@ use tutti_dialer::{
     HttpUse, authorities, client_config, error_chain, http_client, system_authorities,
 };
 
-use crate::failure::Failure;
-use crate::times::LONGEST_ASKED;
+use crate::failure::OrderError;
+use crate::schedule::LONGEST_ASKED;
 
 /// An authority answers within this time, or not at all.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// Speaks with who is vouched for by the file `roots`, or by the system.
-    pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, Failure> {
+    pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, OrderError> {
         let roots = match roots {
             None => system_authorities().map_err(|why| format!("{why}, or name a file in `roots`")),
             Some(path) => std::fs::read(path)
@@ -49,7 +49,7 @@ impl Authority {
                 .map_err(|why| format!("`{}` of `roots` cannot be used: {why}", path.display())),
         };
         let tls = roots.and_then(|roots| client_config(roots, None));
-        let tls = tls.map_err(Failure::new)?;
+        let tls = tls.map_err(OrderError::new)?;
         let client = http_client(tls, HttpUse::HttpsOnly, usize::MAX);
         Ok(Authority {
             client,

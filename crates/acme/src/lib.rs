@@ -29,22 +29,22 @@
 
 mod accounts;
 mod advice;
-mod answers;
-mod asking;
+mod challenges;
 mod demand;
 mod documents;
 mod failure;
 mod fleet;
+mod fleet_turns;
 mod http;
 mod line;
-mod news;
+mod on_demand;
 mod order;
+mod permission;
+mod schedule;
 mod scheduler;
 mod shared;
-mod times;
-mod turns;
+mod status;
 mod updates;
-mod wishes;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -97,7 +97,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
             ToAcme::SharedNews { news } => scheduler.hear(&news),
-            ToAcme::Probe { number } => link.tell(&FromAcme::Alive { number }),
+            ToAcme::Probe { number } => link.send(&FromAcme::Alive { number }),
             ToAcme::LogReopened => own_log::reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }

@@ -23,9 +23,9 @@ use tutti_protocol::{
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::accounts;
-use crate::answers::{self, Answers, Record, RecordChange};
+use crate::challenges::{self, Answers, Record, RecordChange};
 use crate::documents::{CertificateDocument, Documents, Issued};
-use crate::failure::{Cure, Failure, kind, words};
+use crate::failure::{Cure, OrderError, kind, words};
 use crate::http::Authority;
 use crate::line::Link;
 use crate::updates;
@@ -59,7 +59,7 @@ impl Attempt<'_> {
         &self,
         document: &mut CertificateDocument,
         authority: &Authority,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         let account =
             accounts::open(self.documents, &self.wanted.account, self.plan, authority).await?;
         let mut order = self.order(&account, document).await?;
@@ -88,7 +88,7 @@ impl Attempt<'_> {
         self.keep(document).await
     }
 
-    async fn keep(&self, document: &CertificateDocument) -> Result<(), Failure> {
+    async fn keep(&self, document: &CertificateDocument) -> Result<(), OrderError> {
         self.documents.keep_certificate(self.bundle, document).await
     }
 
@@ -97,7 +97,7 @@ impl Attempt<'_> {
         &self,
         account: &Account,
         document: &mut CertificateDocument,
-    ) -> Result<Order, Failure> {
+    ) -> Result<Order, OrderError> {
         if let (Some(url), Some(_)) = (&document.order, &document.key) {
             return match account.order(url.clone()).await {
                 Ok(mut order) => match order.state().status {
@@ -107,14 +107,14 @@ impl Attempt<'_> {
                     _ => Ok(order),
                 },
                 // Authorities forget orders after a while.
-                Err(Error::Api(problem)) if is_unknown(&problem) => Err(Failure::new(
+                Err(Error::Api(problem)) if is_unknown(&problem) => Err(OrderError::new(
                     "the authority does not know the order any more",
                 )
                 .with(Cure::NewOrder)),
                 Err(error) => Err(error.into()),
             };
         }
-        let key = KeyPair::generate().map_err(|error| Failure::new(error.to_string()))?;
+        let key = KeyPair::generate().map_err(|error| OrderError::new(error.to_string()))?;
         document.key = Some(key.serialize_pem());
         document.order = None;
         self.keep(document).await?;
@@ -149,7 +149,7 @@ impl Attempt<'_> {
         order: &mut Order,
         document: &CertificateDocument,
         given: &mut Given,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, OrderError> {
         if order.state().status == OrderStatus::Pending {
             self.answer(order, given).await?;
             let status = match order.poll_ready(&PATIENCE).await {
@@ -170,7 +170,7 @@ impl Attempt<'_> {
     }
 
     /// Answers the authority for each name that is not shown to be ours yet.
-    async fn answer(&self, order: &mut Order, given: &mut Given) -> Result<(), Failure> {
+    async fn answer(&self, order: &mut Order, given: &mut Given) -> Result<(), OrderError> {
         let wanted = challenge_type(self.plan.challenge);
         let mut authorizations = order.authorizations();
         let mut count = 0;
@@ -184,7 +184,7 @@ impl Attempt<'_> {
             let Some(challenge) = authorization.challenge(wanted.clone()) else {
                 let text =
                     "the authority does not look whether the name is ours by this `challenge`";
-                return Err(Failure::new(text).with(Cure::NewOrder));
+                return Err(OrderError::new(text).with(Cure::NewOrder));
             };
             if !is_token(&challenge.token) {
                 return Err(lie("a token that is none"));
@@ -198,9 +198,9 @@ impl Attempt<'_> {
                     token: challenge.token.clone(),
                     answer: key.as_str().to_owned(),
                 }),
-                ChallengeKind::TlsAlpn => given.answers.push(answers::certificate(&name, &key)?),
+                ChallengeKind::TlsAlpn => given.answers.push(challenges::certificate(&name, &key)?),
                 ChallengeKind::Dns => {
-                    let record = answers::record(&name, &key);
+                    let record = challenges::record(&name, &key);
                     // Before it is there: one that is half done is to be cleaned up, too.
                     given.records.push(record.clone());
                     self.record(RecordChange::Add, &record).await?;
@@ -218,7 +218,7 @@ impl Attempt<'_> {
             if authorization.status != AuthorizationStatus::Pending {
                 continue;
             }
-            let name = answers::name_of(authorization.identifier().identifier);
+            let name = challenges::name_of(authorization.identifier().identifier);
             if let Some(mut challenge) = authorization.challenge(wanted.clone())
                 && challenge.status == ChallengeStatus::Pending
             {
@@ -235,18 +235,18 @@ impl Attempt<'_> {
     }
 
     /// Checks that an authority asks for names of the order, and for no more.
-    fn check(&self, count: usize, identifier: &Identifier) -> Result<(), Failure> {
+    fn check(&self, count: usize, identifier: &Identifier) -> Result<(), OrderError> {
         if count > self.wanted.names.len() {
             return Err(lie("more names than were ordered"));
         }
-        match is_wanted(&self.wanted.names, &answers::name_of(identifier)) {
+        match is_wanted(&self.wanted.names, &challenges::name_of(identifier)) {
             true => Ok(()),
             false => Err(lie("a name that was not ordered")),
         }
     }
 
     /// Changes a record in the DNS.
-    async fn record(&self, change: RecordChange, record: &Record) -> Result<(), Failure> {
+    async fn record(&self, change: RecordChange, record: &Record) -> Result<(), OrderError> {
         match &self.plan.nameserver {
             Some(nameserver) => updates::change(nameserver, record, change).await,
             None => {
@@ -265,8 +265,8 @@ impl Attempt<'_> {
     }
 
     /// The request for the certificate, with the order's key.
-    fn request(&self, document: &CertificateDocument) -> Result<Vec<u8>, Failure> {
-        let failed = |error: rcgen::Error| Failure::new(error.to_string());
+    fn request(&self, document: &CertificateDocument) -> Result<Vec<u8>, OrderError> {
+        let failed = |error: rcgen::Error| OrderError::new(error.to_string());
         let key = document.key.as_deref().unwrap_or_default();
         let key = KeyPair::from_pem(key).map_err(failed)?;
         let mut params = CertificateParams::new(self.wanted.names.clone()).map_err(failed)?;
@@ -277,7 +277,7 @@ impl Attempt<'_> {
 }
 
 /// Has a certificate stored and put in force.
-pub(crate) async fn hand_over(link: &Link, bundle: &str, pem: String) -> Result<(), Failure> {
+pub(crate) async fn hand_over(link: &Link, bundle: &str, pem: String) -> Result<(), OrderError> {
     let make = |id| FromAcme::Tell {
         id,
         message: ForController::Certificate {
@@ -287,7 +287,7 @@ pub(crate) async fn hand_over(link: &Link, bundle: &str, pem: String) -> Result<
     };
     let done = link.request(&make, Vec::new()).await;
     done.map(drop).map_err(|refused| {
-        Failure::new(format!(
+        OrderError::new(format!(
             "the certificate has come and cannot be put in force: {}",
             refused.message
         ))
@@ -315,14 +315,14 @@ fn is_unknown(problem: &instant_acme::Problem) -> bool {
 }
 
 /// Tells what the authority says of the names that it has not been shown to be ours.
-async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> Failure {
+async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> OrderError {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     for _ in &wanted.names {
         let Some(Ok(mut authorization)) = authorizations.next().await else {
             break;
         };
-        let name = answers::name_of(authorization.identifier().identifier);
+        let name = challenges::name_of(authorization.identifier().identifier);
         let Ok(state) = authorization.refresh().await else {
             continue;
         };
@@ -336,14 +336,14 @@ async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> Failure {
         reasons.push(words(problem));
     }
     match reasons.is_empty() {
-        true => Failure::new("the authority does not say why it has refused"),
+        true => OrderError::new("the authority does not say why it has refused"),
         false => refused(&reasons),
     }
 }
 
 /// An authority asks for something that none may ask for. Nothing of it is answered.
-fn lie(what: &str) -> Failure {
-    Failure::new(format!("the authority asks for {what}")).with(Cure::NewOrder)
+fn lie(what: &str) -> OrderError {
+    OrderError::new(format!("the authority asks for {what}")).with(Cure::NewOrder)
 }
 
 /// True for a name of the order. That of a wildcard is the name below it (RFC 8555 §7.1.4).
@@ -366,8 +366,8 @@ fn is_token(token: &str) -> bool {
     (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(is_one)
 }
 
-fn refused(reasons: &[String]) -> Failure {
-    Failure::new(format!("the authority has refused: {}", reasons.join("; ")))
+fn refused(reasons: &[String]) -> OrderError {
+    OrderError::new(format!("the authority has refused: {}", reasons.join("; ")))
 }
 
 /// True for what an authority says when it has looked and not found what it asked for (RFC 8555 §6.7).
@@ -384,9 +384,9 @@ fn is_of_challenge(problem: &instant_acme::Problem) -> bool {
 }
 
 /// Reads from a certificate that has come the facts to be remembered.
-fn describe(chain: &str) -> Result<Issued, Failure> {
+fn describe(chain: &str) -> Result<Issued, OrderError> {
     let unreadable = || {
-        Failure::new("the authority has sent something else than a certificate")
+        OrderError::new("the authority has sent something else than a certificate")
             .with(Cure::NewOrder)
     };
     let first = CertificateDer::pem_slice_iter(chain.as_bytes()).next();

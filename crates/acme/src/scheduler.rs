@@ -14,17 +14,17 @@ use tutti_protocol::{
     AccountPlan, AcmeHello, AcmePlan, CertificateNews, CertificatePlan, ForController, FromAcme,
 };
 
-use crate::answers::Answers;
-use crate::asking::Asker;
+use crate::challenges::Answers;
 use crate::demand::{self, Demands};
 use crate::documents::{CertificateDocument, Documents};
-use crate::failure::{Cure, Failure};
+use crate::failure::{Cure, OrderError};
 use crate::fleet::Fleet;
 use crate::http::Authority;
 use crate::line::Link;
 use crate::order::Attempt;
+use crate::permission::Asker;
 use crate::shared::Shared;
-use crate::{accounts, times};
+use crate::{accounts, schedule};
 
 /// Orders at the same time.
 const MOST_ORDERS: usize = 4;
@@ -132,7 +132,7 @@ impl Scheduler {
                 ..State::default()
             }),
             wake: Notify::new(),
-            first_pause: first_pause.map_or(times::FIRST_PAUSE, Duration::from_secs),
+            first_pause: first_pause.map_or(schedule::FIRST_PAUSE, Duration::from_secs),
             documents,
             beginning: tokio::sync::Mutex::default(),
             asker: OnceLock::new(),
@@ -334,15 +334,15 @@ impl Inner {
         let is_stored = wanted.until.is_some();
         if is_stored && demands.is_renewal(bundle) {
             // At once, but for a pause: as if there were none yet.
-            return times::due(document, bundle, None, now);
+            return schedule::due(document, bundle, None, now);
         }
         let stored = document.issued.as_ref().filter(|_| is_stored);
-        let own = times::due(document, bundle, stored, now);
+        let own = schedule::due(document, bundle, stored, now);
         let is_lost = document.issued.is_none() && document.demand.is_none();
         match wanted.until {
             _ if !wanted.is_on_demand => {}
             // Nothing is known of it any more but how long it holds: not all of them are ordered anew at once.
-            Some(until) if is_lost => return own.max(until.saturating_sub(times::LAST_MONTH)),
+            Some(until) if is_lost => return own.max(until.saturating_sub(schedule::LAST_MONTH)),
             Some(_) => return own,
             // Nobody waits for one that has failed: its next handshake begins anew.
             None if demands.is_waited_for(bundle) || document.is_under_way() => return own,
@@ -359,7 +359,7 @@ impl Inner {
             let former = self.documents.certificate(name);
             let shares = former.names.iter().any(|name| wanted.names.contains(name));
             let is_same = shares && former.directory == document.directory;
-            (is_same && former.failures > 1).then(|| times::due(&former, name, None, now))
+            (is_same && former.failures > 1).then(|| schedule::due(&former, name, None, now))
         });
         pauses.fold(own, i64::max)
     }
@@ -407,7 +407,7 @@ impl Inner {
         wanted: &CertificatePlan,
         plan: &AccountPlan,
         document: &mut CertificateDocument,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         let attempt = Attempt {
             link: &self.link,
             documents: &self.documents,
@@ -443,13 +443,13 @@ impl Inner {
             self.note_until(bundle, issued.until);
         }
         let now = unix_time();
-        if times::due(document, bundle, document.issued.as_ref(), now) > now {
+        if schedule::due(document, bundle, document.issued.as_ref(), now) > now {
             return;
         }
         // By this clock it would be ordered again and again.
         let text = "the certificate that has come is already to be renewed by this machine's clock; hint: is it right?";
         let mut document = document.clone();
-        self.note_failure(bundle, &mut document, &Failure::new(text))
+        self.note_failure(bundle, &mut document, &OrderError::new(text))
             .await;
     }
 
@@ -458,7 +458,7 @@ impl Inner {
         bundle: &str,
         wanted: &CertificatePlan,
         mut document: CertificateDocument,
-        failure: Failure,
+        failure: OrderError,
     ) {
         if failure.cure == Cure::NewOrder {
             document.order = None;
@@ -478,11 +478,11 @@ impl Inner {
         &self,
         bundle: &str,
         document: &mut CertificateDocument,
-        failure: &Failure,
+        failure: &OrderError,
     ) {
         let now = unix_time();
         document.failures = document.failures.saturating_add(1);
-        let pause = times::pause(self.first_pause, document.failures, failure.pause, bundle);
+        let pause = schedule::pause(self.first_pause, document.failures, failure.pause, bundle);
         let pause = i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
         document.retry_at = Some(now.saturating_add(pause));
         document.last_error = Some((failure.message.clone(), now));
@@ -515,7 +515,7 @@ impl Inner {
     }
 
     pub(crate) fn answer(&self, id: u64, error: Option<String>) {
-        self.link.tell(&FromAcme::Wanted { id, error });
+        self.link.send(&FromAcme::Wanted { id, error });
     }
 
     /// Those who wait for a certificate have it, or do not get it.

@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tutti_dialer::{Address, connect};
 use tutti_protocol::NameserverPlan;
 
-use crate::answers::{Record, RecordChange};
-use crate::failure::Failure;
+use crate::challenges::{Record, RecordChange};
+use crate::failure::OrderError;
 
 /// A name server answers within this time, or not at all.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub(crate) async fn change(
     plan: &NameserverPlan,
     record: &Record,
     change: RecordChange,
-) -> Result<(), Failure> {
+) -> Result<(), OrderError> {
     let done = tokio::time::timeout(LONGEST_ANSWER, try_change(plan, record, change));
     let told = match done.await {
         Ok(done) => done,
@@ -46,7 +46,7 @@ pub(crate) async fn change(
         )),
     };
     told.map_err(|why| {
-        Failure::new(format!(
+        OrderError::new(format!(
             "the name server `{}` of `rfc2136` does not take the record: {why}",
             plan.server
         ))

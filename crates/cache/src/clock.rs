@@ -18,14 +18,14 @@ pub fn now() -> Millis {
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// The time for ages.
     pub steady: Millis,
     /// Milliseconds since 1970.
     pub wall: Millis,
 }
 
-impl Moment {
+impl ClockReading {
     /// This one.
     pub fn now() -> Self {
         Self {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn times_of_day_come_back_as_they_were_unless_the_clock_was_set_back() {
-        let noon = Moment {
+        let noon = ClockReading {
             steady: BASE + 5_000,
             wall: 1_700_000_000_000,
         };
@@ -64,12 +64,12 @@ mod tests {
         assert_eq!(stored, 1_700_000_000_000 - 3_000);
         assert_eq!(noon.steady_at(stored), Some(BASE + 2_000));
         // After a restart of the machine.
-        let later = Moment {
+        let later = ClockReading {
             steady: BASE + 1_000,
             wall: noon.wall + 60_000,
         };
         assert_eq!(later.steady_at(stored), Some(BASE + 1_000 - 63_000));
-        let set_back = Moment {
+        let set_back = ClockReading {
             wall: noon.wall - 3_600_000,
             ..later
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Counts of a store.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct CacheCounts {
     /// Requests answered from it with a fresh response.
     pub hits: AtomicU64,
     /// Requests answered from it with one that was not.

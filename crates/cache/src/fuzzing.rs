@@ -11,8 +11,8 @@ use tutti_http::FieldLines;
 use crate::disk::format::{FileHead, Geometry, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
 use crate::disk::metadata;
 use crate::{
-    Answer, Defaults, Directives, Freshness, Key, Moment, NotStored, Stored, Vary, is_cookie_named,
-    judge, overrides_method,
+    ClockReading, Defaults, Directives, Freshness, Key, NotStored, Stored, TimedResponse, Vary,
+    is_cookie_named, judge, overrides_method,
 };
 
 const SECRET: [u8; 32] = [7; 32];
@@ -21,7 +21,7 @@ const SECRET: [u8; 32] = [7; 32];
 const NOW: u64 = 1_700_000_000_000;
 
 /// The same by both clocks.
-const AT: Moment = Moment {
+const AT: ClockReading = ClockReading {
     steady: NOW,
     wall: NOW,
 };
@@ -76,7 +76,7 @@ fn of_disk(bytes: &[u8]) {
 
 fn of_response(first: u8, fields: &FieldLines) {
     let directives = Directives::of(fields);
-    let answer = Answer {
+    let answer = TimedResponse {
         status: 200,
         fields,
         asked: NOW - 1000,
@@ -127,7 +127,11 @@ fn of_response(first: u8, fields: &FieldLines) {
     assert!(metadata::read(written.get(..cut).unwrap_or_default(), Bytes::new(), AT).is_none());
 }
 
-fn check(answer: &Answer<'_>, directives: &Directives, judged: Result<&Freshness, &NotStored>) {
+fn check(
+    answer: &TimedResponse<'_>,
+    directives: &Directives,
+    judged: Result<&Freshness, &NotStored>,
+) {
     let Ok(freshness) = judged else {
         return;
     };

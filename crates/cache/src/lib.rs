@@ -9,49 +9,49 @@
 
 #![forbid(unsafe_code)]
 
-mod asked;
+mod cache_status;
 mod clock;
 mod counts;
 mod directives;
 pub mod disk;
 mod disk_hold;
 mod eviction;
-mod flight;
+mod fetches;
 mod freshness;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+mod lookup;
 mod purge;
 mod recording;
+mod requested_part;
 mod status;
 mod store;
 mod stored;
 mod stores;
 mod storing;
-mod told;
 mod validators;
 mod vary;
-mod wanted;
 
-pub use asked::{Asked, values};
-pub use clock::{Moment, now};
-pub use counts::Counts;
+pub use cache_status::{ForwardReason, Hit, hit};
+pub use clock::{ClockReading, now};
+pub use counts::CacheCounts;
 pub use directives::{Directives, asks_not_to_store};
 pub use disk_hold::DiskHold;
-pub use flight::{Flight, Lead};
+pub use fetches::{Flight, Lead};
 pub use freshness::{Freshness, Use};
 pub use key::{Key, is_cookie_named, overrides_method};
+pub use lookup::{CacheLookup, values};
 pub use purge::Purge;
-pub use recording::{Altered, Purpose, Recording, State, Terms};
+pub use recording::{Altered, Purpose, Recording, RecordingState, RequestTerms};
+pub use requested_part::{RequestedPart, wanted};
 pub use status::CacheStatus;
-pub use store::{DiskLimits, Found, Limits, Manner, Room, Store};
+pub use store::{BodyReservation, DiskLimits, Found, LookupMode, ResponseStore, StoreLimits};
 pub use stored::{Stored, freshened};
 pub use stores::stores;
-pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};
-pub use told::{Forward, Hit, hit};
+pub use storing::{Defaults, NotStored, StatusRange, TimedResponse, judge};
 pub use vary::Vary;
-pub use wanted::{Wanted, wanted};
 
 /// Milliseconds: a duration, or a time on the clock that [`now`] reads.
 pub type Millis = u64;

@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tutti_config::model::{Cache, SetCookie};
-use tutti_files::conditional::{Conditions, Verdict};
+use tutti_files::conditional::{PreconditionResult, Preconditions};
 use tutti_http::FieldLines;
 
 use crate::Millis;
-use crate::clock::Moment;
-use crate::flight::Lead;
+use crate::cache_status::{self, ForwardReason, Hit};
+use crate::clock::ClockReading;
+use crate::fetches::Lead;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::purge::Purge;
-use crate::store::{Room, Store};
+use crate::store::{BodyReservation, ResponseStore};
 use crate::stored::{Stored, freshened};
-use crate::storing::{Answer, Defaults, NotStored, StatusRange, judge, leads_on};
-use crate::told::{self, Forward, Hit};
+use crate::storing::{Defaults, NotStored, StatusRange, TimedResponse, judge, leads_on};
 use crate::validators::validators;
 use crate::vary::Vary;
 
@@ -32,11 +32,11 @@ pub enum Purpose {
     /// If it is good, what is stored for its target is no longer valid (RFC 9111 §4.4).
     Invalidate,
     /// It is stored, if it may be.
-    Keep(Terms),
+    Keep(RequestTerms),
 }
 
 /// Facts about the request that are needed when its answer comes.
-pub struct Terms {
+pub struct RequestTerms {
     /// When it went out.
     pub asked: Millis,
     /// The purges that its key had seen by then.
@@ -54,7 +54,7 @@ pub struct Terms {
 /// The cache's part in an answer.
 pub struct Recording {
     /// The store that may get it.
-    pub store: Arc<Store>,
+    pub store: Arc<ResponseStore>,
     /// The terms of the action.
     pub cache: Arc<Cache>,
     /// The key of the request.
@@ -62,14 +62,14 @@ pub struct Recording {
     /// The part that the cache has.
     pub purpose: Purpose,
     /// Why the request went on.
-    pub forward: Forward,
+    pub forward: ForwardReason,
     /// How far it is.
-    pub state: RefCell<State>,
+    pub state: RefCell<RecordingState>,
 }
 
 /// How far it is.
 #[derive(Default)]
-pub struct State {
+pub struct RecordingState {
     /// Others wait while this is here.
     pub lead: Option<Lead>,
     taking: Option<Taking>,
@@ -83,7 +83,7 @@ struct Taking {
     body: BytesMut,
     /// The length that was declared.
     length: Option<u64>,
-    room: Room,
+    room: BodyReservation,
 }
 
 impl Taking {
@@ -131,7 +131,7 @@ impl Recording {
 
     /// True if a failure of this status is held back, because a stored answer may stand in.
     pub fn holds_error(&self, status: u16, now: Millis) -> bool {
-        let Purpose::Keep(Terms {
+        let Purpose::Keep(RequestTerms {
             stale: Some(stale), ..
         }) = &self.purpose
         else {
@@ -147,7 +147,13 @@ impl Recording {
     }
 
     /// Puts what a 304 says in place of what is stored.
-    fn renew(&self, terms: &Terms, stale: &Stored, newer: FieldLines, now: Millis) -> Arc<Stored> {
+    fn renew(
+        &self,
+        terms: &RequestTerms,
+        stale: &Stored,
+        newer: FieldLines,
+        now: Millis,
+    ) -> Arc<Stored> {
         let fields = stale.updated_fields(&newer);
         let judged = self.judge(terms, stale.status, &fields, now);
         let is_same = newer
@@ -179,17 +185,17 @@ impl Recording {
 
     fn judge(
         &self,
-        terms: &Terms,
+        terms: &RequestTerms,
         status: u16,
         fields: &FieldLines,
         now: Millis,
     ) -> Result<Freshness, NotStored> {
-        let answer = Answer {
+        let answer = TimedResponse {
             status,
             fields,
             asked: terms.asked,
             received: now,
-            time_of_day: Moment::now().wall_at(now),
+            time_of_day: ClockReading::now().wall_at(now),
             is_authorized: terms.is_authorized,
             has_cookies: terms.has_cookies,
         };
@@ -223,12 +229,12 @@ impl Recording {
                     && let Some(validators) = validators
                 {
                     let [tags, date] = &terms.conditions;
-                    let conditions = Conditions {
+                    let conditions = Preconditions {
                         if_none_match: tags.as_deref().map(Cow::from),
                         if_modified_since: date.as_deref(),
-                        ..Conditions::default()
+                        ..Preconditions::default()
                     };
-                    if conditions.evaluate(validators) == Verdict::NotModified {
+                    if conditions.evaluate(validators) == PreconditionResult::NotModified {
                         altered.status = 304;
                     }
                 }
@@ -317,9 +323,9 @@ impl Recording {
     }
 
     /// Adds `Cache-Status`, if it is wished.
-    pub fn tell(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
+    pub fn add_cache_status(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
         if self.cache.options.status_field {
-            told::forwarded(fields, self.forward, status, altered.kept);
+            cache_status::forwarded(fields, self.forward, status, altered.kept);
         }
     }
 

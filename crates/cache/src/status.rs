@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::tier::TierStatus;
-use crate::store::Store;
+use crate::store::ResponseStore;
 
 /// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct CacheStatus {
 
 impl CacheStatus {
     /// The state of a store at this moment.
-    pub fn of(store: &Store) -> Self {
+    pub fn of(store: &ResponseStore) -> Self {
         let counts = &store.counts;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {

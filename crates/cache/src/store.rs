@@ -15,11 +15,11 @@ use tokio::sync::oneshot;
 
 use crate::Millis;
 use crate::clock::now;
-use crate::counts::Counts;
+use crate::counts::CacheCounts;
 use crate::disk::tier::{Loaded, Tier, Waiting};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
-use crate::flight::{Flight, Flights, Lead};
+use crate::fetches::{Flight, Flights, Lead};
 use crate::freshness::Use;
 use crate::key::Key;
 use crate::purge::Purge;
@@ -42,7 +42,7 @@ const COMING_PART: usize = 4;
 
 /// The bounds of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Bytes of memory.
     pub memory: usize,
     /// Bytes of the largest body that is stored in memory.
@@ -79,7 +79,7 @@ pub enum Found {
 
 /// The way a request deals with others for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct LookupMode {
     /// It waits for another's fetch.
     pub may_wait: bool,
     /// Others may wait for its own: the answer to it is one for them, as far as can be told.
@@ -88,9 +88,9 @@ pub struct Manner {
 
 /// A store.
 #[derive(Debug)]
-pub struct Store {
+pub struct ResponseStore {
     name: Box<str>,
-    limits: Limits,
+    limits: StoreLimits,
     used: AtomicUsize,
     /// Bytes of bodies that are being stored.
     coming: AtomicUsize,
@@ -101,7 +101,7 @@ pub struct Store {
     /// Holds back what is there.
     hold: Heeded,
     /// Counts of events.
-    pub counts: Counts,
+    pub counts: CacheCounts,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
     /// Locked within a part, never around one.
@@ -153,13 +153,13 @@ impl Purges {
 
 /// Room for a body that is being stored, or that was read from disk.
 #[derive(Debug)]
-pub struct Room {
-    store: Arc<Store>,
+pub struct BodyReservation {
+    store: Arc<ResponseStore>,
     taken: usize,
     is_loaded: bool,
 }
 
-impl Room {
+impl BodyReservation {
     /// Takes room for so many more bytes; false if there is none.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let all = self.counter().fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -175,16 +175,16 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for BodyReservation {
     fn drop(&mut self) {
         let before = self.counter().fetch_sub(self.taken, Ordering::Relaxed);
         debug_assert!(before >= self.taken, "more room was given back than taken");
     }
 }
 
-impl Store {
+impl ResponseStore {
     /// An empty store.
-    pub fn new(name: &str, limits: Limits) -> Self {
+    pub fn new(name: &str, limits: StoreLimits) -> Self {
         Self {
             name: name.into(),
             limits,
@@ -193,7 +193,7 @@ impl Store {
             loaded: AtomicUsize::new(0),
             tier: OnceLock::new(),
             hold: Heeded::default(),
-            counts: Counts::default(),
+            counts: CacheCounts::default(),
             hasher: RandomState::new(),
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             flights: Arc::default(),
@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// Its bounds.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &StoreLimits {
         &self.limits
     }
 
@@ -254,8 +254,8 @@ impl Store {
     }
 
     /// Room for a body that is to be stored.
-    pub fn room(self: &Arc<Self>) -> Room {
-        Room {
+    pub fn room(self: &Arc<Self>) -> BodyReservation {
+        BodyReservation {
             store: Arc::clone(self),
             taken: 0,
             is_loaded: false,
@@ -268,7 +268,7 @@ impl Store {
         key: &Key,
         values: impl Fn(&[u8]) -> Vec<u8>,
         may_use: impl Fn(&Stored) -> bool,
-        manner: Manner,
+        manner: LookupMode,
         now: Millis,
     ) -> Found {
         let hash = self.hash(key);
@@ -637,17 +637,17 @@ pub(crate) mod tests {
         Arc::new(stored.with_body(vec![0; bytes].into()))
     }
 
-    fn store() -> Arc<Store> {
-        let limits = Limits {
+    fn store() -> Arc<ResponseStore> {
+        let limits = StoreLimits {
             memory: 100_000,
             object: 20_000,
             disk: None,
         };
-        Arc::new(Store::new("one", limits))
+        Arc::new(ResponseStore::new("one", limits))
     }
 
-    fn has(store: &Store, text: &str) -> bool {
-        let manner = Manner {
+    fn has(store: &ResponseStore, text: &str) -> bool {
+        let manner = LookupMode {
             may_wait: false,
             may_lead: false,
         };
@@ -705,7 +705,7 @@ pub(crate) mod tests {
     #[test]
     fn one_request_leads_until_it_ends() {
         let store = store();
-        let manner = Manner {
+        let manner = LookupMode {
             may_wait: true,
             may_lead: true,
         };

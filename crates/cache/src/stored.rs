@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tutti_http::{FieldLines, Known, format_date, list_members};
 
 use crate::Millis;
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::vary::Vary;
@@ -52,7 +52,7 @@ impl Stored {
         if fields.get_all(b"Date").next().is_none() {
             fields.push(
                 b"Date",
-                &format_date(Moment::now().wall_at(freshness.received) / 1000),
+                &format_date(ClockReading::now().wall_at(freshness.received) / 1000),
             );
         }
         fields.shrink();

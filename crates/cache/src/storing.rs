@@ -34,7 +34,7 @@ pub struct Defaults {
 
 /// A response with its times.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct TimedResponse<'a> {
     /// Its status.
     pub status: u16,
     /// Its fields.
@@ -95,8 +95,8 @@ impl NotStored {
 }
 
 /// Decides whether and how long a response to GET is used; `Vary` is not looked at.
-pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotStored> {
-    let Answer { status, fields, .. } = *answer;
+pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshness, NotStored> {
+    let TimedResponse { status, fields, .. } = *answer;
     if fields.iter().any(|(name, _)| leads_on(name)) {
         return Err(NotStored::Elsewhere);
     }
@@ -169,7 +169,7 @@ pub(crate) fn leads_on(name: &[u8]) -> bool {
 }
 
 /// Checks that the response itself forbids nothing.
-fn permitted(answer: &Answer<'_>, directives: &Directives) -> Result<(), NotStored> {
+fn permitted(answer: &TimedResponse<'_>, directives: &Directives) -> Result<(), NotStored> {
     let is_understood = is_understood(answer.status);
     if directives.must_understand {
         // Where it is understood, `no-store` is there for caches that do not know the directive.
@@ -204,7 +204,7 @@ fn valid(defaults: &Defaults, status: u16) -> Option<Millis> {
 }
 
 /// Only for statuses that RFC 9110 §15.1 lets be guessed for.
-fn guess(answer: &Answer<'_>, defaults: &Defaults) -> Option<Millis> {
+fn guess(answer: &TimedResponse<'_>, defaults: &Defaults) -> Option<Millis> {
     let may = matches!(
         answer.status,
         200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501
@@ -230,7 +230,7 @@ mod tests {
     ) -> Result<Freshness, NotStored> {
         let lines = lines.iter();
         let fields = lines.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        let answer = Answer {
+        let answer = TimedResponse {
             status,
             fields: &fields.collect(),
             asked: NOW - 500,

@@ -1,6 +1,6 @@
 //! The validators of a response, as conditions are compared with (RFC 9110 §8.8).
 
-use tutti_files::conditional::{Conditions, Validators};
+use tutti_files::conditional::{Preconditions, Validators};
 use tutti_http::{FieldLines, parse_date};
 
 /// Those that a response has; `None`: it has none.
@@ -18,8 +18,8 @@ pub(crate) fn validators(fields: &FieldLines) -> Option<Validators<'_>> {
 }
 
 /// The conditions that a cache decides (RFC 9111 §4.3.2).
-pub(crate) fn of_caches<'a>(conditions: &Conditions<'a>) -> Conditions<'a> {
-    Conditions {
+pub(crate) fn of_caches<'a>(conditions: &Preconditions<'a>) -> Preconditions<'a> {
+    Preconditions {
         if_match: None,
         if_unmodified_since: None,
         ..conditions.clone()

@@ -27,6 +27,6 @@ mod tests;
 
 pub use mules::{Commands, MuleStatus};
 pub use process::{LastEnd, ProcessState, ProcessStatus};
-pub use run::{Outcome, RunFailure};
-pub use runner::{Around, Failure, StartFuture, StartRequest};
+pub use run::{RunFailure, RunResult};
+pub use runner::{Around, RunnerError, StartFuture, StartRequest};
 pub use spec::{CommandSpec, all};

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use tutti_config::Config;
 
 use crate::process::{LOOK_AGAIN, Process, ProcessStatus};
-use crate::run::{self, Ending, Outcome, RunFailure};
-use crate::runner::{Around, Failure, look};
+use crate::run::{self, Ending, RunFailure, RunResult};
+use crate::runner::{Around, RunnerError, look};
 use crate::spec::{CommandSpec, all};
 
 /// Commands that are looked at together before a change.
@@ -82,7 +82,7 @@ impl Commands {
     }
 
     /// Looks whether the commands of a configuration can be run which are new in it.
-    pub async fn look(&self, config: &Config) -> Result<(), Vec<Failure>> {
+    pub async fn look(&self, config: &Config) -> Result<(), Vec<RunnerError>> {
         let mut new: Vec<Arc<CommandSpec>> = Vec::new();
         {
             let state = self.state();
@@ -190,7 +190,7 @@ impl Commands {
         &self,
         schedule: &str,
         timeout: Duration,
-    ) -> Option<Result<Outcome, RunFailure>> {
+    ) -> Option<Result<RunResult, RunFailure>> {
         let spec = self.state().schedules.get(schedule).cloned()?;
         self.0.runs.send_modify(|count| *count += 1);
         let _counted = Counted(&self.0.runs);

@@ -12,7 +12,7 @@ use tutti_wire::command::{FromRunner, ToRunner};
 use tutti_wire::control::ExitStatus;
 
 use crate::pace::Pace;
-use crate::runner::{Around, Failure, Runner, failure_of, log};
+use crate::runner::{Around, Runner, RunnerError, failure_of, log};
 use crate::spec::CommandSpec;
 
 /// How often it is looked whether a former process has ended.
@@ -177,7 +177,7 @@ enum End {
     /// It used more memory than it may; the text of it.
     Memory(String),
     /// It did not even begin.
-    NotStarted(Failure),
+    NotStarted(RunnerError),
 }
 
 struct Keeper {
@@ -197,7 +197,7 @@ struct Watched {
     /// Its number, once it runs.
     pid: Option<i32>,
     ended: Option<(ExitStatus, bool)>,
-    failure: Option<Failure>,
+    failure: Option<RunnerError>,
     /// It was told to end, and until when it should have.
     told: Option<Instant>,
     /// Why it was, if it was not ordered.

@@ -13,7 +13,7 @@ use crate::spec::CommandSpec;
 
 /// The end of a run that succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunResult {
     /// The last lines of the output.
     pub output: String,
 }
@@ -63,7 +63,7 @@ pub(crate) async fn run(
     spec: &Arc<CommandSpec>,
     timeout: Duration,
     mut ending: watch::Receiver<Ending>,
-) -> Result<Outcome, RunFailure> {
+) -> Result<RunResult, RunFailure> {
     let runner = loop {
         let started = tokio::select! {
             started = Runner::start(around, spec, Some(0)) => started,
@@ -130,7 +130,7 @@ pub(crate) async fn run(
                 timeout.as_secs_f64()
             )
         }
-        (None, _, Some((ExitStatus::Code(0), _))) => return Ok(Outcome { output }),
+        (None, _, Some((ExitStatus::Code(0), _))) => return Ok(RunResult { output }),
         (None, _, ended) => {
             let status = ended.map(|(status, _)| status);
             let how = format!("it {}", how_it_ended(status));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::net::SendFlags;
 use tokio::io::unix::AsyncFd;
 use tutti_log::Level;
-use tutti_pool::{LogSink, Output, number_of, readable};
+use tutti_pool::{LogSink, OutputPipe, number_of, readable};
 use tutti_sys::seqpacket;
 use tutti_wire::command::{FromRunner, ToRunner};
 use tutti_wire::control::{MAX_MESSAGE, decode, encode};
@@ -30,7 +30,7 @@ pub struct StartRequest {
 }
 
 /// Future of [`Around::start`].
-pub type StartFuture = Pin<Box<dyn Future<Output = Result<Option<i32>, Failure>> + Send>>;
+pub type StartFuture = Pin<Box<dyn Future<Output = Result<Option<i32>, RunnerError>> + Send>>;
 
 /// Provides what commands need from outside.
 pub trait Around: LogSink {
@@ -44,7 +44,7 @@ pub trait Around: LogSink {
 /// Why a command cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{title} cannot be run ({step}): {message}")]
-pub struct Failure {
+pub struct RunnerError {
     /// As people know it.
     pub title: String,
     /// The option at fault, a JSON pointer.
@@ -57,10 +57,14 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
-impl Failure {
+impl RunnerError {
     /// A failure at the place of the command.
-    pub fn new(spec: &CommandSpec, step: impl Into<String>, message: impl Into<String>) -> Failure {
-        Failure {
+    pub fn new(
+        spec: &CommandSpec,
+        step: impl Into<String>,
+        message: impl Into<String>,
+    ) -> RunnerError {
+        RunnerError {
             title: spec.title.clone(),
             place: spec.place.clone(),
             step: step.into(),
@@ -76,7 +80,7 @@ impl Failure {
         spec: &CommandSpec,
         option: Option<&str>,
         hint: Option<String>,
-    ) -> Failure {
+    ) -> RunnerError {
         self.place = spec.place_of(option);
         self.hint = hint;
         self
@@ -96,7 +100,7 @@ pub(crate) struct Runner {
     /// Its process number, which is that of the group.
     pub(crate) pid: i32,
     socket: AsyncFd<OwnedFd>,
-    output: Arc<Output>,
+    output: Arc<OutputPipe>,
     around: Arc<dyn Around>,
     name: Arc<str>,
     forwarding: tokio::task::JoinHandle<()>,
@@ -108,13 +112,13 @@ impl Runner {
         around: &Arc<dyn Around>,
         spec: &Arc<CommandSpec>,
         process: Option<u32>,
-    ) -> Result<Option<Runner>, Failure> {
-        let failed = |error: io::Error| Failure::new(spec, "preparing", error.to_string());
+    ) -> Result<Option<Runner>, RunnerError> {
+        let failed = |error: io::Error| RunnerError::new(spec, "preparing", error.to_string());
         let (ours, theirs) = seqpacket::pair().map_err(failed)?;
         let (reader, writer) = io::pipe().map_err(failed)?;
         seqpacket::set_nonblocking(ours.as_fd()).map_err(failed)?;
         seqpacket::set_nonblocking(reader.as_fd()).map_err(failed)?;
-        let output = Arc::new(Output::of_command(reader.into()).map_err(failed)?);
+        let output = Arc::new(OutputPipe::of_command(reader.into()).map_err(failed)?);
         let socket = readable(ours).map_err(failed)?;
         let request = StartRequest {
             spec: Arc::clone(spec),
@@ -206,12 +210,15 @@ pub(crate) fn failure_of(
     (step, message): (String, String),
     hint: Option<String>,
     member: Option<&str>,
-) -> Failure {
-    Failure::new(spec, step, message).because(spec, member, hint)
+) -> RunnerError {
+    RunnerError::new(spec, step, message).because(spec, member, hint)
 }
 
 /// Looks whether a command can be run as it is.
-pub(crate) async fn look(around: &Arc<dyn Around>, spec: &Arc<CommandSpec>) -> Result<(), Failure> {
+pub(crate) async fn look(
+    around: &Arc<dyn Around>,
+    spec: &Arc<CommandSpec>,
+) -> Result<(), RunnerError> {
     let Some(runner) = Runner::start(around, spec, None).await? else {
         return Ok(());
     };
@@ -229,7 +236,7 @@ pub(crate) async fn look(around: &Arc<dyn Around>, spec: &Arc<CommandSpec>) -> R
             if !words.is_empty() {
                 text = format!("{text}; its last output: {words}");
             }
-            Err(Failure::new(spec, "looking at the command", text))
+            Err(RunnerError::new(spec, "looking at the command", text))
         }
     }
 }

@@ -196,7 +196,7 @@ pub(crate) mod tests {
                 "schedules": {{"s": {{"every": 60, "application": "a/b", "command": ["tidy", "all"]}}}}}}"#
         );
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let context = tutti_config::Context::with_modules([("external", "1")]);
+        let context = tutti_config::ValidationContext::with_modules([("external", "1")]);
         all(&tutti_config::validate(&document, &context).unwrap())
     }
 

@@ -305,7 +305,7 @@ fn schedule(timeout: Duration, play: &Play) -> (watch::Sender<Ending>, Run) {
     (ending, task)
 }
 
-type Run = tokio::task::JoinHandle<Result<crate::Outcome, crate::RunFailure>>;
+type Run = tokio::task::JoinHandle<Result<crate::RunResult, crate::RunFailure>>;
 
 #[test]
 fn a_run_succeeds_by_exit_0_and_fails_by_any_other_end() {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tutti_config::{Context, parse, validate};
+use tutti_config::{ValidationContext, parse, validate};
 
 fn benchmark(criterion: &mut Criterion) {
     let mut text =
@@ -28,7 +28,7 @@ fn benchmark(criterion: &mut Criterion) {
     }
     text.push_str("}}\n");
     assert!(text.lines().count() > 10_000);
-    let context = Context::with_modules([("php", "8.2.35")]);
+    let context = ValidationContext::with_modules([("php", "8.2.35")]);
     criterion.bench_function("parse 10,000 lines", |bencher| {
         bencher.iter(|| parse(black_box(text.as_bytes())).unwrap())
     });

@@ -7,10 +7,11 @@ mod grammar;
 
 use std::collections::HashSet;
 use tutti_document::{
-    Diagnostic, Document, MOST_FAULTS, Member, Node, Place, Span, Unknown, Value, shorten, suggest,
+    ConfigPath, Diagnostic, Document, MOST_FAULTS, Member, SourceSpan, TreeNode, Unknown, Value,
+    shorten, suggest,
 };
 
-use crate::table::{ApplicationType, COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
+use crate::table::{ApplicationType, COMMON, Names, Object, Opt, ROOT, TYPES, Text, ValueKind};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
@@ -22,7 +23,7 @@ pub(crate) struct Faults<'d> {
     /// Remarks on parts that work.
     pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is mostly a consequence of the first.
-    seen: HashSet<Span>,
+    seen: HashSet<SourceSpan>,
 }
 
 impl<'d> Faults<'d> {
@@ -37,7 +38,7 @@ impl<'d> Faults<'d> {
     }
 
     /// Records a fault of a value.
-    pub(crate) fn value(&mut self, mut diagnostic: Diagnostic, node: &Node) {
+    pub(crate) fn value(&mut self, mut diagnostic: Diagnostic, node: &TreeNode) {
         if !self.is_full() {
             diagnostic.value = Some(node.shown());
         }
@@ -62,7 +63,7 @@ impl<'d> Faults<'d> {
         self.at(diagnostic, member.place());
     }
 
-    fn at(&mut self, mut diagnostic: Diagnostic, span: Span) {
+    fn at(&mut self, mut diagnostic: Diagnostic, span: SourceSpan) {
         if span.is_known() {
             self.seen.insert(span);
         }
@@ -75,7 +76,7 @@ impl<'d> Faults<'d> {
     }
 
     /// True if a fault of this value has been recorded.
-    pub(crate) fn has(&self, node: &Node) -> bool {
+    pub(crate) fn has(&self, node: &TreeNode) -> bool {
         self.seen.contains(&node.span)
     }
 }
@@ -83,7 +84,7 @@ impl<'d> Faults<'d> {
 /// Checks the whole document.
 pub(crate) fn check(document: &Document, faults: &mut Faults<'_>) {
     let root = document.root();
-    let place = Place::root();
+    let place = ConfigPath::root();
     if matches!(root.value, Value::Object(_)) {
         object(faults, &ROOT, root, &place);
     } else {
@@ -91,15 +92,17 @@ pub(crate) fn check(document: &Document, faults: &mut Faults<'_>) {
     }
 }
 
-fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
+fn kind(faults: &mut Faults<'_>, kind: &ValueKind, node: &TreeNode, place: &ConfigPath<'_>) {
     match (kind, &node.value) {
-        (Kind::Boolean, Value::Bool(_)) | (Kind::Null, Value::Null) => {}
-        (Kind::Integer(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
-        (Kind::Size(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
-        (Kind::Size(min, max), Value::String(text)) => {
+        (ValueKind::Boolean, Value::Bool(_)) | (ValueKind::Null, Value::Null) => {}
+        (ValueKind::Integer(min, max), Value::Number(_)) => {
+            integer(faults, *min, *max, node, place)
+        }
+        (ValueKind::Size(min, max), Value::Number(_)) => integer(faults, *min, *max, node, place),
+        (ValueKind::Size(min, max), Value::String(text)) => {
             size(faults, (*min, *max), text, node, place)
         }
-        (Kind::Number(min, max), Value::Number(number)) => {
+        (ValueKind::Number(min, max), Value::Number(number)) => {
             if !number
                 .parse::<f64>()
                 .is_ok_and(|number| (*min..=*max).contains(&number))
@@ -109,44 +112,48 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
                 faults.value(diagnostic, node);
             }
         }
-        (Kind::String(text), Value::String(value)) => string(faults, text, value, node, place),
-        (Kind::Array(element), Value::Array(elements)) => {
+        (ValueKind::String(text), Value::String(value)) => string(faults, text, value, node, place),
+        (ValueKind::Array(element), Value::Array(elements)) => {
             for (index, node) in elements.iter().enumerate() {
                 self::kind(faults, element, node, &place.index(index));
             }
         }
-        (Kind::Object(table), Value::Object(_)) => object(faults, table(), node, place),
-        (Kind::Map(names, values), Value::Object(members)) => {
+        (ValueKind::Object(table), Value::Object(_)) => object(faults, table(), node, place),
+        (ValueKind::Map(names, values), Value::Object(members)) => {
             for member in members {
                 let place = place.name(&member.name);
                 name(faults, *names, member, &place);
                 self::kind(faults, values, &member.node, &place);
             }
         }
-        (Kind::Application, Value::Object(_)) => application(faults, node, place),
-        (Kind::OneOf(kinds), _) => match kinds.iter().find(|kind| accepts(kind, &node.value)) {
-            Some(kind) => self::kind(faults, kind, node, place),
-            None => wrong_type(faults, &kind.words(), node, place),
-        },
+        (ValueKind::Application, Value::Object(_)) => application(faults, node, place),
+        (ValueKind::OneOf(kinds), _) => {
+            match kinds.iter().find(|kind| accepts(kind, &node.value)) {
+                Some(kind) => self::kind(faults, kind, node, place),
+                None => wrong_type(faults, &kind.words(), node, place),
+            }
+        }
         _ => wrong_type(faults, &kind.words(), node, place),
     }
 }
 
 /// True if the JSON type is right.
-pub(crate) fn accepts(kind: &Kind, value: &Value) -> bool {
+pub(crate) fn accepts(kind: &ValueKind, value: &Value) -> bool {
     match kind {
-        Kind::Boolean => matches!(value, Value::Bool(_)),
-        Kind::Null => matches!(value, Value::Null),
-        Kind::Integer(..) | Kind::Number(..) => matches!(value, Value::Number(_)),
-        Kind::Size(..) => matches!(value, Value::Number(_) | Value::String(_)),
-        Kind::String(_) => matches!(value, Value::String(_)),
-        Kind::Array(_) => matches!(value, Value::Array(_)),
-        Kind::Object(_) | Kind::Map(..) | Kind::Application => matches!(value, Value::Object(_)),
-        Kind::OneOf(kinds) => kinds.iter().any(|kind| accepts(kind, value)),
+        ValueKind::Boolean => matches!(value, Value::Bool(_)),
+        ValueKind::Null => matches!(value, Value::Null),
+        ValueKind::Integer(..) | ValueKind::Number(..) => matches!(value, Value::Number(_)),
+        ValueKind::Size(..) => matches!(value, Value::Number(_) | Value::String(_)),
+        ValueKind::String(_) => matches!(value, Value::String(_)),
+        ValueKind::Array(_) => matches!(value, Value::Array(_)),
+        ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application => {
+            matches!(value, Value::Object(_))
+        }
+        ValueKind::OneOf(kinds) => kinds.iter().any(|kind| accepts(kind, value)),
     }
 }
 
-fn wrong_type(faults: &mut Faults<'_>, expected: &str, node: &Node, place: &Place<'_>) {
+fn wrong_type(faults: &mut Faults<'_>, expected: &str, node: &TreeNode, place: &ConfigPath<'_>) {
     let message = match node.kind() {
         "null" => "the value is `null`".to_owned(),
         kind @ ("array" | "object") => format!("the value is an {kind}"),
@@ -175,7 +182,7 @@ fn wrong_type(faults: &mut Faults<'_>, expected: &str, node: &Node, place: &Plac
     faults.value(diagnostic, node);
 }
 
-fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Place<'_>) {
+fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &TreeNode, place: &ConfigPath<'_>) {
     let message = match node.whole_number() {
         Some(number) if (min..=max).contains(&number) => return,
         Some(number) if number < min => format!("the number is smaller than {min}"),
@@ -192,7 +199,7 @@ fn integer(faults: &mut Faults<'_>, min: i64, max: i64, node: &Node, place: &Pla
         },
     };
     let diagnostic =
-        Diagnostic::new(place.pointer(), message).expect(Kind::Integer(min, max).words());
+        Diagnostic::new(place.pointer(), message).expect(ValueKind::Integer(min, max).words());
     faults.value(diagnostic, node);
 }
 
@@ -201,8 +208,8 @@ fn size(
     faults: &mut Faults<'_>,
     (min, max): (i64, i64),
     text: &str,
-    node: &Node,
-    place: &Place<'_>,
+    node: &TreeNode,
+    place: &ConfigPath<'_>,
 ) {
     let bytes = tutti_options::size::parse(text);
     let bytes = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -214,7 +221,7 @@ fn size(
             } else {
                 format!("the size is greater than {max} bytes")
             };
-            Diagnostic::new(place.pointer(), message).expect(Kind::Size(min, max).words())
+            Diagnostic::new(place.pointer(), message).expect(ValueKind::Size(min, max).words())
         }
         None => {
             let message = format!("`{}` is no size", shorten(text));
@@ -225,7 +232,12 @@ fn size(
     faults.value(diagnostic, node);
 }
 
-fn object(faults: &mut Faults<'_>, table: &'static Object, node: &Node, place: &Place<'_>) {
+fn object(
+    faults: &mut Faults<'_>,
+    table: &'static Object,
+    node: &TreeNode,
+    place: &ConfigPath<'_>,
+) {
     let members = node.members();
     // Looked for once: an object may have a million members.
     let given = Given::of(table, members);
@@ -285,7 +297,7 @@ fn known_option(
     given: &Given,
     option: &Opt,
     member: &Member,
-    place: &Place<'_>,
+    place: &ConfigPath<'_>,
 ) {
     kind(faults, &option.kind, &member.node, place);
     if !option.needs.is_empty() && !given.has_any(option.needs) {
@@ -313,7 +325,7 @@ fn known_option(
 }
 
 /// True if a value is `json`, `true`, `false` or a string.
-fn is_json(node: &Node, json: &str) -> bool {
+fn is_json(node: &TreeNode, json: &str) -> bool {
     match &node.value {
         Value::Bool(value) => json == if *value { "true" } else { "false" },
         Value::String(text) => {
@@ -326,7 +338,7 @@ fn is_json(node: &Node, json: &str) -> bool {
 }
 
 /// True if a member of `node` that `table` does not know is likely to mean `name`.
-pub(crate) fn is_misspelt(node: &Node, table: &Object, name: &str) -> bool {
+pub(crate) fn is_misspelt(node: &TreeNode, table: &Object, name: &str) -> bool {
     Given::of(table, node.members()).misspelt.contains(&name)
 }
 
@@ -335,7 +347,7 @@ fn unknown_option(
     table: &Object,
     given: &Given,
     member: &Member,
-    place: &Place<'_>,
+    place: &ConfigPath<'_>,
 ) {
     let message = format!("unknown option `{}`", shorten(&member.name));
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
@@ -367,8 +379,8 @@ fn required(
     faults: &mut Faults<'_>,
     table: &Object,
     given: &Given,
-    node: &Node,
-    place: &Place<'_>,
+    node: &TreeNode,
+    place: &ConfigPath<'_>,
 ) {
     // A misspelt one has been reported, with a suggestion.
     for option in table
@@ -386,8 +398,8 @@ fn exclusive(
     faults: &mut Faults<'_>,
     table: &Object,
     given: &Given,
-    node: &Node,
-    place: &Place<'_>,
+    node: &TreeNode,
+    place: &ConfigPath<'_>,
 ) {
     let mut chosen = node
         .members()
@@ -430,13 +442,13 @@ fn alternatives(names: &[&str]) -> String {
 }
 
 /// The options of an application: those of its type, or those of all types where its type is not known.
-pub(crate) fn application_table(node: &Node) -> &'static Object {
-    let text = node.child("type").and_then(Node::as_str);
+pub(crate) fn application_table(node: &TreeNode) -> &'static Object {
+    let text = node.child("type").and_then(TreeNode::as_str);
     let known = text.and_then(ApplicationType::of);
     known.map_or(&COMMON, |(known, _)| known.object)
 }
 
-fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
+fn application(faults: &mut Faults<'_>, node: &TreeNode, place: &ConfigPath<'_>) {
     let Some(kind) = node.child("type") else {
         let misspelt = node
             .members()
@@ -487,7 +499,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
 }
 
 /// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.
-fn common_options(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
+fn common_options(faults: &mut Faults<'_>, node: &TreeNode, place: &ConfigPath<'_>) {
     for member in node.members() {
         let option = COMMON.all().find(|option| option.name == &*member.name);
         if let Some(option) = option.filter(|option| option.name != "type") {
@@ -501,7 +513,13 @@ fn common_options(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
     }
 }
 
-fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place: &Place<'_>) {
+fn string(
+    faults: &mut Faults<'_>,
+    text: &Text,
+    value: &str,
+    node: &TreeNode,
+    place: &ConfigPath<'_>,
+) {
     let Err((message, hint)) = grammar::of_text(text, value) else {
         return;
     };
@@ -513,7 +531,7 @@ fn string(faults: &mut Faults<'_>, text: &Text, value: &str, node: &Node, place:
     faults.value(diagnostic, node);
 }
 
-fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &Place<'_>) {
+fn name(faults: &mut Faults<'_>, names: Names, member: &Member, place: &ConfigPath<'_>) {
     let value = &*member.name;
     if let Err((message, hint)) = grammar::of_name(names, value) {
         let mut diagnostic = Diagnostic::new(place.pointer(), message);

@@ -11,9 +11,9 @@ use tutti_script::Modules;
 
 /// The machine, as far as validation is concerned.
 #[derive(Clone, Debug, Default)]
-pub struct Context {
+pub struct ValidationContext {
     /// Installed modules.
-    pub modules: Vec<Module>,
+    pub modules: Vec<InstalledModule>,
     /// Names of the certificate bundles that are stored; `None`: unknown, so any name is taken.
     pub certificates: Option<BTreeSet<String>>,
     /// The script modules that are stored; `None`: unknown, so any name is taken.
@@ -24,31 +24,31 @@ pub struct Context {
 
 /// An installed language module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
+pub struct InstalledModule {
     /// First word of an application's `type`: `php`.
     pub kind: String,
     /// `8.2.35`; empty where there are no versions.
     pub version: String,
 }
 
-impl Context {
+impl ValidationContext {
     /// A machine with these modules, each a type and a version.
     pub fn with_modules<'a>(modules: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let modules = modules.into_iter();
-        let modules = modules.map(|(kind, version)| Module {
+        let modules = modules.map(|(kind, version)| InstalledModule {
             kind: kind.to_owned(),
             version: version.to_owned(),
         });
-        Context {
+        ValidationContext {
             modules: modules.collect(),
-            ..Context::default()
+            ..ValidationContext::default()
         }
     }
 
     /// With a source that a flag names, or without one.
     #[must_use]
     pub fn with_given_source(self, is_given: bool) -> Self {
-        Context {
+        ValidationContext {
             is_given_source: Some(is_given),
             ..self
         }
@@ -57,7 +57,7 @@ impl Context {
     /// With these script modules, and no others.
     #[must_use]
     pub fn with_js_modules(self, modules: Modules) -> Self {
-        Context {
+        ValidationContext {
             js_modules: Some(modules),
             ..self
         }
@@ -67,7 +67,7 @@ impl Context {
     #[must_use]
     pub fn with_certificates<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names = names.into_iter().map(str::to_owned).collect();
-        Context {
+        ValidationContext {
             certificates: Some(names),
             ..self
         }
@@ -75,7 +75,7 @@ impl Context {
 
     /// The newest module of that type whose version begins with what is asked for, part by part: `8` and `8.2` find
     /// `8.2.35`, `8.20` does not.
-    pub fn find(&self, kind: &str, version: &str) -> Option<&Module> {
+    pub fn find(&self, kind: &str, version: &str) -> Option<&InstalledModule> {
         let matching = self
             .modules
             .iter()
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_newest_matching_module_is_found() {
-        let context = Context::with_modules([
+        let context = ValidationContext::with_modules([
             ("php", "7.0.2"),
             ("php", "7.0.23"),
             ("php", "8.2.9"),

@@ -10,7 +10,7 @@ use jiff::{Timestamp, Zoned};
 
 /// Why there is no such timetable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum CronError {
     /// The expression cannot be read; why.
     Expression(String),
     /// There is no time that it matches.
@@ -34,19 +34,19 @@ impl PartialEq for Timetable {
 
 impl Timetable {
     /// Reads five fields (minute, hour, day of the month, month, day of the week), or a name such as `@daily`.
-    pub(crate) fn new(expression: &str, zone: &str) -> Result<Timetable, Fault> {
-        let zone = TimeZone::get(zone).map_err(|_| Fault::Zone)?;
+    pub(crate) fn new(expression: &str, zone: &str) -> Result<Timetable, CronError> {
+        let zone = TimeZone::get(zone).map_err(|_| CronError::Zone)?;
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
             .year(Year::Disallowed)
             .build();
         let cron = parser.parse(expression);
-        let cron = cron.map_err(|error| Fault::Expression(error.to_string()))?;
+        let cron = cron.map_err(|error| CronError::Expression(error.to_string()))?;
         let timetable = Timetable { cron, zone };
         // Any time does: the years repeat.
         match timetable.next(1_700_000_000_000) {
             Some(_) => Ok(timetable),
-            None => Err(Fault::Never),
+            None => Err(CronError::Never),
         }
     }
 
@@ -120,15 +120,18 @@ mod tests {
             "*/0 * * * *",
         ] {
             let fault = Timetable::new(wrong, "UTC").unwrap_err();
-            assert!(matches!(fault, Fault::Expression(_)), "{wrong}: {fault:?}");
+            assert!(
+                matches!(fault, CronError::Expression(_)),
+                "{wrong}: {fault:?}"
+            );
         }
         assert_eq!(
             Timetable::new("0 0 30 2 *", "UTC").unwrap_err(),
-            Fault::Never
+            CronError::Never
         );
         assert_eq!(
             Timetable::new("0 0 * * *", "Europe/Berlim").unwrap_err(),
-            Fault::Zone
+            CronError::Zone
         );
     }
 }

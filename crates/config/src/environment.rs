@@ -6,9 +6,9 @@
 //! is not set and has no default taken for empty.
 
 use std::collections::HashSet;
-use tutti_document::{Diagnostic, Document, Member, Node, Place, Value, shorten};
+use tutti_document::{ConfigPath, Diagnostic, Document, Member, TreeNode, Value, shorten};
 
-use crate::table::{ApplicationType, Kind, ROOT};
+use crate::table::{ApplicationType, ROOT, ValueKind};
 
 /// Where the values of variables come from.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
@@ -16,7 +16,7 @@ pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 /// The beginning of a reference; with one more `$` before it, it is text.
 const BEGIN: &str = "${env:";
 
-static WHOLE: Kind = Kind::Object(|| &ROOT);
+static WHOLE: ValueKind = ValueKind::Object(|| &ROOT);
 
 /// Replaces all references; the faults.
 pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> Vec<Diagnostic> {
@@ -25,7 +25,7 @@ pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> 
         faults: Vec::new(),
     };
     let mut root = document.root().clone();
-    interpolation.node(&mut root, Some(&WHOLE), &Place::root());
+    interpolation.node(&mut root, Some(&WHOLE), &ConfigPath::root());
     let mut faults = Vec::new();
     for (mut fault, span) in interpolation.faults {
         document.locate(&mut fault, span);
@@ -37,11 +37,16 @@ pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> 
 
 struct Interpolation<'e> {
     values: &'e Environment<'e>,
-    faults: Vec<(Diagnostic, tutti_document::Span)>,
+    faults: Vec<(Diagnostic, tutti_document::SourceSpan)>,
 }
 
 impl Interpolation<'_> {
-    fn node(&mut self, node: &mut Node, kind: Option<&'static Kind>, place: &Place<'_>) {
+    fn node(
+        &mut self,
+        node: &mut TreeNode,
+        kind: Option<&'static ValueKind>,
+        place: &ConfigPath<'_>,
+    ) {
         let span = node.span;
         let replaced = match &mut node.value {
             Value::String(text) if text.contains(BEGIN) => match self.expand(text, place) {
@@ -75,7 +80,12 @@ impl Interpolation<'_> {
         }
     }
 
-    fn members(&mut self, members: &mut [Member], kind: Option<&'static Kind>, place: &Place<'_>) {
+    fn members(
+        &mut self,
+        members: &mut [Member],
+        kind: Option<&'static ValueKind>,
+        place: &ConfigPath<'_>,
+    ) {
         let of_type = members
             .iter()
             .find(|member| &*member.name == "type")
@@ -101,7 +111,7 @@ impl Interpolation<'_> {
         }
     }
 
-    fn expand(&self, text: &str, place: &Place<'_>) -> Result<String, Box<Diagnostic>> {
+    fn expand(&self, text: &str, place: &ConfigPath<'_>) -> Result<String, Box<Diagnostic>> {
         let fault = |message: String| Diagnostic::new(place.pointer(), message);
         let mut expanded = String::new();
         let mut rest = text;
@@ -152,9 +162,9 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The value as the option wants it, where it cannot be a string.
-fn typed(kind: &Kind, text: &str) -> Option<Value> {
+fn typed(kind: &ValueKind, text: &str) -> Option<Value> {
     let kinds = match kind {
-        Kind::OneOf(kinds) => kinds,
+        ValueKind::OneOf(kinds) => kinds,
         one => std::slice::from_ref(one),
     };
     let is_number = || {
@@ -162,31 +172,35 @@ fn typed(kind: &Kind, text: &str) -> Option<Value> {
         value.is_ok_and(|value| value.is_number())
     };
     kinds.iter().find_map(|kind| match kind {
-        Kind::Boolean => text.parse().ok().map(Value::Bool),
-        Kind::Integer(..) | Kind::Number(..) | Kind::Size(..) if is_number() => {
+        ValueKind::Boolean => text.parse().ok().map(Value::Bool),
+        ValueKind::Integer(..) | ValueKind::Number(..) | ValueKind::Size(..) if is_number() => {
             Some(Value::Number(text.into()))
         }
         _ => None,
     })
 }
 
-fn element_kind(kind: &'static Kind) -> Option<&'static Kind> {
+fn element_kind(kind: &'static ValueKind) -> Option<&'static ValueKind> {
     match kind {
-        Kind::Array(element) => Some(element),
-        Kind::OneOf(kinds) => kinds.iter().find_map(element_kind),
+        ValueKind::Array(element) => Some(element),
+        ValueKind::OneOf(kinds) => kinds.iter().find_map(element_kind),
         _ => None,
     }
 }
 
-fn member_kind(kind: &'static Kind, name: &str, of_type: Option<&str>) -> Option<&'static Kind> {
+fn member_kind(
+    kind: &'static ValueKind,
+    name: &str,
+    of_type: Option<&str>,
+) -> Option<&'static ValueKind> {
     match kind {
-        Kind::Object(table) => table().option(name).map(|option| &option.kind),
-        Kind::Map(_, values) => Some(values),
-        Kind::Application => {
+        ValueKind::Object(table) => table().option(name).map(|option| &option.kind),
+        ValueKind::Map(_, values) => Some(values),
+        ValueKind::Application => {
             let (known, _) = ApplicationType::of(of_type?)?;
             known.object.option(name).map(|option| &option.kind)
         }
-        Kind::OneOf(kinds) => kinds
+        ValueKind::OneOf(kinds) => kinds
             .iter()
             .find_map(|kind| member_kind(kind, name, of_type)),
         _ => None,

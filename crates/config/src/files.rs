@@ -7,8 +7,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use tutti_document::{
-    Diagnostic, Diagnostics, Document, MOST_FAULTS, Member, Node, Place, Source, Span, Value,
-    locate, read_source, shorten,
+    ConfigPath, Diagnostic, Diagnostics, Document, MOST_FAULTS, Member, SourceSpan, SourceText,
+    TreeNode, Value, locate, read_source, shorten,
 };
 use tutti_options::Format;
 
@@ -36,7 +36,7 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
     let mut documents = Vec::new();
     for file in files {
         let format = Format::of_file(&file.name).unwrap_or_default();
-        match read_source(Source::new(&file.bytes, format).named(&file.name)) {
+        match read_source(SourceText::new(&file.bytes, format).named(&file.name)) {
             Ok(mut document) => {
                 faults.extend(interpolate(&mut document, environment));
                 remarks.extend_from_slice(document.remarks());
@@ -71,7 +71,7 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
             roots.push(root);
         }
     }
-    merge.nodes(&mut whole, roots, &Place::root());
+    merge.nodes(&mut whole, roots, &ConfigPath::root());
     // As a person reads the files.
     merge.twice.sort_by_key(|(place, _)| *place);
     let twice = std::mem::take(&mut merge.twice).into_iter();
@@ -87,10 +87,10 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
 }
 
 struct Merge {
-    sources: Vec<Source>,
+    sources: Vec<SourceText>,
     faults: Vec<Diagnostic>,
     /// Values that a file before has set, each with its file and place there.
-    twice: Vec<(Span, Diagnostic)>,
+    twice: Vec<(SourceSpan, Diagnostic)>,
     /// How many there are beyond [`MOST_FAULTS`]: to find the place of one takes as long as its file is.
     more: usize,
 }
@@ -98,13 +98,13 @@ struct Merge {
 impl Merge {
     /// Puts values of several files in the place of one. All files are looked at together, so that the members of an object are
     /// indexed once.
-    fn nodes(&mut self, into: &mut Node, others: Vec<Node>, place: &Place<'_>) {
+    fn nodes(&mut self, into: &mut TreeNode, others: Vec<TreeNode>, place: &ConfigPath<'_>) {
         let mut objects = Vec::new();
         for other in others {
             match (&into.value, other.value) {
                 (Value::Object(_), Value::Object(members)) => objects.push(members),
                 (_, value) => {
-                    let second = Node {
+                    let second = TreeNode {
                         value,
                         span: other.span,
                     };
@@ -117,14 +117,19 @@ impl Merge {
         }
     }
 
-    fn members(&mut self, members: &mut Vec<Member>, objects: Vec<Vec<Member>>, place: &Place<'_>) {
+    fn members(
+        &mut self,
+        members: &mut Vec<Member>,
+        objects: Vec<Vec<Member>>,
+        place: &ConfigPath<'_>,
+    ) {
         if objects.is_empty() {
             return;
         }
         let names = members.iter().map(|member| member.name.clone());
         let mut index: HashMap<Box<str>, usize> = names.zip(0..).collect();
         // Values of one member in several files, by its position.
-        let mut repeated: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+        let mut repeated: BTreeMap<usize, Vec<TreeNode>> = BTreeMap::new();
         for member in objects.into_iter().flatten() {
             match index.entry(member.name.clone()) {
                 Entry::Occupied(there) => {
@@ -143,7 +148,7 @@ impl Merge {
         }
     }
 
-    fn set_twice(&mut self, first: &Node, second: &Node, place: &Place<'_>) {
+    fn set_twice(&mut self, first: &TreeNode, second: &TreeNode, place: &ConfigPath<'_>) {
         if self.twice.len() >= MOST_FAULTS {
             self.more += 1;
             return;

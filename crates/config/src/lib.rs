@@ -2,7 +2,7 @@
 //!
 //! Owns the language: the table of every option ([`table`]), from which come checking, defaults, the JSON Schema, the description of
 //! the control API and the reference page. Called by the control API (every change), by the daemon at start, and by the command line
-//! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`Context`]. It must
+//! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`ValidationContext`]. It must
 //! never panic on any input, never accept what it does not understand, and never accept what this version does not do.
 
 #![forbid(unsafe_code)]
@@ -31,18 +31,18 @@ pub mod variables;
 mod warnings;
 
 pub use build::validate;
-pub use context::{Context, Module};
+pub use context::{InstalledModule, ValidationContext};
 pub use environment::Environment;
 pub use files::{File, combine};
 pub use mime_types::MIME_TYPES;
 pub use model::Config;
 pub use openapi::{openapi, without_shared_paths};
 pub use reference_page::reference_markdown;
-pub use references::{Reference, Target, references};
+pub use references::{Reference, ReferenceTarget, references};
 pub use schema::schema;
 pub use tutti_document::suggest::nearest;
 pub use tutti_document::{
-    Diagnostic, Diagnostics, Document, FaultKind, Location, MOST_FAULTS, Node, Pointer, Value,
+    Diagnostic, Diagnostics, Document, FaultKind, Location, MOST_FAULTS, Pointer, TreeNode, Value,
     excerpt, excerpt_of_check, excerpt_of_warnings, parse, read,
 };
 pub use tutti_options::Format;

@@ -39,7 +39,7 @@ pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageSt
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
-    Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question,
+    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource, Limit,
 };
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
@@ -77,7 +77,7 @@ pub use tutti_options::prefix::under;
 pub use tutti_options::source::{LiveNode, LiveNodes};
 pub use tutti_options::types::Special;
 
-pub use crate::template::{Part, Template};
+pub use crate::template::{Template, TemplatePart};
 pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
@@ -166,12 +166,12 @@ pub struct Route {
     /// `None` for the array form.
     pub name: Option<String>,
     /// In order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RouteStep>,
 }
 
 /// One step of a route.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct RouteStep {
     /// Where it was written.
     pub pointer: Pointer,
     /// All must hold; the default holds for every request.

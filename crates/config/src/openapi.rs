@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::schema::{Definitions, reference};
-use crate::table::{Kind, Object, ROOT, TYPES};
+use crate::table::{Object, ROOT, TYPES, ValueKind};
 
 /// The description, OpenAPI 3.1, with the paths that are not in the option table, and the schemas of answers (`done`, `failure`).
 pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Value {
@@ -18,9 +18,9 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
         definitions: Definitions::new(SCHEMAS),
         around: Vec::new(),
     };
-    static WHOLE: Kind = Kind::Object(|| &ROOT);
+    static WHOLE: ValueKind = ValueKind::Object(|| &ROOT);
     let schema = walk.schema_of(&ROOT);
-    walk.place(&Place::new("/config"), &WHOLE, &schema);
+    walk.place(&PathTemplate::new("/config"), &WHOLE, &schema);
     paths.append(&mut walk.paths);
     let mut schemas = walk.definitions.into_json();
     if let Value::Object(schemas) = &mut schemas {
@@ -100,28 +100,28 @@ const PATH_ITEMS: &str = "#/components/pathItems/";
 
 /// A path and the names of the parameters in it.
 #[derive(Clone)]
-struct Place {
+struct PathTemplate {
     path: String,
     parameters: Vec<String>,
 }
 
-impl Place {
-    fn new(path: &str) -> Place {
-        Place {
+impl PathTemplate {
+    fn new(path: &str) -> PathTemplate {
+        PathTemplate {
             path: path.to_owned(),
             parameters: Vec::new(),
         }
     }
 
-    fn name(&self, name: &str) -> Place {
-        Place {
+    fn name(&self, name: &str) -> PathTemplate {
+        PathTemplate {
             path: format!("{}/{name}", self.path),
             parameters: self.parameters.clone(),
         }
     }
 
     /// A segment of the client's choice: a `name` or an `index`, made unique.
-    fn parameter(&self, name: &str) -> Place {
+    fn parameter(&self, name: &str) -> PathTemplate {
         let mut unique = name.to_owned();
         let mut number = 1;
         while self.parameters.contains(&unique) {
@@ -146,7 +146,7 @@ struct Walk {
 
 impl Walk {
     /// Describes a place and those inside it. `schema` is where its schema is: each is written down once, in that of its object.
-    fn place(&mut self, place: &Place, kind: &'static Kind, schema: &str) {
+    fn place(&mut self, place: &PathTemplate, kind: &'static ValueKind, schema: &str) {
         if !self.paths.contains_key(&place.path) {
             let name = schema
                 .strip_prefix(SCHEMAS)
@@ -175,25 +175,25 @@ impl Walk {
         json!({"$ref": format!("#/components/parameters/{name}")})
     }
 
-    fn inside(&mut self, place: &Place, kind: &'static Kind, schema: &str) {
+    fn inside(&mut self, place: &PathTemplate, kind: &'static ValueKind, schema: &str) {
         match kind {
-            Kind::Object(table) => self.options(place, table()),
-            Kind::Application => {
+            ValueKind::Object(table) => self.options(place, table()),
+            ValueKind::Application => {
                 for known in TYPES {
                     self.options(place, known.object);
                 }
             }
             // Single strings of a list are reached too, but nobody needs a page about them.
-            Kind::Array(element) if !matches!(element, Kind::String(_)) => {
+            ValueKind::Array(element) if !matches!(element, ValueKind::String(_)) => {
                 let place = place.parameter("index");
                 self.place(&place, element, &format!("{schema}/items"));
             }
-            Kind::Map(_, values) => {
+            ValueKind::Map(_, values) => {
                 let place = place.parameter("name");
                 let schema = format!("{schema}/additionalProperties");
                 self.place(&place, values, &schema);
             }
-            Kind::OneOf(kinds) => {
+            ValueKind::OneOf(kinds) => {
                 for (index, kind) in kinds.iter().enumerate() {
                     self.inside(place, kind, &format!("{schema}/anyOf/{index}"));
                 }
@@ -202,7 +202,7 @@ impl Walk {
         }
     }
 
-    fn options(&mut self, place: &Place, table: &'static Object) {
+    fn options(&mut self, place: &PathTemplate, table: &'static Object) {
         if self.around.contains(&table.name) {
             return;
         }
@@ -222,19 +222,19 @@ impl Walk {
 }
 
 /// True if a value of this kind can be an object.
-fn has_members(kind: &Kind) -> bool {
+fn has_members(kind: &ValueKind) -> bool {
     match kind {
-        Kind::Object(_) | Kind::Map(..) | Kind::Application => true,
-        Kind::OneOf(kinds) => kinds.iter().any(has_members),
+        ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application => true,
+        ValueKind::OneOf(kinds) => kinds.iter().any(has_members),
         _ => false,
     }
 }
 
 /// Where the schema of an element is.
-fn element_schema(kind: &Kind, schema: &str) -> Option<String> {
+fn element_schema(kind: &ValueKind, schema: &str) -> Option<String> {
     match kind {
-        Kind::Array(_) => Some(format!("{schema}/items")),
-        Kind::OneOf(kinds) => kinds
+        ValueKind::Array(_) => Some(format!("{schema}/items")),
+        ValueKind::OneOf(kinds) => kinds
             .iter()
             .enumerate()
             .find_map(|(index, kind)| element_schema(kind, &format!("{schema}/anyOf/{index}"))),
@@ -242,7 +242,7 @@ fn element_schema(kind: &Kind, schema: &str) -> Option<String> {
     }
 }
 
-fn item(kind: &Kind, schema: &str) -> Value {
+fn item(kind: &ValueKind, schema: &str) -> Value {
     let body = |schema: &str| json!({"required": true, "content": {"application/json": {"schema": {"$ref": schema}}}});
     let with_body = |body: Value| {
         let mut operation = change();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::mime_types::MIME_TYPES;
-use crate::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
+use crate::table::{Object, Opt, Origin, ROOT, TYPES, ValueKind};
 
 /// The version that no row tells.
 const FIRST_VERSION: &str = "0.1";
@@ -62,11 +62,11 @@ fn anchor(name: &str) -> String {
 }
 
 /// The sorts of strings that need explaining.
-fn strings(kind: &Kind, found: &mut BTreeMap<&'static str, &'static str>) {
+fn strings(kind: &ValueKind, found: &mut BTreeMap<&'static str, &'static str>) {
     match kind {
-        Kind::String(text) => found.extend(text.rules()),
-        Kind::Map(_, inner) | Kind::Array(inner) => strings(inner, found),
-        Kind::OneOf(kinds) => kinds.iter().for_each(|kind| strings(kind, found)),
+        ValueKind::String(text) => found.extend(text.rules()),
+        ValueKind::Map(_, inner) | ValueKind::Array(inner) => strings(inner, found),
+        ValueKind::OneOf(kinds) => kinds.iter().for_each(|kind| strings(kind, found)),
         _ => {}
     }
 }
@@ -116,24 +116,24 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn value(kind: &Kind) -> String {
+fn value(kind: &ValueKind) -> String {
     match kind {
-        Kind::Object(table) => format!(
+        ValueKind::Object(table) => format!(
             "object: [{}](#{})",
             table().name,
             table().name.replace(' ', "-")
         ),
-        Kind::Map(_, values) => format!("object; each value: {}", value(values)),
-        Kind::Array(element) => format!("array; each element: {}", value(element)),
-        Kind::OneOf(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(", or "),
-        Kind::Application => {
+        ValueKind::Map(_, values) => format!("object; each value: {}", value(values)),
+        ValueKind::Array(element) => format!("array; each element: {}", value(element)),
+        ValueKind::OneOf(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(", or "),
+        ValueKind::Application => {
             let types: Vec<String> = TYPES
                 .iter()
                 .map(|known| format!("[{0}](#{0})", known.object.name))
                 .collect();
             format!("object: {}", types.join(", "))
         }
-        Kind::String(text) => match text.rules() {
+        ValueKind::String(text) => match text.rules() {
             Some((name, _)) => format!("[{name}](#{})", anchor(name)),
             None => text.words(),
         },
@@ -141,12 +141,12 @@ fn value(kind: &Kind) -> String {
     }
 }
 
-fn objects(kind: &Kind, found: &mut Vec<&'static Object>) {
+fn objects(kind: &ValueKind, found: &mut Vec<&'static Object>) {
     match kind {
-        Kind::Object(table) => found.push(table()),
-        Kind::Map(_, inner) | Kind::Array(inner) => objects(inner, found),
-        Kind::OneOf(kinds) => kinds.iter().for_each(|kind| objects(kind, found)),
-        Kind::Application => found.extend(TYPES.iter().map(|known| known.object)),
+        ValueKind::Object(table) => found.push(table()),
+        ValueKind::Map(_, inner) | ValueKind::Array(inner) => objects(inner, found),
+        ValueKind::OneOf(kinds) => kinds.iter().for_each(|kind| objects(kind, found)),
+        ValueKind::Application => found.extend(TYPES.iter().map(|known| known.object)),
         _ => {}
     }
 }

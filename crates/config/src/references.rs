@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 
-use tutti_document::{Node, Place, Pointer, Value};
+use tutti_document::{ConfigPath, Pointer, TreeNode, Value};
 
 use crate::check;
 use crate::pattern::percent_decode;
-use crate::table::{Kind, Object, Opt, ROOT, Referent, Text};
+use crate::table::{Object, Opt, ROOT, Referent, Text, ValueKind};
 use crate::template::Template;
 
 /// A place that names something.
@@ -19,16 +19,16 @@ pub struct Reference<'d> {
     /// Where the name is written.
     pub pointer: Pointer,
     /// The value that is written there.
-    pub node: &'d Node,
+    pub node: &'d TreeNode,
     /// The option: the name of its object and its own.
     pub option: (&'static str, &'static str),
     /// The thing that is named.
-    pub target: Target,
+    pub target: ReferenceTarget,
 }
 
 /// A thing that is named. It may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ReferenceTarget {
     /// A part of the configuration, `/applications/NAME` for example.
     Part(Pointer),
     /// A certificate bundle of `/certificates`.
@@ -47,23 +47,23 @@ pub fn references(document: &tutti_document::Document) -> Vec<Reference<'_>> {
 }
 
 /// The same of the root of a document.
-pub(crate) fn of_root(root: &Node) -> Vec<Reference<'_>> {
+pub(crate) fn of_root(root: &TreeNode) -> Vec<Reference<'_>> {
     let mut walk = Walk {
         scripts: script_modules(root),
         found: Vec::new(),
     };
-    walk.object(&ROOT, root, &Place::root());
+    walk.object(&ROOT, root, &ConfigPath::root());
     walk.found
 }
 
 /// The names of the script modules that templates can use.
-fn script_modules(root: &Node) -> Vec<&str> {
+fn script_modules(root: &TreeNode) -> Vec<&str> {
     let settings = root.child("settings");
     let Some(named) = settings.and_then(|settings| settings.child("js_module")) else {
         return Vec::new();
     };
     let names = named.elements().iter().chain([named]);
-    names.filter_map(Node::as_str).collect()
+    names.filter_map(TreeNode::as_str).collect()
 }
 
 struct Walk<'d> {
@@ -75,7 +75,7 @@ struct Walk<'d> {
 type OptionName = (&'static str, &'static str);
 
 impl<'d> Walk<'d> {
-    fn object(&mut self, table: &'static Object, node: &'d Node, place: &Place<'_>) {
+    fn object(&mut self, table: &'static Object, node: &'d TreeNode, place: &ConfigPath<'_>) {
         for member in node.members() {
             if let Some(Opt { name, kind, .. }) = table.option(&member.name) {
                 let place = place.name(&member.name);
@@ -84,26 +84,32 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn kind(&mut self, option: OptionName, kind: &Kind, node: &'d Node, place: &Place<'_>) {
+    fn kind(
+        &mut self,
+        option: OptionName,
+        kind: &ValueKind,
+        node: &'d TreeNode,
+        place: &ConfigPath<'_>,
+    ) {
         match (kind, &node.value) {
-            (Kind::String(text), Value::String(value)) => {
+            (ValueKind::String(text), Value::String(value)) => {
                 self.text(option, text, (node, value), place);
             }
-            (Kind::Array(element), Value::Array(elements)) => {
+            (ValueKind::Array(element), Value::Array(elements)) => {
                 for (index, node) in elements.iter().enumerate() {
                     self.kind(option, element, node, &place.index(index));
                 }
             }
-            (Kind::Object(table), Value::Object(_)) => self.object(table(), node, place),
-            (Kind::Map(_, values), Value::Object(members)) => {
+            (ValueKind::Object(table), Value::Object(_)) => self.object(table(), node, place),
+            (ValueKind::Map(_, values), Value::Object(members)) => {
                 for member in members {
                     self.kind(option, values, &member.node, &place.name(&member.name));
                 }
             }
-            (Kind::Application, Value::Object(_)) => {
+            (ValueKind::Application, Value::Object(_)) => {
                 self.object(check::application_table(node), node, place);
             }
-            (Kind::OneOf(kinds), value) => {
+            (ValueKind::OneOf(kinds), value) => {
                 if let Some(kind) = kinds.iter().find(|kind| check::accepts(kind, value)) {
                     self.kind(option, kind, node, place);
                 }
@@ -116,14 +122,14 @@ impl<'d> Walk<'d> {
         &mut self,
         option: OptionName,
         text: &Text,
-        (node, value): (&'d Node, &'d str),
-        place: &Place<'_>,
+        (node, value): (&'d TreeNode, &'d str),
+        place: &ConfigPath<'_>,
     ) {
         let target = match text {
             Text::Name(referent) => named(*referent, value),
-            Text::Pass => destination(value).map(Target::Part),
-            Text::Module => Some(Target::Module(value.to_owned())),
-            Text::Path | Text::Log => Some(Target::File(value.into())),
+            Text::Pass => destination(value).map(ReferenceTarget::Part),
+            Text::Module => Some(ReferenceTarget::Module(value.to_owned())),
+            Text::Path | Text::Log => Some(ReferenceTarget::File(value.into())),
             _ => None,
         };
         if let Some(target) = target {
@@ -150,8 +156,8 @@ impl<'d> Walk<'d> {
     fn scripts_in(
         &mut self,
         option: OptionName,
-        (node, value): (&'d Node, &'d str),
-        place: &Place<'_>,
+        (node, value): (&'d TreeNode, &'d str),
+        place: &ConfigPath<'_>,
     ) {
         if !value.trim_start_matches('!').starts_with('`') {
             return;
@@ -168,24 +174,25 @@ impl<'d> Walk<'d> {
                 pointer: place.pointer(),
                 node,
                 option,
-                target: Target::ScriptModule(name.to_owned()),
+                target: ReferenceTarget::ScriptModule(name.to_owned()),
             });
         }
     }
 }
 
-fn named(referent: Referent, name: &str) -> Option<Target> {
-    let part = |path: &[&str]| Target::Part(Pointer::from_segments([path, &[name]].concat()));
+fn named(referent: Referent, name: &str) -> Option<ReferenceTarget> {
+    let part =
+        |path: &[&str]| ReferenceTarget::Part(Pointer::from_segments([path, &[name]].concat()));
     Some(match referent {
         Referent::Application => part(&["applications"]),
         Referent::Limit => part(&["limits"]),
         Referent::LimitStore => part(&["settings", "limit_stores"]),
         Referent::CacheStore => part(&["settings", "cache"]),
         Referent::AcmeAccount => part(&["settings", "acme"]),
-        Referent::Destination => return destination(name).map(Target::Part),
-        Referent::Certificate if name.contains('/') => Target::File(name.into()),
-        Referent::Certificate => Target::Certificate(name.to_owned()),
-        Referent::ScriptModule => Target::ScriptModule(name.to_owned()),
+        Referent::Destination => return destination(name).map(ReferenceTarget::Part),
+        Referent::Certificate if name.contains('/') => ReferenceTarget::File(name.into()),
+        Referent::Certificate => ReferenceTarget::Certificate(name.to_owned()),
+        Referent::ScriptModule => ReferenceTarget::ScriptModule(name.to_owned()),
     })
 }
 

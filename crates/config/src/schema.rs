@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::table::{ApplicationType, Kind, Names, Object, ROOT, TYPES, Text};
+use crate::table::{ApplicationType, Names, Object, ROOT, TYPES, Text, ValueKind};
 
 /// The schema, in the dialect of 2020-12.
 pub fn schema() -> Value {
@@ -120,28 +120,30 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
 }
 
 /// The schema of a value.
-fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
+fn kind(kind: &ValueKind, definitions: &mut Definitions) -> Value {
     match kind {
-        Kind::Boolean => json!({"type": "boolean"}),
-        Kind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
-        Kind::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
-        Kind::Size(min, max) => {
+        ValueKind::Boolean => json!({"type": "boolean"}),
+        ValueKind::Integer(min, i64::MAX) => json!({"type": "integer", "minimum": min}),
+        ValueKind::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
+        ValueKind::Size(min, max) => {
             let unit = "^[0-9]+ *([KMGkmg]([Ii]?[Bb])?|[Bb])?$";
-            json!({"anyOf": [self::kind(&Kind::Integer(*min, *max), definitions), {"type": "string", "pattern": unit}]})
+            json!({"anyOf": [self::kind(&ValueKind::Integer(*min, *max), definitions), {"type": "string", "pattern": unit}]})
         }
-        Kind::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
-        Kind::String(text) => string(text),
-        Kind::Null => json!({"type": "null"}),
-        Kind::Array(element) => json!({"type": "array", "items": self::kind(element, definitions)}),
-        Kind::OneOf(kinds) => {
+        ValueKind::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
+        ValueKind::String(text) => string(text),
+        ValueKind::Null => json!({"type": "null"}),
+        ValueKind::Array(element) => {
+            json!({"type": "array", "items": self::kind(element, definitions)})
+        }
+        ValueKind::OneOf(kinds) => {
             let kinds: Vec<Value> = kinds
                 .iter()
                 .map(|kind| self::kind(kind, definitions))
                 .collect();
             json!({"anyOf": kinds})
         }
-        Kind::Object(table) => reference(table(), definitions),
-        Kind::Map(names, values) => {
+        ValueKind::Object(table) => reference(table(), definitions),
+        ValueKind::Map(names, values) => {
             let mut map =
                 json!({"type": "object", "additionalProperties": self::kind(values, definitions)});
             if let (Value::Object(map), Some(pattern)) = (&mut map, name_pattern(*names)) {
@@ -149,7 +151,7 @@ fn kind(kind: &Kind, definitions: &mut Definitions) -> Value {
             }
             map
         }
-        Kind::Application => application(definitions),
+        ValueKind::Application => application(definitions),
     }
 }
 

@@ -6,7 +6,7 @@ use tutti_document::{Diagnostic, Diagnostics, Document, Pointer, parse, read};
 use tutti_options::Format;
 
 use crate::build::validate;
-use crate::context::Context;
+use crate::context::ValidationContext;
 use crate::model::Source;
 
 /// The schemes of URLs: with and without TLS.
@@ -45,7 +45,7 @@ pub fn of_text(text: &[u8], format: Format) -> Result<Source, Diagnostics> {
     let mut document = Document::empty();
     document.put(&["settings"], parse(b"{}")?)?;
     document.put(&["settings", "source"], source)?;
-    let config = validate(&document, &Context::default())?;
+    let config = validate(&document, &ValidationContext::default())?;
     let missing = || {
         let fault = Diagnostic::new(Pointer::root(), "there is no source in it");
         Diagnostics::one(fault.expect("an object with `etcd`"))

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use tutti_script::Fault;
+use tutti_script::CompileError;
 
 use crate::variables::{self, Variable};
 
@@ -13,12 +13,12 @@ use crate::variables::{self, Variable};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     source: Box<str>,
-    parts: Box<[Part]>,
+    parts: Box<[TemplatePart]>,
 }
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum TemplatePart {
     /// Text.
     Literal(Box<str>),
     /// The value of a variable.
@@ -47,7 +47,7 @@ pub enum TemplateError {
     },
     /// A JavaScript template literal that cannot be compiled.
     #[error("{}{}", .0.message, placed(.0))]
-    Script(Fault),
+    Script(CompileError),
 }
 
 impl TemplateError {
@@ -73,7 +73,7 @@ impl Template {
             tutti_script::check_template(source).map_err(TemplateError::Script)?;
             return Ok(Template {
                 source: source.into(),
-                parts: [Part::Script(source.into())].into(),
+                parts: [TemplatePart::Script(source.into())].into(),
             });
         }
         let mut parts = Vec::new();
@@ -91,15 +91,15 @@ impl Template {
                 None => literal.push('$'),
                 Some(variable) => {
                     if !literal.is_empty() {
-                        parts.push(Part::Literal(std::mem::take(&mut literal).into()));
+                        parts.push(TemplatePart::Literal(std::mem::take(&mut literal).into()));
                     }
-                    parts.push(Part::Variable(variable));
+                    parts.push(TemplatePart::Variable(variable));
                 }
             }
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal.into()));
+            parts.push(TemplatePart::Literal(literal.into()));
         }
         Ok(Template {
             source: source.into(),
@@ -113,13 +113,13 @@ impl Template {
     }
 
     /// Its pieces; empty for the empty string.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
     /// Returns it without some of its pieces.
     #[must_use]
-    pub fn without(&self, is_left_out: impl Fn(&Part) -> bool) -> Template {
+    pub fn without(&self, is_left_out: impl Fn(&TemplatePart) -> bool) -> Template {
         let parts = self.parts.iter().filter(|part| !is_left_out(part));
         Template {
             source: self.source.clone(),
@@ -129,14 +129,14 @@ impl Template {
 
     /// True if it is a JavaScript template literal.
     pub fn is_script(&self) -> bool {
-        matches!(&*self.parts, [Part::Script(_)])
+        matches!(&*self.parts, [TemplatePart::Script(_)])
     }
 
     /// The text, if there are no variables.
     pub fn as_literal(&self) -> Option<&str> {
         match &*self.parts {
             [] => Some(""),
-            [Part::Literal(text)] => Some(text),
+            [TemplatePart::Literal(text)] => Some(text),
             _ => None,
         }
     }
@@ -149,7 +149,7 @@ impl fmt::Display for Template {
 }
 
 /// Where in the script it is, in the string after JSON's escapes.
-pub(crate) fn placed(fault: &Fault) -> String {
+pub(crate) fn placed(fault: &CompileError) -> String {
     let of = match fault.module {
         Some(_) => "module",
         None => "script",

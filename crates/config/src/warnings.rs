@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use tutti_document::{Diagnostic, Diagnostics, Document, Member, Node, Pointer, Value};
+use tutti_document::{Diagnostic, Diagnostics, Document, Member, Pointer, TreeNode, Value};
 use tutti_options::processes::Processes;
 use tutti_options::types::Special;
 
@@ -73,11 +73,11 @@ fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -
 }
 
 /// Numbers of processes that are greater than there can be.
-fn capped(root: &Node) -> Vec<(Diagnostic, &Node)> {
-    let applications = root.child("applications").map(Node::members);
+fn capped(root: &TreeNode) -> Vec<(Diagnostic, &TreeNode)> {
+    let applications = root.child("applications").map(TreeNode::members);
     let mut found = Vec::new();
     for member in applications.unwrap_or_default().iter().take(MOST) {
-        let known = member.node.child("type").and_then(Node::as_str);
+        let known = member.node.child("type").and_then(TreeNode::as_str);
         let known = known.and_then(ApplicationType::of);
         let special = known.and_then(|(known, _)| Special::of(known.name, &member.node));
         let (Some(special), Some(processes)) = (special, member.node.child("processes")) else {
@@ -120,7 +120,7 @@ struct Sources<'d> {
 
 /// A `share`, and a file that it hands out.
 struct Exposed<'d> {
-    node: &'d Node,
+    node: &'d TreeNode,
     pointer: Pointer,
     uri: String,
     sort: Sort<'d>,
@@ -165,7 +165,7 @@ impl Exposed<'_> {
 /// A `share` of a folder: what stands before `$uri`.
 #[derive(Clone)]
 struct Shared<'d> {
-    node: &'d Node,
+    node: &'d TreeNode,
     pointer: Pointer,
     folder: PathBuf,
 }
@@ -181,23 +181,26 @@ impl Shared<'_> {
 }
 
 struct Walk<'d> {
-    root: &'d Node,
+    root: &'d TreeNode,
     /// Routes with names.
-    routes: HashMap<&'d str, &'d Node>,
+    routes: HashMap<&'d str, &'d TreeNode>,
     /// Compiled once; the key is the address of the node.
-    patterns: HashMap<*const Node, Patterns>,
+    patterns: HashMap<*const TreeNode, Patterns>,
     steps_left: usize,
     /// Shares in the order of the document.
     shares: Vec<Shared<'d>>,
     /// Paths of shares that are the same for every request.
     fixed: Vec<Shared<'d>>,
     /// Shares that hand out the file that is asked for now.
-    hits: Vec<*const Node>,
+    hits: Vec<*const TreeNode>,
 }
 
 impl<'d> Walk<'d> {
-    fn new(root: &'d Node) -> Walk<'d> {
-        let named = root.child("routes").map(Node::members).unwrap_or_default();
+    fn new(root: &'d TreeNode) -> Walk<'d> {
+        let named = root
+            .child("routes")
+            .map(TreeNode::members)
+            .unwrap_or_default();
         let mut walk = Walk {
             root,
             routes: named
@@ -223,7 +226,7 @@ impl<'d> Walk<'d> {
         walk
     }
 
-    fn collect(&mut self, steps: &'d Node, pointer: &Pointer) {
+    fn collect(&mut self, steps: &'d TreeNode, pointer: &Pointer) {
         for (index, step) in steps.elements().iter().enumerate() {
             let mut pointer = pointer.index(index).child("action");
             let mut action = step.child("action");
@@ -262,7 +265,7 @@ impl<'d> Walk<'d> {
             let known = listings.entry(folder.to_owned());
             known.or_insert_with(|| names_in(folder)).clone()
         };
-        let mut told: HashSet<(*const Node, Sort<'_>)> = HashSet::new();
+        let mut told: HashSet<(*const TreeNode, Sort<'_>)> = HashSet::new();
         let mut found = Vec::new();
         let mut folders_left = secrets::MOST_FOLDERS;
         let shares: Vec<Shared<'_>> = self.shares.iter().take(MOST).cloned().collect();
@@ -294,10 +297,10 @@ impl<'d> Walk<'d> {
     /// True if a request for `uri`, from any listener, gets `file` from this share.
     fn hands_out(&mut self, shared: &Shared<'d>, file: &Path, uri: &str) -> bool {
         self.hits.clear();
-        let listeners = self.root.child("listeners").map(Node::members);
+        let listeners = self.root.child("listeners").map(TreeNode::members);
         let mut seen: HashSet<&str> = HashSet::new();
         for listener in listeners.unwrap_or_default() {
-            let pass = listener.node.child("pass").and_then(Node::as_str);
+            let pass = listener.node.child("pass").and_then(TreeNode::as_str);
             if let Some(pass) = pass.filter(|pass| seen.insert(pass)) {
                 let mut visited = HashSet::new();
                 self.pass(pass, (file, uri), &mut visited);
@@ -325,13 +328,21 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn steps(&mut self, steps: &'d Node, request: (&Path, &str), visited: &mut HashSet<String>) {
+    fn steps(
+        &mut self,
+        steps: &'d TreeNode,
+        request: (&Path, &str),
+        visited: &mut HashSet<String>,
+    ) {
         for step in steps.elements() {
             let Some(left) = self.steps_left.checked_sub(1) else {
                 return;
             };
             self.steps_left = left;
-            let conditions = step.child("match").map(Node::members).unwrap_or_default();
+            let conditions = step
+                .child("match")
+                .map(TreeNode::members)
+                .unwrap_or_default();
             let matches = |member: &Member| member.name.as_ref() != "uri";
             let is_certain = !conditions.iter().any(matches);
             let uri = conditions.iter().find(|member| &*member.name == "uri");
@@ -349,7 +360,7 @@ impl<'d> Walk<'d> {
 
     fn action(
         &mut self,
-        mut action: &'d Node,
+        mut action: &'d TreeNode,
         request: (&Path, &str),
         visited: &mut HashSet<String>,
     ) {
@@ -359,7 +370,7 @@ impl<'d> Walk<'d> {
             if action.child("rewrite").is_some() {
                 return;
             }
-            if let Some(pass) = action.child("pass").and_then(Node::as_str) {
+            if let Some(pass) = action.child("pass").and_then(TreeNode::as_str) {
                 return self.pass(pass, request, visited);
             }
             let Some(share) = action.child("share") else {
@@ -391,7 +402,7 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn matches(&mut self, node: &Node, uri: &str) -> bool {
+    fn matches(&mut self, node: &TreeNode, uri: &str) -> bool {
         let key = std::ptr::from_ref(node);
         let compiled = self.patterns.entry(key);
         compiled
@@ -505,10 +516,10 @@ fn uri_of(file: &Path, folder: &Path) -> Option<String> {
     (!below.is_empty()).then(|| format!("/{below}"))
 }
 
-fn templates(share: &Node) -> impl Iterator<Item = &str> {
+fn templates(share: &TreeNode) -> impl Iterator<Item = &str> {
     let one = share.as_str();
     one.into_iter()
-        .chain(share.elements().iter().filter_map(Node::as_str))
+        .chain(share.elements().iter().filter_map(TreeNode::as_str))
 }
 
 /// `/srv/www` of `/srv/www$uri`; `None` for what is no folder with everything in it.
@@ -521,8 +532,8 @@ fn folder_of(template: &str) -> Option<PathBuf> {
 }
 
 /// The source files of a configuration's applications.
-fn sources(root: &Node) -> Vec<Sources<'_>> {
-    let applications = root.child("applications").map(Node::members);
+fn sources(root: &TreeNode) -> Vec<Sources<'_>> {
+    let applications = root.child("applications").map(TreeNode::members);
     let applications = applications.unwrap_or_default().iter();
     applications
         .take(MOST)
@@ -564,19 +575,22 @@ fn sources(root: &Node) -> Vec<Sources<'_>> {
 }
 
 /// The application itself, and each of its targets.
-fn entries(node: &Node) -> impl Iterator<Item = &Node> {
-    let targets = node.child("targets").map(Node::members).unwrap_or_default();
+fn entries(node: &TreeNode) -> impl Iterator<Item = &TreeNode> {
+    let targets = node
+        .child("targets")
+        .map(TreeNode::members)
+        .unwrap_or_default();
     std::iter::once(node).chain(targets.iter().map(|target| &target.node))
 }
 
-fn php(node: &Node, sources: &mut Sources<'_>) {
+fn php(node: &TreeNode, sources: &mut Sources<'_>) {
     sources.endings = &[".php"];
     for entry in entries(node) {
         let Some(root) = path(entry, "root") else {
             continue;
         };
         let script = entry.child("script").or_else(|| entry.child("index"));
-        let script = script.and_then(Node::as_str).unwrap_or("index.php");
+        let script = script.and_then(TreeNode::as_str).unwrap_or("index.php");
         sources
             .named
             .push(root.join(script.trim_start_matches('/')));
@@ -584,7 +598,7 @@ fn php(node: &Node, sources: &mut Sources<'_>) {
     }
 }
 
-fn python(node: &Node, sources: &mut Sources<'_>) {
+fn python(node: &TreeNode, sources: &mut Sources<'_>) {
     sources.endings = &[".py"];
     let folders: Vec<PathBuf> = node
         .child("path")
@@ -600,13 +614,13 @@ fn python(node: &Node, sources: &mut Sources<'_>) {
     sources.folders.extend(folders);
 }
 
-fn external(node: &Node, sources: &mut Sources<'_>) {
+fn external(node: &TreeNode, sources: &mut Sources<'_>) {
     let folder = path(node, "working_directory");
-    let arguments = node.child("arguments").map(Node::elements);
+    let arguments = node.child("arguments").map(TreeNode::elements);
     let words = arguments
         .unwrap_or_default()
         .iter()
-        .filter_map(Node::as_str);
+        .filter_map(TreeNode::as_str);
     // Of an interpreter's arguments, those that name a file of a program.
     let scripts = words.filter(|word| {
         let ending = word.rsplit_once('.').map(|(_, ending)| ending);
@@ -628,7 +642,7 @@ fn external(node: &Node, sources: &mut Sources<'_>) {
         .extend(path(node, "executable").filter(|path| path.is_absolute()));
 }
 
-fn path(node: &Node, option: &str) -> Option<PathBuf> {
+fn path(node: &TreeNode, option: &str) -> Option<PathBuf> {
     let text = node.child(option)?.as_str()?;
     Some(PathBuf::from(text))
 }

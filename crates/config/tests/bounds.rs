@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use tutti_config::{Context, Diagnostics, Document, parse, validate};
+use tutti_config::{Diagnostics, Document, ValidationContext, parse, validate};
 
 /// So many that a search of all for each would be ten thousand million steps.
 const MANY: usize = 100_000;
@@ -22,7 +22,11 @@ fn many(each: impl Fn(usize) -> String) -> String {
 
 fn faults(text: &str) -> Diagnostics {
     let document = parse(text.as_bytes()).unwrap();
-    validate(&document, &Context::with_modules([("php", "8.2")])).unwrap_err()
+    validate(
+        &document,
+        &ValidationContext::with_modules([("php", "8.2")]),
+    )
+    .unwrap_err()
 }
 
 fn assert_bounded(faults: &Diagnostics, count: usize) {
@@ -72,7 +76,7 @@ fn names_are_not_searched_for_one_after_the_other() {
     let text =
         format!(r#"{{"listeners": {{"*:80": {{"pass": "routes/r1"}}}}, "routes": {{{routes}}}}}"#);
     let document = parse(text.as_bytes()).unwrap();
-    let config = validate(&document, &Context::default()).unwrap();
+    let config = validate(&document, &ValidationContext::default()).unwrap();
     assert_eq!(config.routes.list.len(), MANY);
     assert!(
         tutti_config::warnings(&document, &|_| Vec::new())

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use tutti_config::{Context, parse, validate};
+use tutti_config::{ValidationContext, parse, validate};
 
 /// The blocks of a document marked as JSON.
 fn examples(name: &str) -> Vec<String> {
@@ -26,7 +26,7 @@ fn examples(name: &str) -> Vec<String> {
     blocks
 }
 
-fn each_is_valid(name: &str, context: &Context) -> usize {
+fn each_is_valid(name: &str, context: &ValidationContext) -> usize {
     let blocks = examples(name);
     for block in &blocks {
         let document = parse(block.as_bytes()).unwrap_or_else(|error| panic!("{block}: {error:?}"));
@@ -39,11 +39,11 @@ fn each_is_valid(name: &str, context: &Context) -> usize {
 
 #[test]
 fn every_example_about_python_is_valid() {
-    let context = Context::with_modules([("python", "3.11.2")]);
+    let context = ValidationContext::with_modules([("python", "3.11.2")]);
     assert!(each_is_valid("languages/python.md", &context) >= 2);
 }
 
 #[test]
 fn every_example_about_traces_is_valid() {
-    assert!(each_is_valid("operate/telemetry.md", &Context::default()) >= 1);
+    assert!(each_is_valid("operate/telemetry.md", &ValidationContext::default()) >= 1);
 }

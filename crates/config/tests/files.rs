@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-use tutti_config::{Context, Diagnostic, File, combine, validate};
+use tutti_config::{Diagnostic, File, ValidationContext, combine, validate};
 
 fn file(name: &str, text: &str) -> File {
     File {
@@ -30,7 +30,7 @@ fn json(files: &[File]) -> String {
 
 fn faults(files: &[File]) -> Vec<Diagnostic> {
     let checked = combine(files, &environment)
-        .and_then(|document| validate(&document, &Context::default()).map(|_| ()));
+        .and_then(|document| validate(&document, &ValidationContext::default()).map(|_| ()));
     checked.unwrap_err().0
 }
 

@@ -14,13 +14,16 @@ use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 use tutti_config::model::{Action, ActionKind};
 use tutti_config::table::{
-    HttpOptions, Kind, MaintenanceOptions, Opt, RequestIdOptions, ServerOptions, SlowLogOptions,
+    HttpOptions, MaintenanceOptions, Opt, RequestIdOptions, ServerOptions, SlowLogOptions,
+    ValueKind,
 };
-use tutti_config::{Config, Context, Diagnostics, Document, FaultKind, model, parse, validate};
+use tutti_config::{
+    Config, Diagnostics, Document, FaultKind, ValidationContext, model, parse, validate,
+};
 use tutti_options::Options;
 
-fn context() -> Context {
-    Context::with_modules([("php", "8.2.35"), ("external", "")])
+fn context() -> ValidationContext {
+    ValidationContext::with_modules([("php", "8.2.35"), ("external", "")])
 }
 
 /// Everything that the cases send.
@@ -374,9 +377,11 @@ fn large_documents_take_time_in_proportion_to_their_size() {
 fn other_value(row: &Opt) -> Option<Value> {
     let default: Value = serde_json::from_str(row.default).unwrap_or(Value::Null);
     let candidates = match row.kind {
-        Kind::Boolean => [json!(true), json!(false)],
-        Kind::Integer(least, _) | Kind::Size(least, _) => [json!(least + 1), json!(least + 2)],
-        Kind::Number(least, _) => [json!(least.max(0.0) + 0.5), json!(least.max(0.0) + 0.25)],
+        ValueKind::Boolean => [json!(true), json!(false)],
+        ValueKind::Integer(least, _) | ValueKind::Size(least, _) => {
+            [json!(least + 1), json!(least + 2)]
+        }
+        ValueKind::Number(least, _) => [json!(least.max(0.0) + 0.5), json!(least.max(0.0) + 0.25)],
         _ => return None,
     };
     candidates.into_iter().find(|value| *value != default)

@@ -7,7 +7,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use tutti_config::table::{self, Object};
-use tutti_config::{Context, parse, validate};
+use tutti_config::{ValidationContext, parse, validate};
 
 /// The outcome of a row.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,8 @@ type Row = (&'static str, &'static str, Outcome);
 /// A document in which `part` stands in its usual place.
 type Frame = fn(&str) -> String;
 
-fn context() -> Context {
-    Context::with_modules([
+fn context() -> ValidationContext {
+    ValidationContext::with_modules([
         ("external", ""),
         ("java", "17.0.15"),
         ("node", ""),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::listener::{Accepted, Listener, ListenerHold, Peer};
+use crate::listener::{Accepted, ListenerHold, Peer, SharedListener};
 
 /// Most connections of one batch: then other tasks of the thread get a turn.
 const BATCH: usize = 32;
@@ -28,7 +28,7 @@ pub enum Batch {
 
 /// Accepts connections that wait on `socket`, which is the listener's, and hands each to `serve`.
 pub fn accept_batch(
-    listener: &Arc<Listener>,
+    listener: &Arc<SharedListener>,
     socket: &OwnedFd,
     mut serve: impl FnMut(Accepted),
 ) -> Batch {
@@ -74,7 +74,7 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         listening.set_nonblocking(true).unwrap();
         let address = listening.local_addr().unwrap();
-        let listener = Listener::new("127.0.0.1:0", 1, listening.into(), 1);
+        let listener = SharedListener::new("127.0.0.1:0", 1, listening.into(), 1);
         let socket = listener.socket().unwrap();
         let clients: Vec<TcpStream> = (0..BATCH + 1)
             .map(|_| TcpStream::connect(address).unwrap())
@@ -98,7 +98,7 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         listening.set_nonblocking(true).unwrap();
         let address = listening.local_addr().unwrap();
-        let listener = Listener::new("127.0.0.1:0", 1, listening.into(), 1);
+        let listener = SharedListener::new("127.0.0.1:0", 1, listening.into(), 1);
         listener.bounds.set(Some(2), None);
         let socket = listener.socket().unwrap();
         let _clients: Vec<TcpStream> = (0..4)

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 
 /// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.
 #[derive(Debug)]
-pub struct Address {
+pub struct AddressText {
     /// 46 bytes is `INET6_ADDRSTRLEN` (inet_ntop(3)).
     text: Cursor<[u8; 46]>,
     /// The port; 0 of a unix socket.
     pub port: u16,
 }
 
-impl Address {
+impl AddressText {
     /// The text of `address`, or of a unix socket.
     pub fn of(address: Option<SocketAddr>) -> Self {
         let mut text = Cursor::new([0; 46]);
@@ -61,10 +61,10 @@ mod tests {
             "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:443",
         ] {
             let address: SocketAddr = text.parse().unwrap();
-            let written = Address::of(Some(address));
+            let written = AddressText::of(Some(address));
             assert_eq!(written.text(), address.ip().to_string().as_bytes());
             assert_eq!(written.port, address.port());
         }
-        assert_eq!(Address::of(None).text(), b"unix:");
+        assert_eq!(AddressText::of(None).text(), b"unix:");
     }
 }

@@ -29,7 +29,7 @@ struct Wait {
 
 /// The entry of one connection, until it is dropped.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ConnectionEntry {
     connections: Rc<Connections>,
     key: usize,
 }
@@ -53,9 +53,9 @@ impl Connections {
     }
 
     /// Enters a connection without a deadline. `waker` must wake its task for as long as it is entered.
-    pub fn enter(self: &Rc<Self>, waker: Waker) -> Entry {
+    pub fn enter(self: &Rc<Self>, waker: Waker) -> ConnectionEntry {
         let deadline = NEVER;
-        Entry {
+        ConnectionEntry {
             connections: Rc::clone(self),
             key: self.waits.borrow_mut().insert(Wait { deadline, waker }),
         }
@@ -88,7 +88,7 @@ impl Connections {
     }
 }
 
-impl Entry {
+impl ConnectionEntry {
     /// `waker` wakes its task from now on.
     pub fn set_waker(&self, waker: Waker) {
         if let Some(wait) = self.connections.waits.borrow_mut().get_mut(self.key) {
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for ConnectionEntry {
     fn drop(&mut self) {
         // The waker goes when the entries are not borrowed any more.
         let wait = self.connections.waits.borrow_mut().try_remove(self.key);
@@ -165,7 +165,7 @@ mod tests {
     fn a_sweep_wakes_the_expired_and_finds_the_earliest_of_the_rest() {
         let connections = Rc::new(Connections::new());
         let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
-        let mut entries: Vec<Entry> = counts
+        let mut entries: Vec<ConnectionEntry> = counts
             .iter()
             .map(|count| connections.enter(Waker::from(count.clone())))
             .collect();

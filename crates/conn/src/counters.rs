@@ -129,7 +129,7 @@ impl ListenerCounters {
 
 /// Sums over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ConnectionTotals {
     /// Connections accepted since the start.
     pub accepted: u64,
     /// Connections with a request in progress.
@@ -146,7 +146,7 @@ pub struct Totals {
     pub sent: u64,
 }
 
-impl Totals {
+impl ConnectionTotals {
     /// Adds up the counters of all threads.
     pub fn sum<'a>(threads: impl Iterator<Item = &'a ThreadCounters>) -> Self {
         let mut totals = Self::default();
@@ -180,10 +180,10 @@ mod tests {
         threads[0].idle.subtract(1);
         threads[1].closed.add(1);
         threads[1].requests.add(9);
-        let totals = Totals::sum(threads.iter());
+        let totals = ConnectionTotals::sum(threads.iter());
         assert_eq!(
             totals,
-            Totals {
+            ConnectionTotals {
                 accepted: 7,
                 active: 4,
                 idle: 2,

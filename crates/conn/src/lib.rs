@@ -12,18 +12,18 @@
 
 pub mod accept;
 pub mod address;
-pub mod bounds;
+pub mod buffer_space;
 pub mod buffers;
 pub mod clock;
+pub mod connection_limits;
 pub mod connections;
 pub mod counters;
 pub mod departure;
-pub mod holdings;
 pub mod listener;
 pub mod output;
 pub mod pipe;
 pub mod proxy_header;
-pub mod room;
+pub mod response_buffers;
 pub mod send_deadline;
 pub mod sendfile;
 pub mod socket;

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::SocketAddrAny;
 
-use crate::bounds::{Bounds, Client};
+use crate::connection_limits::{ClientKey, ConnectionLimits};
 use crate::counters::ListenerCounters;
 
 /// A listening socket as all threads share it. It outlives the configurations that name it.
 #[derive(Debug)]
-pub struct Listener {
+pub struct SharedListener {
     /// Name in the configuration: `*:8080`, `unix:/run/site.sock`.
     pub name: Box<str>,
     /// Identifies the listener; never reused.
@@ -31,7 +31,7 @@ pub struct Listener {
     /// Connections that came through it and are open, and threads that may still accept some.
     connections: AtomicUsize,
     /// Bounds on its connections.
-    pub bounds: Bounds,
+    pub bounds: ConnectionLimits,
     /// The counts of what has come through it.
     pub counters: ListenerCounters,
 }
@@ -39,14 +39,14 @@ pub struct Listener {
 /// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
 #[derive(Debug)]
 pub struct ListenerHold {
-    listener: Arc<Listener>,
+    listener: Arc<SharedListener>,
     /// Counted in the bounds of the listener, in all and perhaps for a client.
-    counted: Option<Option<Client>>,
+    counted: Option<Option<ClientKey>>,
 }
 
 impl ListenerHold {
     /// Holds on to `listener`.
-    pub fn new(listener: &Arc<Listener>) -> Self {
+    pub fn new(listener: &Arc<SharedListener>) -> Self {
         listener.connections.fetch_add(1, Ordering::Relaxed);
         Self {
             listener: Arc::clone(listener),
@@ -55,7 +55,7 @@ impl ListenerHold {
     }
 
     /// The hold of a connection; `None`: there are as many as may be. Whoever waits at a listener that is closing is let in: nobody will do it later.
-    pub fn of_connection(listener: &Arc<Listener>) -> Option<Self> {
+    pub fn of_connection(listener: &Arc<SharedListener>) -> Option<Self> {
         if listener.is_closing() {
             listener.bounds.force();
         } else if !listener.bounds.enter() {
@@ -67,7 +67,7 @@ impl ListenerHold {
     }
 
     /// Counts the connection for its client; false: that one has as many as it may.
-    pub fn count_client(&mut self, client: Client) -> bool {
+    pub fn count_client(&mut self, client: ClientKey) -> bool {
         let has_room = self.listener.bounds.enter_client(client);
         if has_room && let Some(counted) = &mut self.counted {
             *counted = Some(client);
@@ -82,15 +82,15 @@ impl ListenerHold {
     }
 
     /// Lets go; the listener without a hold on it.
-    pub fn release(self) -> Arc<Listener> {
+    pub fn release(self) -> Arc<SharedListener> {
         Arc::clone(&self.listener)
     }
 }
 
 impl std::ops::Deref for ListenerHold {
-    type Target = Listener;
+    type Target = SharedListener;
 
-    fn deref(&self) -> &Listener {
+    fn deref(&self) -> &SharedListener {
         &self.listener
     }
 }
@@ -107,7 +107,7 @@ impl Drop for ListenerHold {
     }
 }
 
-impl Listener {
+impl SharedListener {
     /// Takes a bound, listening, non-blocking socket, which so many threads will accept on.
     pub fn new(name: &str, id: u64, socket: OwnedFd, threads: usize) -> Arc<Self> {
         let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
@@ -123,7 +123,7 @@ impl Listener {
             local: bound.filter(|address| !address.ip().is_unspecified()),
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
-            bounds: Bounds::default(),
+            bounds: ConnectionLimits::default(),
             counters: ListenerCounters::new(threads),
         })
     }
@@ -138,7 +138,7 @@ impl Listener {
             local: None,
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
-            bounds: Bounds::default(),
+            bounds: ConnectionLimits::default(),
             counters: ListenerCounters::new(threads),
         })
     }

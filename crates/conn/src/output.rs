@@ -5,7 +5,7 @@ use std::rc::Rc;
 use http::{Response, StatusCode};
 use tutti_spool::{Region, SpoolError};
 
-use crate::holdings::{Share, Store};
+use crate::response_buffers::{ConnectionBuffers, OverflowFile};
 
 /// Why a connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,11 @@ impl Output {
     ///
     /// # Errors
     /// The file cannot be written. Bytes that it did not take stay in memory; nothing is lost.
-    pub fn spill(&mut self, store: &Store, share: &Rc<Share>) -> Result<bool, SpoolError> {
+    pub fn spill(
+        &mut self,
+        store: &OverflowFile,
+        share: &Rc<ConnectionBuffers>,
+    ) -> Result<bool, SpoolError> {
         let pending = self.bytes.get(self.sent..).unwrap_or_default();
         if pending.is_empty() || !share.may_store(pending.len() as u64, store) {
             return Ok(false);
@@ -202,11 +206,11 @@ struct Spilled {
     front: Vec<u8>,
     /// Bytes of the front that have gone out.
     taken: usize,
-    share: Rc<Share>,
+    share: Rc<ConnectionBuffers>,
 }
 
 impl Spilled {
-    fn new(region: Region, share: &Rc<Share>) -> Self {
+    fn new(region: Region, share: &Rc<ConnectionBuffers>) -> Self {
         Self {
             region,
             read: 0,
@@ -265,10 +269,10 @@ mod tests {
 
     use rustix::fs::{Mode, OFlags};
     use tutti_spool::Spool;
-    use tutti_sys::unnamed::UnnamedFile;
+    use tutti_sys::anonymous_file::UnnamedFile;
 
     use super::*;
-    use crate::holdings::{Held, Holdings};
+    use crate::response_buffers::{BufferedBytes, ResponseBuffers};
 
     /// Issue 10: a buffer that was large once stayed large for a client that left one byte of it.
     #[test]
@@ -281,10 +285,10 @@ mod tests {
         assert_eq!(output.in_memory(), 1);
     }
 
-    fn store(most: u64) -> (tempfile::TempDir, Store) {
+    fn store(most: u64) -> (tempfile::TempDir, OverflowFile) {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::create(folder.path(), most).unwrap();
-        (folder, Store { spool, most })
+        (folder, OverflowFile { spool, most })
     }
 
     fn taken(output: &mut Output) -> Vec<u8> {
@@ -301,8 +305,8 @@ mod tests {
     #[test]
     fn bytes_come_back_in_order_whatever_went_to_the_file() {
         let (_folder, store) = store(1 << 20);
-        let all = Arc::<Holdings>::default();
-        let share = Share::new(&all);
+        let all = Arc::<ResponseBuffers>::default();
+        let share = ConnectionBuffers::new(&all);
         let mut output = Output::default();
         let sent: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
         for (number, piece) in sent.chunks(30_000).enumerate() {
@@ -315,7 +319,7 @@ mod tests {
         assert_eq!(output.len(), sent.len() as u64);
         assert!(all.held().disk > 0);
         assert!(taken(&mut output) == sent);
-        assert_eq!(all.held(), Held::default());
+        assert_eq!(all.held(), BufferedBytes::default());
         // It starts anew.
         output.bytes.extend_from_slice(b"more");
         assert!(output.spill(&store, &share).unwrap());
@@ -326,7 +330,7 @@ mod tests {
     #[test]
     fn a_connection_has_its_part_of_the_file_and_the_rest_stays_in_memory() {
         let (_folder, store) = store(1000);
-        let share = Share::new(&Arc::default());
+        let share = ConnectionBuffers::new(&Arc::default());
         let (mut first, mut second) = (Output::default(), Output::default());
         first.bytes.extend_from_slice(&[1; 600]);
         second.bytes.extend_from_slice(&[2; 600]);
@@ -344,13 +348,13 @@ mod tests {
         let full = || rustix::fs::open("/dev/full", OFlags::RDWR, Mode::empty()).unwrap();
         let (file, reader) = (full(), full());
         let spool = Spool::of(UnnamedFile { file, reader }, folder.path(), 1000);
-        let store = Store { spool, most: 1000 };
-        let all = Arc::<Holdings>::default();
-        let share = Share::new(&all);
+        let store = OverflowFile { spool, most: 1000 };
+        let all = Arc::<ResponseBuffers>::default();
+        let share = ConnectionBuffers::new(&all);
         let mut output = Output::default();
         output.bytes.extend_from_slice(b"all of it");
         assert!(output.spill(&store, &share).is_err());
         assert_eq!(taken(&mut output), b"all of it");
-        assert_eq!(all.held(), Held::default());
+        assert_eq!(all.held(), BufferedBytes::default());
     }
 }

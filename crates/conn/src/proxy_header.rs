@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::unix::AsyncFd;
-use tutti_gateway::proxy_protocol::{self, MAX_BYTES, Malformed, Progress, Proxied};
+use tutti_gateway::proxy_protocol::{self, HeaderProgress, MAX_BYTES, Malformed, Proxied};
 
 /// The reason why a connection has no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,18 +45,18 @@ pub fn poll_proxy_header(
             Ok((_, count)) => {
                 let bytes = bytes.get(..count).unwrap_or_default();
                 match proxy_protocol::read(bytes).map_err(ProxyHeaderError::from)? {
-                    Progress::Complete { proxied, length } => {
+                    HeaderProgress::Complete { proxied, length } => {
                         let mut header = vec![0; length];
                         // They are there: this takes exactly the header.
                         rustix::net::recv(io.get_ref(), &mut *header, RecvFlags::DONTWAIT)?;
                         return Poll::Ready(Ok(proxied));
                     }
                     // All that the proxy has sent was there to be looked at.
-                    Progress::Incomplete if guard.ready().is_read_closed() => {
+                    HeaderProgress::Incomplete if guard.ready().is_read_closed() => {
                         return Poll::Ready(Err(ProxyHeaderError::Closed));
                     }
                     // The bytes stay where they are; more of them wake this task.
-                    Progress::Incomplete => guard.clear_ready(),
+                    HeaderProgress::Incomplete => guard.clear_ready(),
                 }
             }
             Err(Errno::INTR) => {}

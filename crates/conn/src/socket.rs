@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tutti_sys::span::{Span, write_spans};
+use tutti_sys::span::{MemorySpan, write_spans};
 use tutti_wire::RawSpan;
 
 use crate::counters::{note_received, note_sent};
@@ -40,7 +40,7 @@ impl Owned for Arc<OwnedFd> {}
 
 /// The outcome of one attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReadResult {
     /// So many bytes.
     Bytes(usize),
     /// The other end sends nothing more.
@@ -90,16 +90,16 @@ impl BodyPart<'_> {
 }
 
 /// Reads once into the spare capacity of `buffer`, which must have some.
-fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Received, Gone> {
+fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<ReadResult, Gone> {
     loop {
         match rustix::net::recv(socket.as_fd(), spare_capacity(buffer), RecvFlags::empty()) {
-            Ok((0, _)) => return Ok(Received::End),
+            Ok((0, _)) => return Ok(ReadResult::End),
             Ok((read, _)) => {
                 note_received(read);
-                return Ok(Received::Bytes(read));
+                return Ok(ReadResult::Bytes(read));
             }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(Errno::AGAIN) => return Ok(ReadResult::Nothing),
             Err(_) => return Err(Gone::Closed),
         }
     }
@@ -110,7 +110,7 @@ pub fn poll_receive(
     io: &AsyncFd<OwnedFd>,
     buffer: &mut Vec<u8>,
     cx: &mut Context<'_>,
-) -> Poll<Result<Received, Gone>> {
+) -> Poll<Result<ReadResult, Gone>> {
     loop {
         let Poll::Ready(ready) = io.poll_read_ready(cx) else {
             return Poll::Pending;
@@ -120,9 +120,9 @@ pub fn poll_receive(
         };
         let room = buffer.capacity() - buffer.len();
         match receive(io.get_ref(), buffer)? {
-            Received::Nothing => guard.clear_ready(),
+            ReadResult::Nothing => guard.clear_ready(),
             received => {
-                if let Received::Bytes(read) = received
+                if let ReadResult::Bytes(read) = received
                     && read < room
                 {
                     guard.clear_ready();
@@ -190,15 +190,15 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
     if total == 0 {
         return Ok(());
     }
-    let [first, second] = body.spans.each_ref().map(|span| Span {
+    let [first, second] = body.spans.each_ref().map(|span| MemorySpan {
         ptr: span.ptr,
         len: span.len,
     });
     let spans = [
-        Span::of(output.pending()),
+        MemorySpan::of(output.pending()),
         first,
         second,
-        Span::of(body.suffix),
+        MemorySpan::of(body.suffix),
     ];
     let sent = send_spans(socket, &spans)?;
     if sent < total {
@@ -217,13 +217,16 @@ pub fn send_directly(socket: &OwnedFd, output: &mut Output, bytes: &[u8]) -> Res
         return Ok(0);
     }
     let pending = output.pending().len();
-    let sent = send_spans(socket, &[Span::of(output.pending()), Span::of(bytes)])?;
+    let sent = send_spans(
+        socket,
+        &[MemorySpan::of(output.pending()), MemorySpan::of(bytes)],
+    )?;
     output.advance(sent.min(pending));
     Ok(sent.saturating_sub(pending))
 }
 
 /// Sends these in one call; how many bytes the socket took.
-fn send_spans(socket: &OwnedFd, spans: &[Span]) -> Result<usize, Gone> {
+fn send_spans(socket: &OwnedFd, spans: &[MemorySpan]) -> Result<usize, Gone> {
     let sent = match write_spans(socket.as_fd(), spans) {
         Ok(sent) => sent,
         Err(error)

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 
 use rustix::net::Shutdown;
 use tokio::io::unix::AsyncFd;
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
 use crate::output::{Gone, Output};
 use crate::socket::{
-    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, send_directly,
-    try_send,
+    Attempt, BodyPart, ReadResult, poll_attempt, poll_closed, poll_receive, send_body,
+    send_directly, try_send,
 };
 use crate::tls::TlsSocket;
 
@@ -56,7 +56,7 @@ impl Transport {
     }
 
     /// The outcome of the handshake, which must be done, if the bytes are encrypted.
-    pub fn facts(&self) -> Option<&Rc<Facts>> {
+    pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.tls().map(TlsSocket::facts)
     }
 
@@ -65,7 +65,7 @@ impl Transport {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         match self {
             Self::Plain(io) => poll_receive(io, buffer, cx),
             Self::Tls(tls) => tls.poll_receive(buffer, cx),

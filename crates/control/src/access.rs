@@ -13,13 +13,17 @@ use http::request::Parts;
 use http::{HeaderValue, Method};
 use tokio::net::UnixStream;
 use tutti_http::split_port;
-use tutti_protocol::{Access, ROUTER_TITLE};
+use tutti_protocol::{ControlAccess, ROUTER_TITLE};
 use tutti_sys::{proc, process};
 
-use crate::answer::Answer;
+use crate::api_response::ApiResponse;
 
 /// Checks whoever has connected to an abstract socket.
-pub(crate) fn check_peer(access: &Access, stream: &UnixStream, peer: &str) -> Result<(), Answer> {
+pub(crate) fn check_peer(
+    access: &ControlAccess,
+    stream: &UnixStream,
+    peer: &str,
+) -> Result<(), ApiResponse> {
     let is_allowed = stream.peer_cred().is_ok_and(|credentials| {
         let is_member = || {
             let others = tutti_sys::credentials::peer_groups(stream.as_fd()).unwrap_or_default();
@@ -32,7 +36,7 @@ pub(crate) fn check_peer(access: &Access, stream: &UnixStream, peer: &str) -> Re
     if is_allowed {
         return Ok(());
     }
-    Err(Answer::error(
+    Err(ApiResponse::error(
         403,
         "Forbidden.",
         Some(&format!(
@@ -54,7 +58,7 @@ pub(crate) fn is_router(stream: &UnixStream) -> bool {
 }
 
 /// Checks what a request says about where it comes from.
-pub(crate) fn check(access: &Access, head: &Parts, host: &[u8]) -> Result<(), Answer> {
+pub(crate) fn check(access: &ControlAccess, head: &Parts, host: &[u8]) -> Result<(), ApiResponse> {
     check_token(access, head)?;
     check_host(host)?;
     check_browser(head, host)
@@ -69,7 +73,7 @@ fn lines(head: &Parts, name: HeaderName) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Checks the token that the request bears.
-pub(crate) fn check_token(access: &Access, head: &Parts) -> Result<(), Answer> {
+pub(crate) fn check_token(access: &ControlAccess, head: &Parts) -> Result<(), ApiResponse> {
     let Some(token) = &access.token else {
         return Ok(());
     };
@@ -78,7 +82,7 @@ pub(crate) fn check_token(access: &Access, head: &Parts) -> Result<(), Answer> {
     if is_right && shown.next().is_none() {
         return Ok(());
     }
-    let mut answer = Answer::error(
+    let mut answer = ApiResponse::error(
         401,
         "Unauthorized.",
         Some("Send the token of the server's --control-token as `Authorization: Bearer TOKEN`."),
@@ -90,11 +94,11 @@ pub(crate) fn check_token(access: &Access, head: &Parts) -> Result<(), Answer> {
 /// A page of a stranger's site can have its name mean this machine (DNS rebinding); what it sends then has that name as
 /// `Host`. Names that no such site can have are fine: addresses, `localhost`, a single label (`unit`), and what clients of a unix
 /// socket make of its path (`%2Frun%2Fcontrol.sock`; no browser sends `%` there).
-fn check_host(host: &[u8]) -> Result<(), Answer> {
+fn check_host(host: &[u8]) -> Result<(), ApiResponse> {
     if is_own_host(host) {
         return Ok(());
     }
-    Err(Answer::error(
+    Err(ApiResponse::error(
         403,
         "Forbidden.",
         Some(&format!(
@@ -119,9 +123,9 @@ pub fn is_own_host(authority: &[u8]) -> bool {
 }
 
 /// Browsers tell where a request comes from; what they send unasked across sites is refused (Fetch Metadata, RFC 6454).
-fn check_browser(head: &Parts, host: &[u8]) -> Result<(), Answer> {
+fn check_browser(head: &Parts, host: &[u8]) -> Result<(), ApiResponse> {
     let foreign = |field: &str, value: &[u8]| {
-        Err(Answer::error(
+        Err(ApiResponse::error(
             403,
             "Forbidden.",
             Some(&format!(
@@ -173,7 +177,7 @@ fn behind_scheme(url: &[u8]) -> Option<&[u8]> {
 
 /// Of what a page may POST across sites without being asked first, no tool of ours sends these two. The third,
 /// `application/x-www-form-urlencoded`, is what `curl --data-binary` says of everything, and is taken.
-fn check_media_type(head: &Parts) -> Result<(), Answer> {
+fn check_media_type(head: &Parts) -> Result<(), ApiResponse> {
     if head.method != Method::POST {
         return Ok(());
     }
@@ -183,7 +187,7 @@ fn check_media_type(head: &Parts) -> Result<(), Answer> {
         if name.eq_ignore_ascii_case(b"text/plain")
             || name.eq_ignore_ascii_case(b"multipart/form-data")
         {
-            return Err(Answer::error(
+            return Err(ApiResponse::error(
                 415,
                 "Unsupported media type.",
                 Some(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tutti_config::{Document, Format};
 use tutti_http::Method;
-use tutti_protocol::{Cause, Store};
+use tutti_protocol::{Cause, StoreKind};
 
-use crate::answer::{self, Answer};
+use crate::api_response::{self, ApiResponse};
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
 use crate::maintenance;
@@ -30,7 +30,7 @@ pub(crate) struct Request {
     /// The language that the client reads best.
     pub(crate) accept: Format,
     /// The format of metrics that it reads best.
-    pub(crate) metrics: tutti_metrics::Format,
+    pub(crate) metrics: tutti_metrics::ExpositionFormat,
     /// Who sent it.
     pub(crate) by: String,
 }
@@ -47,21 +47,21 @@ impl Api {
     }
 
     /// Answers a request of a router: nothing but reading the status is there.
-    pub(crate) async fn answer_of_status(&self, request: Request) -> Answer {
+    pub(crate) async fn answer_of_status(&self, request: Request) -> ApiResponse {
         let names = segments(&request.path).unwrap_or_default();
         if names.first().is_none_or(|name| name != "status") {
-            return Answer::missing();
+            return ApiResponse::missing();
         }
         if !matches!(request.method, Method::Get | Method::Head) {
-            return Answer::method(READ_ONLY);
+            return ApiResponse::method(READ_ONLY);
         }
         self.answer(request).await
     }
 
     /// Answers a request, however long it takes.
-    pub(crate) async fn answer(&self, request: Request) -> Answer {
+    pub(crate) async fn answer(&self, request: Request) -> ApiResponse {
         let Some(segments) = segments(&request.path) else {
-            return Answer::error(
+            return ApiResponse::error(
                 400,
                 "Invalid path.",
                 Some("A percent-encoded name is malformed or not UTF-8."),
@@ -71,40 +71,40 @@ impl Api {
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         match names.as_slice() {
             [] if is_read => self.everything(request.accept).await,
-            [] => Answer::method(READ_ONLY),
+            [] => ApiResponse::method(READ_ONLY),
             ["config", ..] if is_read => self.config(&segments, &request),
             ["config", ..] => self.change(segments, request).await,
             ["status", path @ ..] if is_read => match self.status().await {
-                Ok(document) => answer::read(&document, path),
+                Ok(document) => api_response::read(&document, path),
                 Err(answer) => answer,
             },
-            ["status", ..] => Answer::method(READ_ONLY),
+            ["status", ..] => ApiResponse::method(READ_ONLY),
             ["metrics"] if is_read => self.metrics(request.metrics).await,
-            ["metrics"] => Answer::method(READ_ONLY),
+            ["metrics"] => ApiResponse::method(READ_ONLY),
             ["certificates", path @ ..] => {
-                let store = Store::Certificates;
+                let store = StoreKind::Certificates;
                 stored::answer(&*self.service, store, request.method, path, request.body).await
             }
             ["js_modules", path @ ..] => {
-                let store = Store::JsModules;
+                let store = StoreKind::JsModules;
                 stored::answer(&*self.service, store, request.method, path, request.body).await
             }
-            ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
+            ["schema"] if is_read => ApiResponse::schema(&tutti_config::schema()),
             ["schema", "openapi.json"] if is_read => {
-                Answer::json(200, &crate::description::served())
+                ApiResponse::json(200, &crate::description::served())
             }
-            ["schema"] | ["schema", "openapi.json"] => Answer::method(READ_ONLY),
+            ["schema"] | ["schema", "openapi.json"] => ApiResponse::method(READ_ONLY),
             ["history"] if is_read => match self.service.history().await {
-                Ok(entries) => Answer::json(200, &entries),
-                Err(reason) => Answer::error(500, "Cannot read the history.", Some(&reason)),
+                Ok(entries) => ApiResponse::json(200, &entries),
+                Err(reason) => ApiResponse::error(500, "Cannot read the history.", Some(&reason)),
             },
             ["history", number] if is_read => self.past(number, request.accept).await,
             ["history", number, "restore"] => self.restore(number, request).await,
-            ["history"] | ["history", _] => Answer::method(READ_ONLY),
+            ["history"] | ["history", _] => ApiResponse::method(READ_ONLY),
             ["control", "reload"] if request.method == Method::Post => {
                 self.run(Change::Reload, request).await
             }
-            ["control", "reload"] => Answer::method("POST"),
+            ["control", "reload"] => ApiResponse::method("POST"),
             ["control", "maintenance"] => self.maintenance(request).await,
             ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "stop"] => self.stop(request.method, StopKind::Graceful).await,
@@ -121,40 +121,42 @@ impl Api {
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }
-            _ => Answer::missing(),
+            _ => ApiResponse::missing(),
         }
     }
 
     /// The content of `/status`, or why it cannot be had.
-    async fn status(&self) -> Result<Document, Answer> {
+    async fn status(&self) -> Result<Document, ApiResponse> {
         let status = self.service.status().await.map_err(|reason| {
-            let detail = answer::sentence(&reason);
-            Answer::error(503, "The status cannot be had now.", Some(&detail))
+            let detail = api_response::sentence(&reason);
+            ApiResponse::error(503, "The status cannot be had now.", Some(&detail))
         })?;
-        answer::document(&status).map_err(|_| Answer::error(500, "Internal error.", None))
+        api_response::document(&status)
+            .map_err(|_| ApiResponse::error(500, "Internal error.", None))
     }
 
-    async fn metrics(&self, format: tutti_metrics::Format) -> Answer {
+    async fn metrics(&self, format: tutti_metrics::ExpositionFormat) -> ApiResponse {
         match self.service.metrics(format).await {
-            Ok(body) => Answer::metrics(format, body),
+            Ok(body) => ApiResponse::metrics(format, body),
             Err(reason) => {
-                let detail = answer::sentence(&reason);
-                Answer::error(503, "The metrics cannot be had now.", Some(&detail))
+                let detail = api_response::sentence(&reason);
+                ApiResponse::error(503, "The metrics cannot be had now.", Some(&detail))
             }
         }
     }
 
-    async fn everything(&self, accept: Format) -> Answer {
+    async fn everything(&self, accept: Format) -> ApiResponse {
         let mut all = Document::empty();
         let status = match self.status().await {
             Ok(status) => status,
             Err(answer) => return answer,
         };
-        let stored = |store| answer::document(&self.service.stored(store)).unwrap_or_default();
+        let stored =
+            |store| api_response::document(&self.service.stored(store)).unwrap_or_default();
         let config = self.service.document().as_ref().clone();
         let parts = [
-            ("certificates", stored(Store::Certificates)),
-            ("js_modules", stored(Store::JsModules)),
+            ("certificates", stored(StoreKind::Certificates)),
+            ("js_modules", stored(StoreKind::JsModules)),
             ("config", config),
             ("status", status),
         ];
@@ -162,15 +164,15 @@ impl Api {
             // Adding a member to an object cannot fail.
             let _ = all.put(&[name], part);
         }
-        Answer::value_as(all.root(), accept)
+        ApiResponse::value_as(all.root(), accept)
     }
 
-    fn config(&self, segments: &[String], request: &Request) -> Answer {
+    fn config(&self, segments: &[String], request: &Request) -> ApiResponse {
         let conditions = &request.conditions;
         let document = self.service.document();
         let path = segments.get(1..).unwrap_or_default();
         let Ok(node) = document.get(path) else {
-            return Answer::missing();
+            return ApiResponse::missing();
         };
         let tag = etag::of(node);
         let is_changed = |condition: &etag::Condition| condition.matches_none(Some(&tag));
@@ -179,12 +181,12 @@ impl Api {
             .as_ref()
             .is_some_and(|condition| !condition.matches(Some(&tag)))
         {
-            return Answer::changed_meanwhile();
+            return ApiResponse::changed_meanwhile();
         }
         let mut answer = if conditions.if_none_match.as_ref().is_none_or(is_changed) {
-            Answer::value_as(node, request.accept)
+            ApiResponse::value_as(node, request.accept)
         } else {
-            Answer {
+            ApiResponse {
                 status: 304,
                 body: Vec::new(),
                 etag: None,
@@ -197,14 +199,14 @@ impl Api {
         answer
     }
 
-    async fn change(&self, mut segments: Vec<String>, mut request: Request) -> Answer {
+    async fn change(&self, mut segments: Vec<String>, mut request: Request) -> ApiResponse {
         let format = Format::of_media_type(&request.content_type).unwrap_or_default();
         let body = std::mem::take(&mut request.body);
         let edit = match request.method {
             Method::Put => Edit::Put(body, format),
             Method::Post => Edit::Post(body, format),
             Method::Patch if is_json_patch(&request.content_type) => {
-                return Answer::error(
+                return ApiResponse::error(
                     415,
                     "Unsupported media type.",
                     Some("PATCH takes a merge patch (RFC 7386), `application/merge-patch+json`."),
@@ -212,7 +214,7 @@ impl Api {
             }
             Method::Patch => Edit::Patch(body, format),
             Method::Delete => Edit::Delete,
-            _ => return Answer::method(EDITABLE),
+            _ => return ApiResponse::method(EDITABLE),
         };
         segments.remove(0);
         let change = Change::Edit {
@@ -223,7 +225,7 @@ impl Api {
         self.run(change, request).await
     }
 
-    async fn run(&self, change: Change, request: Request) -> Answer {
+    async fn run(&self, change: Change, request: Request) -> ApiResponse {
         let cause = Cause {
             by: request.by,
             change: format!(
@@ -238,34 +240,34 @@ impl Api {
     }
 
     /// `/history/NUMBER`
-    async fn past(&self, number: &str, accept: Format) -> Answer {
+    async fn past(&self, number: &str, accept: Format) -> ApiResponse {
         let Ok(number) = number.parse() else {
-            return Answer::missing();
+            return ApiResponse::missing();
         };
         match self.service.past(number).await {
-            Ok(Some(document)) => Answer::value_as(document.root(), accept),
-            Ok(None) => Answer::missing(),
-            Err(reason) => Answer::error(500, "Cannot read the history.", Some(&reason)),
+            Ok(Some(document)) => ApiResponse::value_as(document.root(), accept),
+            Ok(None) => ApiResponse::missing(),
+            Err(reason) => ApiResponse::error(500, "Cannot read the history.", Some(&reason)),
         }
     }
 
     /// `/history/NUMBER/restore`
-    async fn restore(&self, number: &str, request: Request) -> Answer {
+    async fn restore(&self, number: &str, request: Request) -> ApiResponse {
         let Ok(number) = number.parse() else {
-            return Answer::missing();
+            return ApiResponse::missing();
         };
         if request.method != Method::Post {
-            return Answer::method("POST");
+            return ApiResponse::method("POST");
         }
         self.run(Change::Restore(number), request).await
     }
 
     /// `/control/maintenance`
-    async fn maintenance(&self, mut request: Request) -> Answer {
+    async fn maintenance(&self, mut request: Request) -> ApiResponse {
         match request.method {
             Method::Get | Method::Head => match self.service.document().get(&maintenance::PLACE) {
-                Ok(node) => Answer::value_as(node, request.accept),
-                Err(_) => Answer::missing(),
+                Ok(node) => ApiResponse::value_as(node, request.accept),
+                Err(_) => ApiResponse::missing(),
             },
             Method::Put => {
                 let format = Format::of_media_type(&request.content_type).unwrap_or_default();
@@ -273,18 +275,20 @@ impl Api {
                 self.run(Change::Maintenance(Some(options)), request).await
             }
             Method::Delete => self.run(Change::Maintenance(None), request).await,
-            _ => Answer::method("GET, HEAD, PUT, DELETE"),
+            _ => ApiResponse::method("GET, HEAD, PUT, DELETE"),
         }
     }
 
-    async fn upgrade(&self, method: Method) -> Answer {
+    async fn upgrade(&self, method: Method) -> ApiResponse {
         if method != Method::Post {
-            return Answer::method("POST");
+            return ApiResponse::method("POST");
         }
         match tokio::spawn(self.service.upgrade()).await {
-            Ok(Ok(())) => Answer::success("Upgraded."),
-            Ok(Err(reason)) => Answer::error(500, "Failed to upgrade the server.", Some(&reason)),
-            Err(_) => Answer::error(
+            Ok(Ok(())) => ApiResponse::success("Upgraded."),
+            Ok(Err(reason)) => {
+                ApiResponse::error(500, "Failed to upgrade the server.", Some(&reason))
+            }
+            Err(_) => ApiResponse::error(
                 500,
                 "Internal error.",
                 Some("The upgrade failed unexpectedly; see the log."),
@@ -292,25 +296,25 @@ impl Api {
         }
     }
 
-    async fn stop(&self, method: Method, kind: StopKind) -> Answer {
+    async fn stop(&self, method: Method, kind: StopKind) -> ApiResponse {
         if method != Method::Post {
-            return Answer::method("POST");
+            return ApiResponse::method("POST");
         }
         match self.service.stop(kind).await {
-            Ok(()) => Answer::success("Stopping."),
-            Err(reason) => Answer::error(500, "Failed to stop the server.", Some(&reason)),
+            Ok(()) => ApiResponse::success("Stopping."),
+            Err(reason) => ApiResponse::error(500, "Failed to stop the server.", Some(&reason)),
         }
     }
 
-    async fn restart(&self, method: Method, name: &str) -> Answer {
+    async fn restart(&self, method: Method, name: &str) -> ApiResponse {
         // Unit restarts on GET; a method that promises to change nothing is a poor choice, so POST does it too.
         if !matches!(method, Method::Get | Method::Post) {
-            return Answer::method(RESTART);
+            return ApiResponse::method(RESTART);
         }
         let restart = tokio::spawn(self.service.restart(name));
         match restart.await {
-            Ok(Ok(())) => Answer::success("Ok"),
-            Ok(Err(RestartError::Unknown)) => Answer::missing(),
+            Ok(Ok(())) => ApiResponse::success("Ok"),
+            Ok(Err(RestartError::Unknown)) => ApiResponse::missing(),
             Ok(Err(RestartError::Failed(faults))) => {
                 let mut report = faults.to_json();
                 if let Some(report) = report.as_object_mut() {
@@ -319,9 +323,9 @@ impl Api {
                         "Failed to restart the application.".into(),
                     );
                 }
-                Answer::json(500, &report)
+                ApiResponse::json(500, &report)
             }
-            Err(_) => Answer::error(
+            Err(_) => ApiResponse::error(
                 500,
                 "Internal error.",
                 Some("The restart failed unexpectedly; see the log."),

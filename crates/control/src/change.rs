@@ -7,10 +7,10 @@ use tokio::sync::{Mutex, watch};
 use tutti_config::{Diagnostics, Document, FaultKind, Format, Pointer};
 use tutti_protocol::Cause;
 
-use crate::answer::Answer;
+use crate::api_response::ApiResponse;
 use crate::etag::{self, Conditions};
 use crate::maintenance;
-use crate::own;
+use crate::node_options;
 use crate::service::Service;
 
 /// An edit at a path.
@@ -169,7 +169,8 @@ impl Changes {
     ) -> Result<Option<Diagnostics>, Diagnostics> {
         let _turn = self.turn.lock().await;
         let current = service.document();
-        let read = tutti_config::parse(text).and_then(|document| own::put(&current, document));
+        let read =
+            tutti_config::parse(text).and_then(|document| node_options::put(&current, document));
         let document = read.inspect_err(|faults| self.refuse(cause.clone(), faults))?;
         if document == *current {
             return Ok(None);
@@ -185,7 +186,7 @@ impl Changes {
         service: Arc<dyn Service>,
         change: Change,
         cause: Cause,
-    ) -> Answer {
+    ) -> ApiResponse {
         let worker = tokio::spawn(async move {
             match change {
                 Change::Edit {
@@ -200,7 +201,7 @@ impl Changes {
                     let _turn = self.turn.lock().await;
                     match maintenance::switched(&service.document(), options) {
                         Ok(document) => put_in_force(&self, &*service, document, cause).await,
-                        Err(faults) => Answer::faults(&faults),
+                        Err(faults) => ApiResponse::faults(&faults),
                     }
                 }
                 Change::Restore(number) => {
@@ -209,17 +210,17 @@ impl Changes {
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
                     Ok(Some(warnings)) => done(service.document(), warnings).await,
-                    Ok(None) => Answer::success("The files say what is in force already."),
+                    Ok(None) => ApiResponse::success("The files say what is in force already."),
                     // Certificates in files have been read again all the same.
-                    Err(faults) if faults.0.is_empty() => Answer::success(
+                    Err(faults) if faults.0.is_empty() => ApiResponse::success(
                         "There are no configuration files: the stored configuration stays in force. Certificates in files have been read again.",
                     ),
-                    Err(faults) => Answer::faults(&faults),
+                    Err(faults) => ApiResponse::faults(&faults),
                 },
             }
         });
         worker.await.unwrap_or_else(|_| {
-            Answer::error(
+            ApiResponse::error(
                 500,
                 "Internal error.",
                 Some("The change failed unexpectedly; see the log."),
@@ -235,11 +236,11 @@ async fn carry_out(
     change: Edit,
     conditions: Conditions,
     cause: Cause,
-) -> Answer {
+) -> ApiResponse {
     let current = service.document();
     let tag = current.get(&path).ok().map(etag::of);
     if !conditions.allow_change(tag.as_deref()) {
-        return Answer::changed_meanwhile();
+        return ApiResponse::changed_meanwhile();
     }
     let edited = match edit(&current, &path, change) {
         Ok(edited) => edited,
@@ -248,7 +249,7 @@ async fn carry_out(
             if faults.0.iter().any(|fault| fault.kind == FaultKind::Syntax) {
                 changes.refuse(cause, &faults);
             }
-            return Answer::faults(&faults);
+            return ApiResponse::faults(&faults);
         }
     };
     let mut answer = put_in_force(changes, service, edited, cause).await;
@@ -259,11 +260,16 @@ async fn carry_out(
     answer
 }
 
-async fn restore(changes: &Changes, service: &dyn Service, number: u64, cause: Cause) -> Answer {
+async fn restore(
+    changes: &Changes,
+    service: &dyn Service,
+    number: u64,
+    cause: Cause,
+) -> ApiResponse {
     let mut document = match service.past(number).await {
         Ok(Some(document)) => document,
-        Ok(None) => return Answer::missing(),
-        Err(reason) => return Answer::error(500, "Cannot read the history.", Some(&reason)),
+        Ok(None) => return ApiResponse::missing(),
+        Err(reason) => return ApiResponse::error(500, "Cannot read the history.", Some(&reason)),
     };
     maintenance::keep(&service.document(), &mut document);
     put_in_force(changes, service, document, cause).await
@@ -275,25 +281,25 @@ async fn put_in_force(
     service: &dyn Service,
     document: Document,
     cause: Cause,
-) -> Answer {
+) -> ApiResponse {
     if document == *service.document() {
         return done(Arc::new(document), Diagnostics::default()).await;
     }
     match changes.apply(service, document, cause).await {
         Ok(warnings) => done(service.document(), warnings).await,
-        Err(faults) => Answer::faults(&faults),
+        Err(faults) => ApiResponse::faults(&faults),
     }
 }
 
 /// The answer to a change that is in force: with its warnings and those of the configuration.
-async fn done(document: Arc<Document>, mut warnings: Diagnostics) -> Answer {
+async fn done(document: Arc<Document>, mut warnings: Diagnostics) -> ApiResponse {
     // It looks at folders, which may be on another machine.
     let looking = tokio::task::spawn_blocking(move || {
         tutti_config::warnings(&document, &tutti_sys::file::names_in)
     });
     let found = looking.await.unwrap_or_default();
     warnings.0.extend(found.0);
-    Answer::done("Reconfiguration done.", &warnings)
+    ApiResponse::done("Reconfiguration done.", &warnings)
 }
 
 fn edit(current: &Document, path: &[String], edit: Edit) -> Result<Document, Diagnostics> {

@@ -11,14 +11,14 @@ use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tutti_config::Format;
 use tutti_http::Method;
-use tutti_protocol::Access;
+use tutti_protocol::ControlAccess;
 
 use crate::access;
-use crate::answer::Answer;
 use crate::api::{Api, Request};
+use crate::api_response::ApiResponse;
 use crate::change::Due;
 use crate::etag::{Condition, Conditions};
-use crate::serving::{self, BodyFault, Response};
+use crate::serving::{self, BodyReadError, Response};
 
 /// Time for a head, for each piece of a body, and for the client to take some of an answer: people type requests by hand here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,11 +33,11 @@ const LONGEST_AGENT: usize = 80;
 pub(crate) struct Caller {
     /// As far as the system can tell.
     pub(crate) name: String,
-    pub(crate) access: Arc<Access>,
+    pub(crate) access: Arc<ControlAccess>,
     /// The part of the API that is there for it.
     pub(crate) scope: Scope,
     /// The answer to everything, for a caller that may not use the API.
-    pub(crate) refusal: Option<Answer>,
+    pub(crate) refusal: Option<ApiResponse>,
 }
 
 /// How much of the API a caller may use.
@@ -72,14 +72,14 @@ where
         let detail = format!("{why}.");
         let answer = match status {
             408 => too_slow(),
-            status => Answer::error(status, "Invalid request.", Some(&detail)),
+            status => ApiResponse::error(status, "Invalid request.", Some(&detail)),
         };
         response(api, answer)
     };
     serving::serve_connection(stream, PATIENCE, respond, refuse).await;
 }
 
-fn response(api: &Api, answer: Answer) -> Response {
+fn response(api: &Api, answer: ApiResponse) -> Response {
     let media_type = answer.media_type.unwrap_or("application/json");
     let fields: [(HeaderName, Option<&str>); 5] = [
         (SERVER, Some(api.service.server_name())),
@@ -95,7 +95,7 @@ fn response(api: &Api, answer: Answer) -> Response {
 }
 
 impl Caller {
-    pub(crate) fn new(name: String, access: &Arc<Access>) -> Caller {
+    pub(crate) fn new(name: String, access: &Arc<ControlAccess>) -> Caller {
         Caller {
             name,
             access: Arc::clone(access),
@@ -105,13 +105,13 @@ impl Caller {
     }
 
     /// Reads a request, whose body is read only if the head may ask; else the answer, which ends the connection.
-    async fn read(&self, request: serving::Request) -> Result<Request, Answer> {
+    async fn read(&self, request: serving::ApiRequest) -> Result<Request, ApiResponse> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
         let (head, body) = request.into_parts();
         let host = serving::host(&head)
-            .map_err(|why| Answer::error(400, "Invalid request.", Some(&format!("{why}."))))?;
+            .map_err(|why| ApiResponse::error(400, "Invalid request.", Some(&format!("{why}."))))?;
         match self.scope {
             Scope::Everything => access::check(&self.access, &head, host)?,
             // `Host` and `Origin` are those of a site, and nothing can be changed.
@@ -124,13 +124,13 @@ impl Caller {
         let mut request = self.opening(&head);
         let body = serving::read_body(body, most, PATIENCE).await;
         request.body = body.map_err(|fault| match fault {
-            BodyFault::TooLarge => {
+            BodyReadError::TooLarge => {
                 let detail = format!("A request body may have {most} bytes.");
-                Answer::error(413, "Request body is too large.", Some(&detail))
+                ApiResponse::error(413, "Request body is too large.", Some(&detail))
             }
-            BodyFault::TooSlow => too_slow(),
-            BodyFault::Broken(error) => {
-                Answer::error(400, "Invalid request body.", Some(&format!("{error}.")))
+            BodyReadError::TooSlow => too_slow(),
+            BodyReadError::Broken(error) => {
+                ApiResponse::error(400, "Invalid request body.", Some(&format!("{error}.")))
             }
         })?;
         Ok(request)
@@ -164,12 +164,12 @@ impl Caller {
                 .find_map(Format::of_media_type)
                 .filter(|format| *format != Format::Toml)
                 .unwrap_or_default(),
-            metrics: tutti_metrics::Format::accepted(&accept),
+            metrics: tutti_metrics::ExpositionFormat::accepted(&accept),
             by,
         }
     }
 }
 
-fn too_slow() -> Answer {
-    Answer::error(408, "Request timed out.", None)
+fn too_slow() -> ApiResponse {
+    ApiResponse::error(408, "Request timed out.", None)
 }

@@ -5,10 +5,10 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use tutti_config::Node;
+use tutti_config::TreeNode;
 
 /// The strong entity tag of a value.
-pub(crate) fn of(node: &Node) -> String {
+pub(crate) fn of(node: &TreeNode) -> String {
     let text = node.to_compact_json();
     // Two 64-bit hashes with different beginnings: what collides in both is not met by accident.
     let half = |seed: u8| {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tutti_http::Method;
 use tutti_protocol::JobTask;
 
-use crate::answer::{self, Answer};
+use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
 /// Answers a request for what is below a spooler's name.
@@ -13,32 +13,32 @@ pub(crate) async fn answer(
     method: Method,
     spooler: &str,
     path: &[&str],
-) -> Answer {
+) -> ApiResponse {
     let one = |job: &str| Some(job.to_owned());
     let task = match (path, method) {
         (["failed"], Method::Get | Method::Head) => JobTask::List,
         (["failed"], Method::Delete) => JobTask::Remove { job: None },
-        (["failed"], _) => return Answer::method("GET, HEAD, DELETE"),
+        (["failed"], _) => return ApiResponse::method("GET, HEAD, DELETE"),
         (["failed", job], Method::Delete) => JobTask::Remove { job: one(job) },
-        (["failed", _], _) => return Answer::method("DELETE"),
+        (["failed", _], _) => return ApiResponse::method("DELETE"),
         (["retry"], Method::Post) => JobTask::Retry { job: None },
         (["failed", job, "retry"], Method::Post) => JobTask::Retry { job: one(job) },
-        (["retry"] | ["failed", _, "retry"], _) => return Answer::method("POST"),
+        (["retry"] | ["failed", _, "retry"], _) => return ApiResponse::method("POST"),
         (["jobs"], Method::Delete) => JobTask::Discard,
-        (["jobs"], _) => return Answer::method("DELETE"),
-        _ => return Answer::missing(),
+        (["jobs"], _) => return ApiResponse::method("DELETE"),
+        _ => return ApiResponse::missing(),
     };
     let done = match task {
         JobTask::Retry { .. } => "tried again",
         _ => "removed",
     };
     match service.jobs(spooler, task).await {
-        Ok(None) => Answer::missing(),
-        Ok(Some(Value::Number(count))) => Answer::success(&format!("{count} jobs {done}.")),
-        Ok(Some(list)) => Answer::json(200, &list),
+        Ok(None) => ApiResponse::missing(),
+        Ok(Some(Value::Number(count))) => ApiResponse::success(&format!("{count} jobs {done}.")),
+        Ok(Some(list)) => ApiResponse::json(200, &list),
         Err(reason) => {
-            let detail = answer::sentence(&reason);
-            Answer::error(503, "The jobs cannot be reached now.", Some(&detail))
+            let detail = api_response::sentence(&reason);
+            ApiResponse::error(503, "The jobs cannot be reached now.", Some(&detail))
         }
     }
 }

@@ -20,8 +20,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod answer;
 mod api;
+mod api_response;
 mod change;
 mod connection;
 mod description;
@@ -29,7 +29,7 @@ mod etag;
 mod jobs;
 mod listener;
 mod maintenance;
-mod own;
+mod node_options;
 mod purges;
 mod service;
 mod serving;
@@ -38,11 +38,11 @@ mod stored;
 pub use access::{is_own_host, is_same_authority};
 pub use change::{Changes, RefusedChange};
 pub use description::openapi;
-pub use listener::{Listener, serve};
-pub use own::without as without_own;
-pub use service::{BoxFuture, RenewError, RestartError, Service, StopKind, StoreError};
+pub use listener::{ControlListener, serve};
+pub use node_options::without as without_own;
+pub use service::{RenewError, RestartError, Service, ServiceFuture, StopKind, StoreError};
 pub use serving::{
-    BodyFault, Request, Response, closing, host, read_body, response, serve_connection,
+    ApiRequest, BodyReadError, Response, closing, host, read_body, response, serve_connection,
 };
 /// Words that the API shares with main.
-pub use tutti_protocol::{Access, Cause, Store, Token};
+pub use tutti_protocol::{Cause, ControlAccess, StoreKind, Token};

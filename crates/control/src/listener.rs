@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
-use tutti_protocol::{Access, Token};
+use tutti_protocol::{ControlAccess, Token};
 
 use crate::access;
 use crate::api::Api;
@@ -19,9 +19,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A bound and listening socket, and who may use it.
 #[derive(Debug)]
-pub struct Listener {
+pub struct ControlListener {
     socket: Socket,
-    access: Arc<Access>,
+    access: Arc<ControlAccess>,
 }
 
 #[derive(Debug)]
@@ -36,12 +36,12 @@ enum Socket {
     Status(UnixListener),
 }
 
-impl Listener {
+impl ControlListener {
     /// Takes a listening socket that main passed. To be called on the runtime that will serve it.
     ///
     /// # Errors
     /// The system refuses the descriptor; `PermissionDenied` for TCP without a token.
-    pub fn from_fd(fd: OwnedFd, access: Access) -> io::Result<Listener> {
+    pub fn from_fd(fd: OwnedFd, access: ControlAccess) -> io::Result<ControlListener> {
         let address = rustix::net::getsockname(&fd)?;
         let socket = if address.address_family() == rustix::net::AddressFamily::UNIX {
             let listener = std::os::unix::net::UnixListener::from(fd);
@@ -64,7 +64,7 @@ impl Listener {
             listener.set_nonblocking(true)?;
             Socket::Tcp(TcpListener::from_std(listener)?)
         };
-        Ok(Listener {
+        Ok(ControlListener {
             socket,
             access: Arc::new(access),
         })
@@ -72,15 +72,15 @@ impl Listener {
 
     /// Takes the listening socket at which routers of this user read the status; their clients show the token, if there is one. To be
     /// called on the runtime that will serve it.
-    pub fn of_status(fd: OwnedFd, token: Option<Token>) -> io::Result<Listener> {
+    pub fn of_status(fd: OwnedFd, token: Option<Token>) -> io::Result<ControlListener> {
         let listener = std::os::unix::net::UnixListener::from(fd);
         listener.set_nonblocking(true)?;
-        let access = Access {
+        let access = ControlAccess {
             users: vec![tutti_sys::credentials::current_user()],
             groups: Vec::new(),
             token,
         };
-        Ok(Listener {
+        Ok(ControlListener {
             socket: Socket::Status(UnixListener::from_std(listener)?),
             access: Arc::new(access),
         })
@@ -88,7 +88,7 @@ impl Listener {
 }
 
 /// Serves the API for ever, one task per connection. Who serves it again later passes the same `changes`.
-pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<Changes>) {
+pub async fn serve(listener: ControlListener, service: Arc<dyn Service>, changes: Arc<Changes>) {
     let api = Arc::new(Api::new(service, changes));
     let access = listener.access;
     loop {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tutti_http::Method;
 use tutti_protocol::PurgeScope;
 
-use crate::answer::{self, Answer};
+use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
 /// Answers a request for what is below a store's name.
@@ -13,7 +13,7 @@ pub(crate) async fn answer(
     method: Method,
     store: &str,
     path: &[&str],
-) -> Answer {
+) -> ApiResponse {
     let purge = match path {
         [] => PurgeScope::All,
         ["keys", key] => PurgeScope::Key {
@@ -25,17 +25,19 @@ pub(crate) async fn answer(
         ["tags", tag] => PurgeScope::Tag {
             tag: (*tag).to_owned(),
         },
-        _ => return Answer::missing(),
+        _ => return ApiResponse::missing(),
     };
     if method != Method::Delete {
-        return Answer::method("DELETE");
+        return ApiResponse::method("DELETE");
     }
     match service.purge(store, purge).await {
-        Ok(Some(Value::Number(count))) => Answer::success(&format!("{count} responses purged.")),
-        Ok(_) => Answer::missing(),
+        Ok(Some(Value::Number(count))) => {
+            ApiResponse::success(&format!("{count} responses purged."))
+        }
+        Ok(_) => ApiResponse::missing(),
         Err(reason) => {
-            let detail = answer::sentence(&reason);
-            Answer::error(503, "The cache cannot be reached now.", Some(&detail))
+            let detail = api_response::sentence(&reason);
+            ApiResponse::error(503, "The cache cannot be reached now.", Some(&detail))
         }
     }
 }

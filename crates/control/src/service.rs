@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
-use tutti_protocol::{Cause, JobTask, PurgeScope, Store};
+use tutti_protocol::{Cause, JobTask, PurgeScope, StoreKind};
 
 /// An answer that takes time.
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type ServiceFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Why a restart did not happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,23 +66,23 @@ pub trait Service: Send + Sync + 'static {
         &self,
         document: Document,
         cause: Cause,
-    ) -> BoxFuture<Result<Diagnostics, Diagnostics>>;
+    ) -> ServiceFuture<Result<Diagnostics, Diagnostics>>;
 
     /// Reads the configuration files anew; `None` where the server was started without any.
     ///
     /// # Errors
     /// The faults in them, with file, line and column.
-    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+    fn files(&self) -> ServiceFuture<Result<Option<Document>, Diagnostics>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// The last changes, newest first: an array of objects with `number`, `time`, `by` and `change`.
-    fn history(&self) -> BoxFuture<Result<serde_json::Value, String>> {
+    fn history(&self) -> ServiceFuture<Result<serde_json::Value, String>> {
         Box::pin(std::future::ready(Ok(serde_json::Value::Array(Vec::new()))))
     }
 
     /// The configuration after the change of that number; `None` if it is not kept.
-    fn past(&self, _number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+    fn past(&self, _number: u64) -> ServiceFuture<Result<Option<Document>, String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -90,20 +90,23 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why whoever knows it does not tell (503).
-    fn status(&self) -> BoxFuture<Result<serde_json::Value, String>>;
+    fn status(&self) -> ServiceFuture<Result<serde_json::Value, String>>;
 
     /// The metrics in a format.
     ///
     /// # Errors
     /// Why whoever knows them does not tell (503).
-    fn metrics(&self, format: tutti_metrics::Format) -> BoxFuture<Result<Vec<u8>, String>> {
+    fn metrics(
+        &self,
+        format: tutti_metrics::ExpositionFormat,
+    ) -> ServiceFuture<Result<Vec<u8>, String>> {
         let _ = format;
         let reason = "there are no metrics here".to_owned();
         Box::pin(std::future::ready(Err(reason)))
     }
 
     /// The content of a store: an object with a member for each thing.
-    fn stored(&self, store: Store) -> serde_json::Value {
+    fn stored(&self, store: StoreKind) -> serde_json::Value {
         let _ = store;
         serde_json::Value::Object(serde_json::Map::new())
     }
@@ -114,10 +117,10 @@ pub trait Service: Send + Sync + 'static {
     /// Nothing has changed.
     fn keep(
         &self,
-        store: Store,
+        store: StoreKind,
         name: &str,
         bytes: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+    ) -> ServiceFuture<Result<Vec<String>, StoreError>> {
         let _ = (store, name, bytes);
         Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
@@ -126,7 +129,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// Nothing has changed.
-    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+    fn discard(&self, store: StoreKind, name: &str) -> ServiceFuture<Result<(), StoreError>> {
         let _ = (store, name);
         Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
@@ -139,7 +142,7 @@ pub trait Service: Send + Sync + 'static {
         &self,
         spooler: &str,
         task: JobTask,
-    ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
+    ) -> ServiceFuture<Result<Option<serde_json::Value>, String>> {
         let _ = (spooler, task);
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -152,29 +155,29 @@ pub trait Service: Send + Sync + 'static {
         &self,
         store: &str,
         purge: PurgeScope,
-    ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
+    ) -> ServiceFuture<Result<Option<serde_json::Value>, String>> {
         let _ = (store, purge);
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Replaces the processes of an application; done when the new ones have taken over.
-    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>>;
+    fn restart(&self, application: &str) -> ServiceFuture<Result<(), RestartError>>;
 
     /// Orders a new certificate from its authority, or reads it again from its files; done when it is in force.
-    fn renew(&self, certificate: &str) -> BoxFuture<Result<(), RenewError>> {
+    fn renew(&self, certificate: &str) -> ServiceFuture<Result<(), RenewError>> {
         let _ = certificate;
         Box::pin(std::future::ready(Err(RenewError::Unknown)))
     }
 
     /// Puts the program now at the server's path in its place; done when that serves.
-    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
+    fn upgrade(&self) -> ServiceFuture<Result<(), String>> {
         Box::pin(std::future::ready(Err(
             "this server cannot be upgraded while it runs".to_owned(),
         )))
     }
 
     /// Stops the server; done when that has begun.
-    fn stop(&self, kind: StopKind) -> BoxFuture<Result<(), String>> {
+    fn stop(&self, kind: StopKind) -> ServiceFuture<Result<(), String>> {
         let _ = kind;
         Box::pin(std::future::ready(Err(
             "this server cannot be stopped from here".to_owned(),

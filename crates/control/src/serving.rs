@@ -31,14 +31,14 @@ const LINGER_BYTES: u64 = 16 << 20;
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A request whose body has not been read.
-pub type Request = http::Request<Incoming>;
+pub type ApiRequest = http::Request<Incoming>;
 
 /// A whole response.
 pub type Response = http::Response<Full<Bytes>>;
 
 /// Why a body was not read.
 #[derive(Debug)]
-pub enum BodyFault {
+pub enum BodyReadError {
     /// It has more bytes than it may.
     TooLarge,
     /// Nothing came in time.
@@ -95,21 +95,21 @@ pub async fn read_body(
     mut body: Incoming,
     most: u64,
     wait: Duration,
-) -> Result<Vec<u8>, BodyFault> {
+) -> Result<Vec<u8>, BodyReadError> {
     // A body that announces too much is refused before it is sent.
     if body.size_hint().lower() > most {
-        return Err(BodyFault::TooLarge);
+        return Err(BodyReadError::TooLarge);
     }
     let mut bytes = Vec::new();
     loop {
         let frame = timeout(wait, body.frame()).await;
-        let Some(frame) = frame.map_err(|_| BodyFault::TooSlow)? else {
+        let Some(frame) = frame.map_err(|_| BodyReadError::TooSlow)? else {
             return Ok(bytes);
         };
-        let frame = frame.map_err(BodyFault::Broken)?;
+        let frame = frame.map_err(BodyReadError::Broken)?;
         let piece = frame.into_data().unwrap_or_default();
         if bytes.len() as u64 + piece.len() as u64 > most {
-            return Err(BodyFault::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         bytes.extend_from_slice(&piece);
     }
@@ -121,7 +121,7 @@ pub async fn read_body(
 pub async fn serve_connection<S, K, F>(
     stream: S,
     patience: Duration,
-    answer: impl Fn(Request) -> F,
+    answer: impl Fn(ApiRequest) -> F,
     refuse: impl Fn(u16, &str) -> Response,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,

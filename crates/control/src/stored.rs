@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use tutti_http::Method;
-use tutti_protocol::Store;
+use tutti_protocol::StoreKind;
 
-use crate::answer::{self, Answer};
+use crate::api_response::{self, ApiResponse};
 use crate::service::{RenewError, Service, StoreError};
 
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
@@ -18,15 +18,15 @@ struct Words {
     in_use: &'static str,
 }
 
-fn words(store: Store) -> &'static Words {
+fn words(store: StoreKind) -> &'static Words {
     match store {
-        Store::Certificates => &Words {
+        StoreKind::Certificates => &Words {
             uploaded: "Certificate chain uploaded.",
             deleted: "Certificate deleted.",
             invalid: "Invalid certificate.",
             in_use: "The certificate is in use.",
         },
-        Store::JsModules => &Words {
+        StoreKind::JsModules => &Words {
             uploaded: "JS module uploaded.",
             deleted: "JS module deleted.",
             invalid: "Invalid JS module.",
@@ -38,16 +38,16 @@ fn words(store: Store) -> &'static Words {
 /// Answers a request for the place `path` below the store's section.
 pub(crate) async fn answer(
     service: &dyn Service,
-    store: Store,
+    store: StoreKind,
     method: Method,
     path: &[&str],
     body: Vec<u8>,
-) -> Answer {
+) -> ApiResponse {
     let words = words(store);
     match (method, path) {
-        (Method::Get | Method::Head, _) => match answer::document(&service.stored(store)) {
-            Ok(document) => answer::read(&document, path),
-            Err(_) => Answer::error(500, "Internal error.", None),
+        (Method::Get | Method::Head, _) => match api_response::document(&service.stored(store)) {
+            Ok(document) => api_response::read(&document, path),
+            Err(_) => ApiResponse::error(500, "Internal error.", None),
         },
         // As tasks of their own: a client that leaves does not stop them half-way.
         (Method::Put, [name]) => match tokio::spawn(service.keep(store, name, body)).await {
@@ -56,67 +56,67 @@ pub(crate) async fn answer(
             Err(_) => unexpected(),
         },
         (Method::Delete, [name]) => match tokio::spawn(service.discard(store, name)).await {
-            Ok(Ok(())) => Answer::success(words.deleted),
+            Ok(Ok(())) => ApiResponse::success(words.deleted),
             Ok(Err(error)) => refused(words, &error),
             Err(_) => unexpected(),
         },
-        (_, [_]) => Answer::method(WHOLE),
-        _ => Answer::method(READ_ONLY),
+        (_, [_]) => ApiResponse::method(WHOLE),
+        _ => ApiResponse::method(READ_ONLY),
     }
 }
 
 /// Answers a request that a certificate is renewed.
-pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> Answer {
+pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> ApiResponse {
     if !matches!(method, Method::Get | Method::Post) {
-        return Answer::method("GET, POST");
+        return ApiResponse::method("GET, POST");
     }
     let failed = "Failed to renew the certificate.";
     match tokio::spawn(service.renew(name)).await {
-        Ok(Ok(())) => Answer::success("Certificate renewed."),
-        Ok(Err(RenewError::Unknown)) => Answer::missing(),
+        Ok(Ok(())) => ApiResponse::success("Certificate renewed."),
+        Ok(Err(RenewError::Unknown)) => ApiResponse::missing(),
         Ok(Err(RenewError::Uploaded)) => {
             let detail = "It was uploaded: put a newer one in its place.";
-            Answer::error(409, failed, Some(detail))
+            ApiResponse::error(409, failed, Some(detail))
         }
         Ok(Err(RenewError::Failed(reason))) => {
-            Answer::error(500, failed, Some(&answer::sentence(&reason)))
+            ApiResponse::error(500, failed, Some(&api_response::sentence(&reason)))
         }
         Err(_) => unexpected(),
     }
 }
 
-fn uploaded(words: &Words, warnings: &[String]) -> Answer {
+fn uploaded(words: &Words, warnings: &[String]) -> ApiResponse {
     let success = words.uploaded;
     if warnings.is_empty() {
-        return Answer::success(success);
+        return ApiResponse::success(success);
     }
     let warning = warnings.join("; ");
-    Answer::json(200, &json!({"success": success, "warning": warning}))
+    ApiResponse::json(200, &json!({"success": success, "warning": warning}))
 }
 
-fn refused(words: &Words, error: &StoreError) -> Answer {
+fn refused(words: &Words, error: &StoreError) -> ApiResponse {
     match error {
-        StoreError::Unknown => Answer::missing(),
+        StoreError::Unknown => ApiResponse::missing(),
         StoreError::Invalid(fault) => {
             let mut report =
-                json!({"error": words.invalid, "detail": answer::sentence(&fault.detail())});
+                json!({"error": words.invalid, "detail": api_response::sentence(&fault.detail())});
             if let (Some(report), Some(at)) = (report.as_object_mut(), fault.location) {
                 let place = json!({"offset": at.offset, "line": at.line, "column": at.column});
                 report.insert("location".to_owned(), place);
             }
-            Answer::json(400, &report)
+            ApiResponse::json(400, &report)
         }
         StoreError::Used(places) => {
             let places: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
             let detail = format!("It is named at {}.", places.join(", "));
-            Answer::error(409, words.in_use, Some(&detail))
+            ApiResponse::error(409, words.in_use, Some(&detail))
         }
-        StoreError::Failed(faults) => Answer::faults(faults),
+        StoreError::Failed(faults) => ApiResponse::faults(faults),
     }
 }
 
-fn unexpected() -> Answer {
-    Answer::error(
+fn unexpected() -> ApiResponse {
+    ApiResponse::error(
         500,
         "Internal error.",
         Some("The change failed unexpectedly; see the log."),

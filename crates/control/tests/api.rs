@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tutti_config::{Diagnostic, Diagnostics, Document, Location, Pointer};
 use tutti_control::{
-    Access, BoxFuture, Cause, Listener, RestartError, Service, Store, StoreError, Token, serve,
+    Cause, ControlAccess, ControlListener, RestartError, Service, ServiceFuture, StoreError,
+    StoreKind, Token, serve,
 };
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::{PATIENCE, wait_until};
@@ -60,7 +61,7 @@ impl Service for Fake {
         &self,
         document: Document,
         cause: Cause,
-    ) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
+    ) -> ServiceFuture<Result<Diagnostics, Diagnostics>> {
         self.causes.lock().unwrap().push(cause);
         let (place, applied) = (Arc::clone(&self.document), Arc::clone(&self.applied));
         let (at_once, overlapped) = (Arc::clone(&self.at_once), Arc::clone(&self.overlapped));
@@ -86,13 +87,13 @@ impl Service for Fake {
         })
     }
 
-    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+    fn past(&self, number: u64) -> ServiceFuture<Result<Option<Document>, String>> {
         let text = (number == 7).then_some(r#"{"routes": []}"#);
         let document = text.map(|text| tutti_config::parse(text.as_bytes()).unwrap());
         Box::pin(async move { Ok(document) })
     }
 
-    fn status(&self) -> BoxFuture<Result<Value, String>> {
+    fn status(&self) -> ServiceFuture<Result<Value, String>> {
         let status = json!({"connections": {"active": 3}, "applications": {"a/b": {"processes": {"running": 2}}}});
         let outcome = match self.hangs {
             true => Err("the router does not answer".to_owned()),
@@ -103,19 +104,19 @@ impl Service for Fake {
 
     fn keep(
         &self,
-        store: Store,
+        store: StoreKind,
         name: &str,
         bytes: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+    ) -> ServiceFuture<Result<Vec<String>, StoreError>> {
         assert_eq!(name.as_bytes(), bytes);
         let result = match (name, store) {
-            ("old", Store::Certificates) => Ok(vec!["it has expired".to_owned()]),
-            ("bad", Store::Certificates) => {
+            ("old", StoreKind::Certificates) => Ok(vec!["it has expired".to_owned()]),
+            ("bad", StoreKind::Certificates) => {
                 let reason = "there is no private key in it";
                 let fault = Diagnostic::new(Pointer::default(), reason);
                 Err(StoreError::Invalid(Box::new(fault)))
             }
-            ("bad", Store::JsModules) => {
+            ("bad", StoreKind::JsModules) => {
                 let fault = Diagnostic {
                     location: Some(Location {
                         offset: 20,
@@ -132,10 +133,10 @@ impl Service for Fake {
         Box::pin(std::future::ready(result))
     }
 
-    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+    fn discard(&self, store: StoreKind, name: &str) -> ServiceFuture<Result<(), StoreError>> {
         let place = match store {
-            Store::Certificates => "/listeners/*:443/tls/certificate",
-            Store::JsModules => "/settings/js_module",
+            StoreKind::Certificates => "/listeners/*:443/tls/certificate",
+            StoreKind::JsModules => "/settings/js_module",
         };
         let result = match name {
             "used" => Err(StoreError::Used(vec![place.to_owned()])),
@@ -145,7 +146,7 @@ impl Service for Fake {
         Box::pin(std::future::ready(result))
     }
 
-    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
+    fn restart(&self, application: &str) -> ServiceFuture<Result<(), RestartError>> {
         let result = match application {
             "a/b" => Ok(()),
             "broken" => {
@@ -169,16 +170,18 @@ struct Server {
 }
 
 fn start(service: Fake) -> Server {
-    start_for(service, Access::default())
+    start_for(service, ControlAccess::default())
 }
 
-fn start_for(service: Fake, access: Access) -> Server {
-    start_at(service, move |socket| Listener::from_fd(socket, access))
+fn start_for(service: Fake, access: ControlAccess) -> Server {
+    start_at(service, move |socket| {
+        ControlListener::from_fd(socket, access)
+    })
 }
 
 fn start_at(
     service: Fake,
-    listen: impl FnOnce(std::os::fd::OwnedFd) -> std::io::Result<Listener> + Send + 'static,
+    listen: impl FnOnce(std::os::fd::OwnedFd) -> std::io::Result<ControlListener> + Send + 'static,
 ) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
@@ -809,9 +812,9 @@ fn malformed_requests_are_refused_with_an_answer() {
 
 #[test]
 fn tcp_is_served_too() {
-    let access = Access {
+    let access = ControlAccess {
         token: Some(Token::read(&"t".repeat(32)).unwrap()),
-        ..Access::default()
+        ..ControlAccess::default()
     };
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -822,7 +825,7 @@ fn tcp_is_served_too() {
             .unwrap();
         runtime.block_on(async {
             serve(
-                Listener::from_fd(socket.into(), access).unwrap(),
+                ControlListener::from_fd(socket.into(), access).unwrap(),
                 Arc::new(Fake::default()),
                 Arc::default(),
             )
@@ -1021,9 +1024,9 @@ fn web_pages_of_others_are_refused() {
 #[test]
 fn a_token_is_asked_for_where_there_is_one() {
     let secret = "0123456789abcdef0123456789abcdef";
-    let access = Access {
+    let access = ControlAccess {
         token: Some(Token::read(secret).unwrap()),
-        ..Access::default()
+        ..ControlAccess::default()
     };
     let server = start_for(Fake::default(), access);
     let with = |fields: &str| server.with("GET", "/config", fields, "");
@@ -1055,7 +1058,7 @@ fn a_token_is_asked_for_where_there_is_one() {
 fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
     let fake = Fake::default();
     let applied = Arc::clone(&fake.applied);
-    let server = start_at(fake, |socket| Listener::of_status(socket, None));
+    let server = start_at(fake, |socket| ControlListener::of_status(socket, None));
     let ask = |request: &str| {
         let fields = "Host: shop.example\r\nOrigin: https://a.example\r\nConnection: close\r\n";
         server.raw(format!("{request} HTTP/1.1\r\n{fields}\r\n").as_bytes())
@@ -1097,7 +1100,7 @@ fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
     // Where the control API asks for a token, so does this.
     let token = Token::read(&"t".repeat(32)).unwrap();
     let server = start_at(Fake::default(), |socket| {
-        Listener::of_status(socket, Some(token))
+        ControlListener::of_status(socket, Some(token))
     });
     let line = "GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
     let shown = format!("{line}Authorization: Bearer {}\r\n\r\n", "t".repeat(32));
@@ -1134,7 +1137,7 @@ fn a_comma_before_a_bracket_is_taken_with_a_warning() {
 #[test]
 fn a_tcp_port_is_not_served_without_a_token() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let refused = Listener::from_fd(port.into(), Access::default()).unwrap_err();
+    let refused = ControlListener::from_fd(port.into(), ControlAccess::default()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
 }
 
@@ -1209,7 +1212,7 @@ fn errors_tell_path_and_suggestion_at_the_top() {
     let document = tutti_config::parse(config.as_bytes()).unwrap();
     let faults = tutti_config::validate(
         &document,
-        &tutti_config::Context::with_modules([("php", "8")]),
+        &tutti_config::ValidationContext::with_modules([("php", "8")]),
     )
     .unwrap_err();
     let report = faults.to_json();

@@ -18,7 +18,7 @@ use tutti_control::{RenewError, StoreError};
 use tutti_log::Level;
 use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
-    FromController, NameserverPlan, OnDemandPlan, Question, Store,
+    FromController, NameserverPlan, OnDemandPlan, RouterQuery, StoreKind,
 };
 use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
@@ -60,7 +60,7 @@ impl ControllerService {
             }
         };
         let error = done.err();
-        self.0.link.tell(&FromController::AcmeDone { id, error });
+        self.0.link.send(&FromController::AcmeDone { id, error });
     }
 }
 
@@ -111,7 +111,7 @@ impl Inner {
         if plan.is_none() {
             self.acme_news.store(Arc::default());
         }
-        self.link.tell(&FromController::Acme { plan });
+        self.link.send(&FromController::Acme { plan });
     }
 
     /// Stores a certificate that the configuration waits for.
@@ -188,7 +188,7 @@ impl Inner {
         if !is_on_demand(&self.config.load(), &name) {
             return Err("it was not got on demand".to_owned());
         }
-        match self.discard(Store::Certificates, name).await {
+        match self.discard(StoreKind::Certificates, name).await {
             // Then it stays, and is renewed like those of its kind.
             Ok(()) | Err(StoreError::Unknown | StoreError::Used(_)) => Ok(()),
             Err(_) => Err("it cannot be deleted".to_owned()),
@@ -202,7 +202,7 @@ impl Inner {
         if challenges.len() > MOST_CHALLENGES || !challenges.iter().all(is_plain) {
             return Err("these are no answers to an authority".to_owned());
         }
-        let question = Question::Challenges { challenges };
+        let question = RouterQuery::Challenges { challenges };
         match self.ask(question, LONGEST_WAIT).await {
             Ok(_) => Ok(()),
             Err(refused) => Err(refused.message),

@@ -12,7 +12,7 @@ use tutti_config::model::CertificateFile;
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_control::StoreError;
 use tutti_log::Level;
-use tutti_protocol::{Change, FromController, Store};
+use tutti_protocol::{Change, FromController, StoreKind};
 use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{self, Certificates};
 
@@ -117,7 +117,7 @@ impl Inner {
         for name in unused {
             let without = self.certificates.load().without(name);
             let change = Change::Discard {
-                store: Store::Certificates,
+                store: StoreKind::Certificates,
                 name: name.to_owned(),
             };
             let modules = self.js_modules.load_full();

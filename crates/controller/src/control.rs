@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
-use tutti_control::{Access, Cause, Changes, Listener};
+use tutti_control::{Cause, Changes, ControlAccess, ControlListener};
 use tutti_log::Level;
 use tutti_log::Log;
 
@@ -29,7 +29,7 @@ pub(super) struct Sockets {
 
 struct Inner {
     sockets: Sockets,
-    access: Access,
+    access: ControlAccess,
     service: ControllerService,
     log: Log,
     serving: Mutex<Vec<AbortHandle>>,
@@ -40,7 +40,7 @@ struct Inner {
 impl Control {
     pub(super) fn new(
         sockets: Sockets,
-        access: Access,
+        access: ControlAccess,
         service: ControllerService,
         log: Log,
     ) -> Control {
@@ -95,11 +95,11 @@ impl Control {
         }
     }
 
-    fn listeners(&self) -> io::Result<[Listener; 2]> {
+    fn listeners(&self) -> io::Result<[ControlListener; 2]> {
         let Sockets { control, status } = &self.0.sockets;
         Ok([
-            Listener::from_fd(control.try_clone()?, self.0.access.clone())?,
-            Listener::of_status(status.try_clone()?, self.0.access.token.clone())?,
+            ControlListener::from_fd(control.try_clone()?, self.0.access.clone())?,
+            ControlListener::of_status(status.try_clone()?, self.0.access.token.clone())?,
         ])
     }
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tutti_config::model::Dashboard;
 use tutti_config::{Config, Diagnostic, Diagnostics};
 use tutti_control::Changes;
-use tutti_dashboard::{Entry, Site};
+use tutti_dashboard::{DashboardAccess, Site};
 use tutti_log::Level;
-use tutti_protocol::{FromController, Place, Token};
-use tutti_tls::{Bundle, Offer, Source};
+use tutti_protocol::{BindAddress, FromController, Token};
+use tutti_tls::{Bundle, CertificateSource, Offer};
 use tutti_unprivileged::certificates::Certificates;
 
 use super::dashboard_keeper::{Listening, Ready};
@@ -72,7 +72,7 @@ impl Inner {
         let socket = if self.dashboard.address() == Some(wanted.address) {
             None
         } else {
-            let place = Place::Inet(wanted.address);
+            let place = BindAddress::Inet(wanted.address);
             let make = |id| FromController::Listen {
                 id,
                 place: place.clone(),
@@ -87,7 +87,7 @@ impl Inner {
         Ok(Ready {
             address: wanted.address,
             socket,
-            entry: Entry { token, tls },
+            entry: DashboardAccess { token, tls },
         })
     }
 
@@ -108,8 +108,8 @@ impl Inner {
     }
 
     fn unlisten(&self, address: SocketAddr) {
-        let place = Place::Inet(address);
-        self.link.tell(&FromController::Unlisten { place });
+        let place = BindAddress::Inet(address);
+        self.link.send(&FromController::Unlisten { place });
     }
 
     /// Serves this from now on, and nothing else. To be called by who holds `changing`.
@@ -185,12 +185,15 @@ impl Inner {
 }
 
 /// Certificates of the configuration or of a file.
-fn found(source: Source<'_>, certificates: &Certificates) -> Result<Arc<Bundle>, String> {
+fn found(
+    source: CertificateSource<'_>,
+    certificates: &Certificates,
+) -> Result<Arc<Bundle>, String> {
     match source {
-        Source::Stored(name) => certificates
+        CertificateSource::Stored(name) => certificates
             .get(name)
             .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
-        Source::File(path) => {
+        CertificateSource::File(path) => {
             let named = |reason: String| format!("`{}`: {reason}", path.display());
             let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
             let bundle = Bundle::parse(&text, std::time::SystemTime::now());

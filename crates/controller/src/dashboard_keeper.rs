@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostic;
-use tutti_dashboard::{Entry, Site};
+use tutti_dashboard::{DashboardAccess, Site};
 
 /// The state of the dashboard.
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(super) struct Ready {
     pub(super) address: SocketAddr,
     /// `None`: it listens there already.
     pub(super) socket: Option<OwnedFd>,
-    pub(super) entry: Entry,
+    pub(super) entry: DashboardAccess,
 }
 
 impl Keeper {

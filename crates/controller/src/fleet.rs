@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tutti_config::model::written;
 use tutti_config::{Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_protocol::{
-    Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, PurgeScope, Question,
-    SourceNews,
+    Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, PurgeScope,
+    RouterQuery, SourceNews,
 };
 
 use super::control::Control;
@@ -78,7 +78,7 @@ impl ControllerService {
             FleetRequest::Purge { cache, purge } => self.0.purge_for_fleet(cache, purge).await,
             FleetRequest::Standing { standing } => self.0.tell_standing(standing).await,
         };
-        self.0.link.tell(&FromController::FleetDone { id, answer });
+        self.0.link.send(&FromController::FleetDone { id, answer });
     }
 }
 
@@ -116,7 +116,7 @@ impl Inner {
             None => own.map(|source| Box::new(source::plan(source))),
         };
         let has_left = plan.is_none() && self.source_news.swap(None).is_some();
-        self.link.tell(&FromController::Source { plan });
+        self.link.send(&FromController::Source { plan });
         if has_left {
             let inner = Arc::clone(self);
             let alone = FleetStanding {
@@ -129,7 +129,10 @@ impl Inner {
 
     /// Has the router purge caches. One that is not in the configuration has nothing to purge.
     async fn purge_for_fleet(&self, store: Option<String>, purge: PurgeScope) -> FleetAnswer {
-        match self.ask_for_value(Question::Purge { store, purge }).await {
+        match self
+            .ask_for_value(RouterQuery::Purge { store, purge })
+            .await
+        {
             Ok(_) => FleetAnswer::Purged,
             Err(reason) => FleetAnswer::Unavailable { reason },
         }
@@ -137,7 +140,10 @@ impl Inner {
 
     /// Tells the router how the fleet is.
     async fn tell_standing(&self, standing: FleetStanding) -> FleetAnswer {
-        match self.ask(Question::Fleet { standing }, LONGEST_STATUS).await {
+        match self
+            .ask(RouterQuery::Fleet { standing }, LONGEST_STATUS)
+            .await
+        {
             Ok(_) => FleetAnswer::Noted,
             Err(refused) => FleetAnswer::Unavailable {
                 reason: refused.message,
@@ -147,11 +153,11 @@ impl Inner {
 
     async fn look(&self) -> FleetAnswer {
         let looked = async {
-            let metrics = Question::Metrics {
+            let metrics = RouterQuery::Metrics {
                 media_type: METRICS.to_owned(),
             };
             let metrics = self.ask_for_content(metrics).await?;
-            let status = self.ask_for_content(Question::Status).await?;
+            let status = self.ask_for_content(RouterQuery::Status).await?;
             let status: Value = serde_json::from_slice(&status).map_err(|e| e.to_string())?;
             Ok::<_, String>((String::from_utf8_lossy(&metrics).into_owned(), status))
         };

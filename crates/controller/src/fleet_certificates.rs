@@ -10,7 +10,7 @@ use tutti_config::Diagnostic;
 use tutti_config::model::{CertificateFile, written};
 use tutti_control::StoreError;
 use tutti_log::Level;
-use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, Store};
+use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, StoreKind};
 use tutti_tls::Bundle;
 
 use super::service::Inner;
@@ -45,7 +45,7 @@ impl Inner {
         if let Err(refusal) = check_name(&name) {
             return refusal;
         }
-        match self.discard(Store::Certificates, name).await {
+        match self.discard(StoreKind::Certificates, name).await {
             Ok(()) | Err(StoreError::Unknown) => FleetAnswer::Noted,
             Err(error) => answer(error),
         }

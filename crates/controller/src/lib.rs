@@ -64,7 +64,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         match news {
             ToController::Serve => {
                 control.serve();
-                link.tell(&FromController::Serving);
+                link.send(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
                 // In this order: whether a fleet shares certificates is known before the first is got.
                 service.plan_source();
@@ -75,7 +75,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 let (service, link) = (service.clone(), Arc::clone(&link));
                 tokio::spawn(async move {
                     service.freeze().await;
-                    link.tell(&FromController::Frozen);
+                    link.send(&FromController::Frozen);
                 });
             }
             ToController::Thaw => {
@@ -94,7 +94,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Fleet { id, request } => {
                 tokio::spawn(service.clone().obey_fleet(control.clone(), id, request));
             }
-            ToController::Probe { number } => link.tell(&FromController::Alive { number }),
+            ToController::Probe { number } => link.send(&FromController::Alive { number }),
             ToController::LogReopened => own_log::reopen(&log, descriptors),
             ToController::Stopping => service.stop(),
             ToController::End => break,
@@ -135,17 +135,17 @@ fn begin(service: &ControllerService, link: &Arc<Link>, hello: ControllerHello, 
     }
     if let Err(faults) = source::given(hello.source.as_ref()) {
         let message = format!("`--source` cannot be used:\n{faults}");
-        return link.tell(&FromController::Unfit { message });
+        return link.send(&FromController::Unfit { message });
     }
     if hello.is_upgrade && set_aside {
         let message = "the configuration in force cannot be read by this version".to_owned();
-        return link.tell(&FromController::Unfit { message });
+        return link.send(&FromController::Unfit { message });
     }
     let (service, link, log) = (service.clone(), Arc::clone(link), log.clone());
     // Main answers questions meanwhile: it reads certificates.
     tokio::spawn(async move {
         let news = beginning::of(&service, &hello, stored, set_aside, &log).await;
-        link.tell(&news);
+        link.send(&news);
     });
 }
 

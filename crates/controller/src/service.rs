@@ -12,18 +12,20 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
-use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
-use tutti_control::{BoxFuture, RenewError, RestartError, Service, StopKind, StoreError};
+use tutti_config::{
+    Config, Diagnostic, Diagnostics, Document, FaultKind, Pointer, ValidationContext,
+};
+use tutti_control::{RenewError, RestartError, Service, ServiceFuture, StopKind, StoreError};
 use tutti_log::Log;
-use tutti_metrics::Format;
+use tutti_metrics::ExpositionFormat;
 use tutti_protocol::{
-    self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
-    PurgeScope, Question, Reason, SourceNews, SourcePlan, Store,
+    self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask,
+    LanguageModule, PurgeScope, Reason, RouterQuery, SourceNews, SourcePlan, StoreKind,
 };
 use tutti_script::Modules;
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::link::Refused;
-use tutti_unprivileged::standing::{Standing, Standings};
+use tutti_unprivileged::role_state::{RoleState, Standings};
 use tutti_unprivileged::{automatic, context, faults, grants, js_modules, partial};
 
 use super::dashboard_keeper::Keeper;
@@ -59,7 +61,7 @@ pub(super) struct ControllerService(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) link: Arc<Link>,
     pub(super) log: Log,
-    modules: Vec<Module>,
+    modules: Vec<LanguageModule>,
     pub(super) certificates: ArcSwap<Certificates>,
     pub(super) js_modules: ArcSwap<Modules>,
     pub(super) document: ArcSwap<Document>,
@@ -178,17 +180,17 @@ impl ControllerService {
 
 impl Inner {
     /// The knowledge that configurations are checked against now.
-    pub(super) fn context(&self) -> Context {
+    pub(super) fn context(&self) -> ValidationContext {
         self.context_with(&self.certificates.load(), &self.js_modules.load())
     }
 
     /// The same for changes. What was stored before is not asked where its source is: a server that is started without one serves the rest.
-    fn context_of_changes(&self) -> Context {
+    fn context_of_changes(&self) -> ValidationContext {
         self.context()
             .with_given_source(self.given_source.is_some())
     }
 
-    fn context_with(&self, certificates: &Certificates, modules: &Modules) -> Context {
+    fn context_with(&self, certificates: &Certificates, modules: &Modules) -> ValidationContext {
         context(&self.modules)
             .with_certificates(certificates.names())
             .with_js_modules(modules.clone())
@@ -207,12 +209,12 @@ impl Inner {
             Err(Diagnostics::one(fault))
         };
         match self.standings.now() {
-            Standing::Running => Ok(()),
-            Standing::Frozen => refused(
+            RoleState::Running => Ok(()),
+            RoleState::Frozen => refused(
                 "the server is being upgraded",
                 Some("try again in a moment"),
             ),
-            Standing::Stopping => refused("the server is stopping", None),
+            RoleState::Stopping => refused("the server is stopping", None),
         }
     }
 
@@ -277,7 +279,7 @@ impl Inner {
         let done = match timeout(longest_start.saturating_add(self.slack), &mut answer).await {
             Ok(done) => done,
             Err(_) => {
-                self.link.tell(&FromController::Abandon { id });
+                self.link.send(&FromController::Abandon { id });
                 answer.await
             }
         };
@@ -288,7 +290,7 @@ impl Inner {
     /// Has the router answer a question, within this time; its descriptors.
     pub(super) async fn ask(
         &self,
-        question: Question,
+        question: RouterQuery,
         longest: Duration,
     ) -> Result<Vec<OwnedFd>, Refused> {
         let make = |id| FromController::Ask {
@@ -300,7 +302,7 @@ impl Inner {
             Ok(done) => done.map(|done| done.descriptors),
             Err(_) => {
                 self.link.forget(id);
-                self.link.tell(&FromController::Forget { id });
+                self.link.send(&FromController::Forget { id });
                 Err(Refused {
                     reason: Reason::Unavailable,
                     ..Refused::new(format!(
@@ -313,7 +315,7 @@ impl Inner {
     }
 
     /// Has the router answer a question with a file; its content.
-    pub(super) async fn ask_for_content(&self, question: Question) -> Result<Vec<u8>, String> {
+    pub(super) async fn ask_for_content(&self, question: RouterQuery) -> Result<Vec<u8>, String> {
         let descriptors = self.ask(question, LONGEST_STATUS).await;
         let descriptors = descriptors.map_err(|refused| refused.message)?;
         let file = descriptors.into_iter().next();
@@ -323,7 +325,7 @@ impl Inner {
     }
 
     async fn status(&self) -> Result<Value, String> {
-        let text = self.ask_for_content(Question::Status).await?;
+        let text = self.ask_for_content(RouterQuery::Status).await?;
         let mut status: Value = serde_json::from_slice(&text)
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
         if let Some(status) = status.as_object_mut() {
@@ -368,11 +370,15 @@ impl Inner {
     }
 
     async fn jobs(&self, spooler: String, task: JobTask) -> Result<Option<Value>, String> {
-        self.ask_for_value(Question::Jobs { spooler, task }).await
+        self.ask_for_value(RouterQuery::Jobs { spooler, task })
+            .await
     }
 
     /// Has the router answer a question with JSON; `None`: it does not know what it is about.
-    pub(super) async fn ask_for_value(&self, question: Question) -> Result<Option<Value>, String> {
+    pub(super) async fn ask_for_value(
+        &self,
+        question: RouterQuery,
+    ) -> Result<Option<Value>, String> {
         let descriptors = match self.ask(question, self.slack).await {
             Ok(descriptors) => descriptors,
             Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
@@ -395,7 +401,7 @@ impl Inner {
         let config = self.config.load_full();
         let start = config.applications.get(&application);
         let start = start.map_or(Duration::ZERO, |app| app.common.limits.start_timeout);
-        let question = Question::Restart { application };
+        let question = RouterQuery::Restart { application };
         match self.ask(question, start.saturating_add(self.slack)).await {
             Ok(_) => Ok(()),
             Err(refused) if refused.reason == Reason::Unknown => Err(RestartError::Unknown),
@@ -442,12 +448,12 @@ impl Service for ControllerService {
         &self,
         document: Document,
         cause: Cause,
-    ) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
+    ) -> ServiceFuture<Result<Diagnostics, Diagnostics>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.apply(document, cause).await })
     }
 
-    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+    fn files(&self) -> ServiceFuture<Result<Option<Document>, Diagnostics>> {
         let service = self.clone();
         Box::pin(async move {
             // Also where the configuration has not changed: who reloads may have renewed a certificate.
@@ -456,86 +462,90 @@ impl Service for ControllerService {
         })
     }
 
-    fn history(&self) -> BoxFuture<Result<Value, String>> {
+    fn history(&self) -> ServiceFuture<Result<Value, String>> {
         let link = Arc::clone(&self.0.link);
         Box::pin(async move { files::history(&link).await })
     }
 
-    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+    fn past(&self, number: u64) -> ServiceFuture<Result<Option<Document>, String>> {
         let link = Arc::clone(&self.0.link);
         Box::pin(async move { files::past(&link, number).await })
     }
 
-    fn status(&self) -> BoxFuture<Result<Value, String>> {
+    fn status(&self) -> ServiceFuture<Result<Value, String>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.status().await })
     }
 
-    fn metrics(&self, format: Format) -> BoxFuture<Result<Vec<u8>, String>> {
+    fn metrics(&self, format: ExpositionFormat) -> ServiceFuture<Result<Vec<u8>, String>> {
         let inner = Arc::clone(&self.0);
         let media_type = format.media_type().to_owned();
         Box::pin(async move {
             inner
-                .ask_for_content(Question::Metrics { media_type })
+                .ask_for_content(RouterQuery::Metrics { media_type })
                 .await
         })
     }
 
-    fn stored(&self, store: Store) -> Value {
+    fn stored(&self, store: StoreKind) -> Value {
         match store {
-            Store::Certificates => self.0.certificates.load().description(),
-            Store::JsModules => js_modules::description(&self.0.js_modules.load()),
+            StoreKind::Certificates => self.0.certificates.load().description(),
+            StoreKind::JsModules => js_modules::description(&self.0.js_modules.load()),
         }
     }
 
     fn keep(
         &self,
-        store: Store,
+        store: StoreKind,
         name: &str,
         bytes: Vec<u8>,
-    ) -> BoxFuture<Result<Vec<String>, StoreError>> {
+    ) -> ServiceFuture<Result<Vec<String>, StoreError>> {
         let (inner, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move {
             match store {
-                Store::Certificates => inner.store_certificate(name, bytes).await,
-                Store::JsModules => inner.store_module(name, bytes).await,
+                StoreKind::Certificates => inner.store_certificate(name, bytes).await,
+                StoreKind::JsModules => inner.store_module(name, bytes).await,
             }
         })
     }
 
-    fn discard(&self, store: Store, name: &str) -> BoxFuture<Result<(), StoreError>> {
+    fn discard(&self, store: StoreKind, name: &str) -> ServiceFuture<Result<(), StoreError>> {
         let (inner, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move { inner.discard(store, name).await })
     }
 
-    fn jobs(&self, spooler: &str, task: JobTask) -> BoxFuture<Result<Option<Value>, String>> {
+    fn jobs(&self, spooler: &str, task: JobTask) -> ServiceFuture<Result<Option<Value>, String>> {
         let (inner, spooler) = (Arc::clone(&self.0), spooler.to_owned());
         Box::pin(async move { inner.jobs(spooler, task).await })
     }
 
-    fn purge(&self, store: &str, purge: PurgeScope) -> BoxFuture<Result<Option<Value>, String>> {
+    fn purge(
+        &self,
+        store: &str,
+        purge: PurgeScope,
+    ) -> ServiceFuture<Result<Option<Value>, String>> {
         let (inner, store) = (Arc::clone(&self.0), Some(store.to_owned()));
-        let question = Question::Purge { store, purge };
+        let question = RouterQuery::Purge { store, purge };
         Box::pin(async move { inner.ask_for_value(question).await })
     }
 
-    fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
+    fn restart(&self, application: &str) -> ServiceFuture<Result<(), RestartError>> {
         let (inner, name) = (Arc::clone(&self.0), application.to_owned());
         Box::pin(async move { inner.restart(name).await })
     }
 
-    fn renew(&self, certificate: &str) -> BoxFuture<Result<(), RenewError>> {
+    fn renew(&self, certificate: &str) -> ServiceFuture<Result<(), RenewError>> {
         let (inner, name) = (Arc::clone(&self.0), certificate.to_owned());
         Box::pin(async move { inner.renew(name).await })
     }
 
-    fn upgrade(&self) -> BoxFuture<Result<(), String>> {
+    fn upgrade(&self) -> ServiceFuture<Result<(), String>> {
         let make = |id| FromController::Upgrade { id };
         let upgraded = self.0.link.request(&make, Vec::new());
         Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
     }
 
-    fn stop(&self, kind: StopKind) -> BoxFuture<Result<(), String>> {
+    fn stop(&self, kind: StopKind) -> ServiceFuture<Result<(), String>> {
         let is_graceful = kind == StopKind::Graceful;
         let make = move |id| FromController::Stop { id, is_graceful };
         let begun = self.0.link.request(&make, Vec::new());

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tutti_config::{Config, Diagnostic, Pointer};
 use tutti_control::StoreError;
-use tutti_protocol::{Cause, Change, Store};
+use tutti_protocol::{Cause, Change, StoreKind};
 use tutti_script::Modules;
 use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{self, Certificates};
@@ -43,7 +43,7 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let certificates = self.certificates.load().with(&name, Arc::clone(&bundle));
         let change = Change::Keep {
-            store: Store::Certificates,
+            store: StoreKind::Certificates,
             name: name.clone(),
             text,
         };
@@ -73,7 +73,7 @@ impl Inner {
             tutti_script::check_modules(&config.settings.modules).map_err(invalid)?;
         }
         let change = Change::Keep {
-            store: Store::JsModules,
+            store: StoreKind::JsModules,
             name,
             text: module.source.to_string(),
         };
@@ -91,7 +91,7 @@ impl Inner {
         self.config.store(Arc::new(config));
     }
 
-    pub(super) async fn discard(&self, store: Store, name: String) -> Result<(), StoreError> {
+    pub(super) async fn discard(&self, store: StoreKind, name: String) -> Result<(), StoreError> {
         let _alone = self.changing.lock().await;
         let config = self.config.load_full();
         let (mut certificates, mut modules) = (
@@ -99,11 +99,11 @@ impl Inner {
             Modules::clone(&self.js_modules.load()),
         );
         let (is_there, places) = match store {
-            Store::Certificates => (
+            StoreKind::Certificates => (
                 certificates.get(&name).is_some(),
                 certificates::places(&config, &name),
             ),
-            Store::JsModules => (
+            StoreKind::JsModules => (
                 modules.get(&name).is_some(),
                 js_modules::places(&config, &name),
             ),
@@ -115,8 +115,8 @@ impl Inner {
             return Err(StoreError::Used(places));
         }
         match store {
-            Store::Certificates => certificates = certificates.without(&name),
-            Store::JsModules => modules = modules.without(&name),
+            StoreKind::Certificates => certificates = certificates.without(&name),
+            StoreKind::JsModules => modules = modules.without(&name),
         }
         let is_on_demand = certificates::is_on_demand(&config, &name);
         let change = Change::Discard { store, name };

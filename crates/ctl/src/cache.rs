@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::client::{Client, encode};
-use super::reach::ControlArguments;
-use super::report::{Failure, say};
+use super::client::{ControlClient, encode};
+use super::control_address::ControlArguments;
+use super::report::{CommandError, say};
 use super::style;
 
 #[derive(Args)]
@@ -38,13 +38,13 @@ struct PurgeArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &CacheArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &CacheArguments) -> Result<ExitCode, CommandError> {
     let CacheCommand::Purge(arguments) = &arguments.command;
-    let client = Client::new(&arguments.control)?;
+    let client = ControlClient::new(&arguments.control)?;
     let answer = client.call("DELETE", &place(arguments), None, None)?;
     if answer.status == 404 {
         let store = &arguments.store;
-        return Err(Failure::new(format!("there is no cache `{store}`"))
+        return Err(CommandError::new(format!("there is no cache `{store}`"))
             .hint("`tutti config get settings/cache` shows them"));
     }
     answer.succeeded(None)?;

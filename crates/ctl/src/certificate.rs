@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::{Answer, Client, encode};
+use super::client::{ControlClient, ControlResponse, encode};
+use super::control_address::ControlArguments;
 use super::input::read;
-use super::reach::ControlArguments;
-use super::report::{Failure, say, write};
+use super::report::{CommandError, say, write};
 use super::style;
 
 #[derive(Args)]
@@ -58,26 +58,26 @@ enum CertificateCommand {
     },
 }
 
-pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, CommandError> {
     match &arguments.command {
-        CertificateCommand::List { control } => list(&Client::new(control)?),
+        CertificateCommand::List { control } => list(&ControlClient::new(control)?),
         CertificateCommand::Get { name, control } => {
-            let answer = of_stored("GET", name, &place(name), &Client::new(control)?)?;
+            let answer = of_stored("GET", name, &place(name), &ControlClient::new(control)?)?;
             write(&answer.body)
         }
         CertificateCommand::Put {
             name,
             files,
             control,
-        } => put(name, files, &Client::new(control)?),
+        } => put(name, files, &ControlClient::new(control)?),
         CertificateCommand::Renew { name, control } => {
             let path = format!("/control/certificates/{}/renew", encode(name));
-            of_stored("POST", name, &path, &Client::new(control)?)?;
+            of_stored("POST", name, &path, &ControlClient::new(control)?)?;
             say(&format!("{} {name} is renewed", style::good("done:")));
             Ok(ExitCode::SUCCESS)
         }
         CertificateCommand::Delete { name, control } => {
-            of_stored("DELETE", name, &place(name), &Client::new(control)?)?;
+            of_stored("DELETE", name, &place(name), &ControlClient::new(control)?)?;
             say(&format!("{} {name} is removed", style::good("done:")));
             Ok(ExitCode::SUCCESS)
         }
@@ -89,17 +89,24 @@ fn place(name: &str) -> String {
 }
 
 /// Sends a request about the certificate of this name.
-fn of_stored(method: &str, name: &str, path: &str, client: &Client) -> Result<Answer, Failure> {
+fn of_stored(
+    method: &str,
+    name: &str,
+    path: &str,
+    client: &ControlClient,
+) -> Result<ControlResponse, CommandError> {
     let answer = client.call(method, path, None, None)?;
     if answer.status == 404 {
-        return Err(Failure::new(format!("there is no certificate `{name}`"))
-            .hint("`tutti cert list` lists them"));
+        return Err(
+            CommandError::new(format!("there is no certificate `{name}`"))
+                .hint("`tutti cert list` lists them"),
+        );
     }
     answer.succeeded(None)?;
     Ok(answer)
 }
 
-fn put(name: &str, files: &[PathBuf], client: &Client) -> Result<ExitCode, Failure> {
+fn put(name: &str, files: &[PathBuf], client: &ControlClient) -> Result<ExitCode, CommandError> {
     let mut bundle = Vec::new();
     for file in files {
         let (_, bytes) = read(file)?;
@@ -119,7 +126,7 @@ fn put(name: &str, files: &[PathBuf], client: &Client) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(client: &Client) -> Result<ExitCode, Failure> {
+fn list(client: &ControlClient) -> Result<ExitCode, CommandError> {
     let answer = client.call("GET", "/certificates", None, None)?;
     answer.succeeded(None)?;
     let stored = answer.json()?;

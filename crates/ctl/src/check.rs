@@ -6,14 +6,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tutti_config::Node;
+use tutti_config::TreeNode;
 use tutti_config::table::ApplicationType;
-use tutti_config::{Context, Document, File, Format};
+use tutti_config::{Document, File, Format, ValidationContext};
 use tutti_main::{config_files, modules as hosts, stored};
-use tutti_protocol::Store;
+use tutti_protocol::StoreKind;
 use tutti_unprivileged::{automatic, context, js_modules};
 
-use super::report::{Failure, say, write};
+use super::report::{CommandError, say, write};
 use super::{excerpt, style};
 
 /// The exit code for a file that cannot be read.
@@ -25,7 +25,7 @@ pub(super) fn check(
     modules: Option<&Path>,
     state: Option<&Path>,
     looks_at_files: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     let files = files(path)?;
     let checked = combine(&files).and_then(|document| {
         let mut context = match modules {
@@ -46,7 +46,7 @@ pub(super) fn check(
         if !missing.0.is_empty() {
             let text =
                 tutti_config::excerpt_of_check(&missing, &sources(&files), style::is_colourful());
-            return Err(Failure::new("files and folders are missing").excerpt(text));
+            return Err(CommandError::new("files and folders are missing").excerpt(text));
         }
     }
     let name = path.display();
@@ -83,7 +83,7 @@ pub fn refusal(text: &str) -> Option<String> {
 
 /// The configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as it can be here, and without what is a node's
 /// own.
-pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, Failure> {
+pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, CommandError> {
     let files = files(path)?;
     let checked = combine(&files).and_then(|document| {
         tutti_config::validate(&document, &with_what_it_asks_for(&document))?;
@@ -93,7 +93,7 @@ pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, Failure> {
     let settings = document.root().child("settings");
     for own in ["source", "maintenance"] {
         if settings.is_some_and(|settings| settings.child(own).is_some()) {
-            return Err(Failure::new(format!(
+            return Err(CommandError::new(format!(
                 "`settings/{own}` is a node's own, and not for a fleet"
             ))
             .hint("take it out: each node keeps what it has"));
@@ -103,10 +103,12 @@ pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, Failure> {
 }
 
 /// Prints a file in another language; variables of the environment stay what they are.
-pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
+pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, CommandError> {
     let files = files(path)?;
     let [file] = files.as_slice() else {
-        return Err(Failure::new("only one file can be converted at a time"));
+        return Err(CommandError::new(
+            "only one file can be converted at a time",
+        ));
     };
     let format = Format::of_file(&file.name).unwrap_or_default();
     let read = tutti_config::read(&file.bytes, format);
@@ -129,12 +131,12 @@ pub(crate) enum Target {
     Toml,
 }
 
-fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> Failure {
+fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> CommandError {
     let summary = faults.to_json();
     let summary = summary.get("error").and_then(serde_json::Value::as_str);
     let summary = summary.unwrap_or("Invalid configuration.");
     let text = tutti_config::excerpt_of_check(faults, &sources(files), style::is_colourful());
-    Failure::new(summary.trim_end_matches('.')).excerpt(text)
+    CommandError::new(summary.trim_end_matches('.')).excerpt(text)
 }
 
 fn sources(files: &[File]) -> Vec<(&str, &[u8])> {
@@ -148,14 +150,14 @@ fn combine(files: &[File]) -> Result<Document, tutti_config::Diagnostics> {
     tutti_config::combine(files, &|name| std::env::var(name).ok())
 }
 
-fn files(path: &Path) -> Result<Vec<File>, Failure> {
+fn files(path: &Path) -> Result<Vec<File>, CommandError> {
     if path == Path::new("-") {
         let (name, bytes) = super::input::read(path)?;
         return Ok(vec![File { name, bytes }]);
     }
     let is_known = path.is_dir() || Format::of_file(&path.to_string_lossy()).is_some();
     let read = config_files::read(path);
-    let files = read.map_err(|error| Failure::new(error.to_string()).code(UNREADABLE))?;
+    let files = read.map_err(|error| CommandError::new(error.to_string()).code(UNREADABLE))?;
     if !is_known {
         say(&style::quiet(
             "the ending is none of .json, .yaml, .yml, .toml: read as JSON",
@@ -170,14 +172,14 @@ fn files(path: &Path) -> Result<Vec<File>, Failure> {
 
 fn applications(document: &Document) -> impl Iterator<Item = &str> {
     let applications = document.root().child("applications");
-    let applications = applications.map(Node::members).unwrap_or_default();
+    let applications = applications.map(TreeNode::members).unwrap_or_default();
     applications
         .iter()
         .filter_map(|member| member.node.child("type")?.as_str())
 }
 
 /// With the certificates and script modules of a state folder.
-fn with_what_is_stored(context: Context, state: &Path) -> Context {
+fn with_what_is_stored(context: ValidationContext, state: &Path) -> ValidationContext {
     let load = |store| {
         let (found, errors) = stored::load(state, store);
         for error in errors {
@@ -185,22 +187,24 @@ fn with_what_is_stored(context: Context, state: &Path) -> Context {
         }
         found
     };
-    let certificates = load(Store::Certificates);
+    let certificates = load(StoreKind::Certificates);
     context
         .with_certificates(certificates.keys().map(String::as_str))
-        .with_js_modules(js_modules::read(&load(Store::JsModules)))
+        .with_js_modules(js_modules::read(&load(StoreKind::JsModules)))
 }
 
 fn names_what_is_stored(document: &Document) -> bool {
     let settings = document.root().child("settings");
     let listeners = document.root().child("listeners");
-    let mut listeners = listeners.map(Node::members).unwrap_or_default().iter();
+    let mut listeners = listeners.map(TreeNode::members).unwrap_or_default().iter();
     settings.is_some_and(|settings| settings.child("js_module").is_some())
         || listeners.any(|member| member.node.child("tls").is_some())
 }
 
 /// A machine that has every module the configuration names.
-pub(super) fn with_what_it_asks_for(document: &Document) -> Context {
+pub(super) fn with_what_it_asks_for(document: &Document) -> ValidationContext {
     let types = applications(document).filter_map(ApplicationType::of);
-    Context::with_modules(types.map(|(known, version)| (known.name, version.unwrap_or("1"))))
+    ValidationContext::with_modules(
+        types.map(|(known, version)| (known.name, version.unwrap_or("1"))),
+    )
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tutti_config::Format;
-use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
+use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, ResponseHead};
 use tutti_protocol::Token;
 
+use super::control_address::{ControlArguments, default_sockets};
 use super::excerpt;
-use super::reach::{ControlArguments, default_sockets};
-use super::report::Failure;
+use super::report::CommandError;
 
 /// RFC 3986 section 2.3, and what is harmless in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -33,13 +33,13 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 
 /// Where the server is.
-pub(crate) struct Client {
+pub(crate) struct ControlClient {
     address: String,
     token: Option<Token>,
 }
 
 /// The answer of the server.
-pub(crate) struct Answer {
+pub(crate) struct ControlResponse {
     /// HTTP status.
     pub(crate) status: u16,
     /// `ETag`, if there was one.
@@ -69,14 +69,14 @@ pub(crate) fn config_path(given: Option<&str>) -> String {
     path
 }
 
-impl Client {
+impl ControlClient {
     /// Finds the server: `--control`, or the first default socket that exists.
-    pub(crate) fn new(arguments: &ControlArguments) -> Result<Self, Failure> {
+    pub(crate) fn new(arguments: &ControlArguments) -> Result<Self, CommandError> {
         let token = arguments.control_token.as_deref();
         let token = token
             .map(tutti_main::read_token)
             .transpose()
-            .map_err(|error| Failure::new(error.to_string()))?;
+            .map_err(|error| CommandError::new(error.to_string()))?;
         if let Some(address) = &arguments.control {
             return Ok(Self {
                 address: address.clone(),
@@ -94,7 +94,7 @@ impl Client {
                     .iter()
                     .map(|socket| format!("`{}`", socket.display()))
                     .collect();
-                Err(Failure::new(format!(
+                Err(CommandError::new(format!(
                     "no server found: no control socket at {}",
                     tried.join(" or ")
                 ))
@@ -132,7 +132,7 @@ impl Client {
         path: &str,
         body: Option<&[u8]>,
         if_match: Option<&str>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ControlResponse, CommandError> {
         let body = body.map(|bytes| (bytes, Format::Json.media_type()));
         self.send(method, path, body, if_match)
     }
@@ -144,19 +144,19 @@ impl Client {
         path: &str,
         body: Option<(&[u8], &str)>,
         if_match: Option<&str>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ControlResponse, CommandError> {
         let condition = if_match.map(|tag| ("If-Match", tag));
         self.ask(method, path, body, condition)
     }
 
     /// Puts a JSON value where there is none; 412 if there is one by then.
-    pub(crate) fn create(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+    pub(crate) fn create(&self, path: &str, body: &[u8]) -> Result<ControlResponse, CommandError> {
         let body = Some((body, Format::Json.media_type()));
         self.ask("PUT", path, body, Some(("If-None-Match", "*")))
     }
 
     /// Reads something in the format that `accept` names.
-    pub(crate) fn read(&self, path: &str, accept: &str) -> Result<Answer, Failure> {
+    pub(crate) fn read(&self, path: &str, accept: &str) -> Result<ControlResponse, CommandError> {
         self.ask("GET", path, None, Some(("Accept", accept)))
     }
 
@@ -166,9 +166,9 @@ impl Client {
         path: &str,
         body: Option<(&[u8], &str)>,
         field: Option<(&str, &str)>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ControlResponse, CommandError> {
         self.exchange(method, path, body, field).map_err(|error| {
-            let failure = Failure::new(format!(
+            let failure = CommandError::new(format!(
                 "cannot talk to the server at `{}`: {error}",
                 self.address
             ));
@@ -190,7 +190,7 @@ impl Client {
         path: &str,
         body: Option<(&[u8], &str)>,
         field: Option<(&str, &str)>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<ControlResponse> {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: tutti/{}\r\n",
             env!("CARGO_PKG_VERSION")
@@ -253,14 +253,14 @@ fn talk(mut stream: impl Read + Write, request: &[u8], answer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-fn parse(bytes: &[u8]) -> io::Result<Answer> {
+fn parse(bytes: &[u8]) -> io::Result<ControlResponse> {
     let wrong = |what: &str| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("its answer is not HTTP: {what}"),
         )
     };
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     let mut head = ResponseHead::new();
     match head.parse(bytes, &limits) {
         Ok(Progress::Complete { .. }) => {}
@@ -291,33 +291,33 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
         }
         body
     };
-    Ok(Answer {
+    Ok(ControlResponse {
         status: view.status(),
         etag,
         body,
     })
 }
 
-impl Answer {
+impl ControlResponse {
     /// The body as JSON.
-    pub(crate) fn json(&self) -> Result<Value, Failure> {
+    pub(crate) fn json(&self) -> Result<Value, CommandError> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| Failure::new(format!("the server's answer is not JSON: {error}")))
+            .map_err(|error| CommandError::new(format!("the server's answer is not JSON: {error}")))
     }
 
     /// Turns an answer that is no success into a failure, and tells the warnings of one that is; `sent` is what the places in
     /// it refer to.
-    pub(crate) fn succeeded(&self, sent: Option<(&str, &[u8])>) -> Result<(), Failure> {
+    pub(crate) fn succeeded(&self, sent: Option<(&str, &[u8])>) -> Result<(), CommandError> {
         if (200..300).contains(&self.status) {
             excerpt::show_warnings(&self.json().unwrap_or_default(), sent.as_slice());
             return Ok(());
         }
         if self.status == 401 {
-            return Err(Failure::new("the server asks for a token")
+            return Err(CommandError::new("the server asks for a token")
                 .hint("name the file that it was started with: `--control-token FILE`"));
         }
         if self.status == 412 {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 "the configuration was changed by somebody else in the meantime",
             )
             .hint("read it again, and repeat the change"));

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tutti_config::Format;
 
-use super::client::{Answer, Client, config_path};
+use super::client::{ControlClient, ControlResponse, config_path};
+use super::control_address::ControlArguments;
 use super::input::read;
-use super::reach::ControlArguments;
-use super::report::{Failure, say, write};
+use super::report::{CommandError, say, write};
 use super::{check, history, style};
 
 #[derive(Args)]
@@ -132,10 +132,10 @@ enum ConfigCommand {
     },
 }
 
-pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, CommandError> {
     match &arguments.command {
         ConfigCommand::Get { path, control } => {
-            let client = Client::new(control)?;
+            let client = ControlClient::new(control)?;
             let answer = client.call("GET", &config_path(path.as_deref()), None, None)?;
             if let (404, Some(path)) = (answer.status, path) {
                 return Err(missing(&client, path, answer));
@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             control,
         } => {
             refuse_file_as_path(path.as_deref(), file)?;
-            let (client, value) = (Client::new(control)?, Value::read(file)?);
+            let (client, value) = (ControlClient::new(control)?, Value::read(file)?);
             let removes_listeners = value.has_no_listeners(path.as_deref());
             if removes_listeners && !yes {
                 confirm_last_listener(&client, &value)?;
@@ -169,17 +169,19 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             file,
             control,
         } => {
-            let client = Client::new(control)?;
+            let client = ControlClient::new(control)?;
             send("POST", Some(path), &Value::read(file)?, &client)?;
             done()
         }
         ConfigCommand::Delete { path, control } => {
-            Client::new(control)?
+            ControlClient::new(control)?
                 .call("DELETE", &config_path(Some(path)), None, None)?
                 .succeeded(None)?;
             done()
         }
-        ConfigCommand::Edit { path, control } => edit(path.as_deref(), &Client::new(control)?),
+        ConfigCommand::Edit { path, control } => {
+            edit(path.as_deref(), &ControlClient::new(control)?)
+        }
         ConfigCommand::Set {
             path,
             value,
@@ -190,7 +192,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             file,
             control,
         } => {
-            let client = Client::new(control)?;
+            let client = ControlClient::new(control)?;
             send("PATCH", path.as_deref(), &Value::read(file)?, &client)?;
             done()
         }
@@ -201,17 +203,17 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             files,
         } => check::check(file, modulesdir.as_deref(), statedir.as_deref(), *files),
         ConfigCommand::Convert { file, to } => check::convert(file, *to),
-        ConfigCommand::Log { control } => history::log(&Client::new(control)?),
+        ConfigCommand::Log { control } => history::log(&ControlClient::new(control)?),
         ConfigCommand::Diff { from, to, control } => {
-            history::diff(&Client::new(control)?, *from, *to)
+            history::diff(&ControlClient::new(control)?, *from, *to)
         }
         ConfigCommand::Rollback { number, control } => {
-            history::rollback(&Client::new(control)?, *number)
+            history::rollback(&ControlClient::new(control)?, *number)
         }
     }
 }
 
-fn done() -> Result<ExitCode, Failure> {
+fn done() -> Result<ExitCode, CommandError> {
     say(&format!(
         "{} the server runs the new configuration",
         style::good("done:")
@@ -220,7 +222,7 @@ fn done() -> Result<ExitCode, Failure> {
 }
 
 /// `put site.json` would wait for standard input, and put that at `/site.json`: nobody means it.
-fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), Failure> {
+fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), CommandError> {
     let Some(path) = path.filter(|_| file == Path::new("-")) else {
         return Ok(());
     };
@@ -228,7 +230,7 @@ fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), Failure> {
     if !ends.iter().any(|end| path.ends_with(end)) || !Path::new(path).is_file() {
         return Ok(());
     }
-    let failure = Failure::new(format!(
+    let failure = CommandError::new(format!(
         "`{path}` is a file, not a part of the configuration"
     ));
     Err(failure.hint(format!("`tutti config put --file {path}`")))
@@ -243,7 +245,7 @@ struct Value {
 }
 
 impl Value {
-    fn read(file: &Path) -> Result<Self, Failure> {
+    fn read(file: &Path) -> Result<Self, CommandError> {
         let (name, bytes) = read(file)?;
         let format = Format::of_file(&name).unwrap_or_default();
         Ok(Self {
@@ -273,7 +275,12 @@ impl Value {
     }
 }
 
-fn send(method: &str, path: Option<&str>, value: &Value, client: &Client) -> Result<(), Failure> {
+fn send(
+    method: &str,
+    path: Option<&str>,
+    value: &Value,
+    client: &ControlClient,
+) -> Result<(), CommandError> {
     let sent = Some((value.name.as_str(), value.bytes.as_slice()));
     let body = Some((value.bytes.as_slice(), value.format.media_type()));
     let place = config_path(path);
@@ -292,7 +299,7 @@ fn send(method: &str, path: Option<&str>, value: &Value, client: &Client) -> Res
 }
 
 /// Asks before a value removes the last listener, which is rarely meant. Without a terminal, `--yes` has to say so.
-fn confirm_last_listener(client: &Client, value: &Value) -> Result<(), Failure> {
+fn confirm_last_listener(client: &ControlClient, value: &Value) -> Result<(), CommandError> {
     let now = client.call("GET", "/config/listeners", None, None)?;
     let count = match now.status {
         200 => now.json()?.as_object().map_or(0, serde_json::Map::len),
@@ -306,19 +313,19 @@ fn confirm_last_listener(client: &Client, value: &Value) -> Result<(), Failure> 
         value.name
     );
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(message).hint("`--yes` applies it nevertheless"));
+        return Err(CommandError::new(message).hint("`--yes` applies it nevertheless"));
     }
     say(&format!("{} {message}", style::place("warning:")));
     match ask("Apply it? [y/N]")?.starts_with('y') {
         true => Ok(()),
-        false => Err(Failure::new("not applied")),
+        false => Err(CommandError::new("not applied")),
     }
 }
 
 /// The failure of a path that the configuration does not have, with the name that was likely meant.
-fn missing(client: &Client, path: &str, answer: Answer) -> Failure {
+fn missing(client: &ControlClient, path: &str, answer: ControlResponse) -> CommandError {
     let Err(failure) = answer.succeeded(None) else {
-        return Failure::new(format!("the configuration has no `{path}`"));
+        return CommandError::new(format!("the configuration has no `{path}`"));
     };
     let place = config_path(Some(path));
     let names = segments(&place);
@@ -352,14 +359,14 @@ fn missing(client: &Client, path: &str, answer: Answer) -> Failure {
     failure
 }
 
-fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, Failure> {
+fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, CommandError> {
     let is_json = tutti_config::parse(value.as_bytes()).is_ok();
     let text = if is_json {
         value.to_owned()
     } else {
         serde_json::Value::from(value).to_string()
     };
-    let client = Client::new(control)?;
+    let client = ControlClient::new(control)?;
     let place = config_path(Some(path));
     let answer = client.call("PUT", &place, Some(text.as_bytes()), None)?;
     if answer.status == 404
@@ -374,7 +381,11 @@ fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, 
 
 /// Sets a value below objects that are not there yet, and makes them. `None` where they cannot be made: what is there is no
 /// object, or the path goes on with the number of an element.
-fn set_with_parents(client: &Client, place: &str, value: &str) -> Result<Option<Answer>, Failure> {
+fn set_with_parents(
+    client: &ControlClient,
+    place: &str,
+    value: &str,
+) -> Result<Option<ControlResponse>, CommandError> {
     /// Somebody else can be faster now and then, not always.
     const TRIES: usize = 5;
     let (names, mut last) = (segments(place), None);
@@ -418,13 +429,14 @@ fn segments(place: &str) -> Vec<&str> {
 
 /// Opens an editor until the server takes the result or the person gives up. What was typed is never thrown away: it
 /// stays in the file, and the file is named, unless it was applied.
-fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
+fn edit(path: Option<&str>, client: &ControlClient) -> Result<ExitCode, CommandError> {
     let place = config_path(path);
     let answer = client.call("GET", &place, None, None)?;
     answer.succeeded(None)?;
     let draft = Draft::create(&answer.body)?;
-    let not_applied =
-        || Failure::new("not applied").hint(format!("your text is kept in `{}`", draft.name()));
+    let not_applied = || {
+        CommandError::new("not applied").hint(format!("your text is kept in `{}`", draft.name()))
+    };
     let mut refused = None;
     loop {
         draft.open_editor()?;
@@ -454,12 +466,12 @@ fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
 }
 
 /// The answer of the person at the terminal, in lower case.
-fn ask(question: &str) -> Result<String, Failure> {
+fn ask(question: &str) -> Result<String, CommandError> {
     let _ = write!(io::stderr(), "{question} ");
     let mut answer = String::new();
     io::stdin()
         .read_line(&mut answer)
-        .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))?;
     Ok(answer.trim_start().to_ascii_lowercase())
 }
 
@@ -467,21 +479,23 @@ fn ask(question: &str) -> Result<String, Failure> {
 struct Draft(PathBuf);
 
 impl Draft {
-    fn create(text: &[u8]) -> Result<Self, Failure> {
+    fn create(text: &[u8]) -> Result<Self, CommandError> {
         let file = tempfile::Builder::new()
             .prefix("tutti-config-")
             .suffix(".json")
             .tempfile()
-            .map_err(|error| Failure::new(format!("cannot create a temporary file: {error}")))?;
-        let (mut file, path) = file
-            .keep()
-            .map_err(|error| Failure::new(format!("cannot keep the temporary file: {error}")))?;
+            .map_err(|error| {
+                CommandError::new(format!("cannot create a temporary file: {error}"))
+            })?;
+        let (mut file, path) = file.keep().map_err(|error| {
+            CommandError::new(format!("cannot keep the temporary file: {error}"))
+        })?;
         let draft = Self(path);
         match file.write_all(text) {
             Ok(()) => Ok(draft),
             Err(error) => {
                 draft.remove();
-                Err(Failure::new(format!(
+                Err(CommandError::new(format!(
                     "cannot write `{}`: {error}",
                     draft.name()
                 )))
@@ -493,9 +507,9 @@ impl Draft {
         self.0.display().to_string()
     }
 
-    fn read(&self) -> Result<Vec<u8>, Failure> {
+    fn read(&self) -> Result<Vec<u8>, CommandError> {
         std::fs::read(&self.0)
-            .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", self.name())))
+            .map_err(|error| CommandError::new(format!("cannot read `{}`: {error}", self.name())))
     }
 
     fn remove(&self) {
@@ -504,7 +518,7 @@ impl Draft {
     }
 
     /// `VISUAL`, else `EDITOR`, which may hold arguments; else the system's choice (Debian's `sensible-editor`, which asks once), else `vi`.
-    fn open_editor(&self) -> Result<(), Failure> {
+    fn open_editor(&self) -> Result<(), CommandError> {
         let editor = ["VISUAL", "EDITOR"]
             .iter()
             .filter_map(|name| std::env::var(name).ok())
@@ -526,12 +540,12 @@ impl Draft {
             .arg(&self.0)
             .status()
             .map_err(|error| {
-                Failure::new(format!("cannot start `{editor}`: {error}")).hint(hint)
+                CommandError::new(format!("cannot start `{editor}`: {error}")).hint(hint)
             })?;
         if status.success() {
             return Ok(());
         }
         let kept = format!("your text is kept in `{}`; {hint}", self.name());
-        Err(Failure::new(format!("the editor `{editor}` failed: {status}")).hint(kept))
+        Err(CommandError::new(format!("the editor `{editor}` failed: {status}")).hint(kept))
     }
 }

@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use serde_json::Value;
 use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
 
-use super::report::Failure;
+use super::report::CommandError;
 use super::style;
 
 /// Turns an error answer into a failure; `sent` are the names and the bytes that its places refer to.
-pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Failure {
+pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> CommandError {
     let word = |name: &str| answer.get(name).and_then(Value::as_str);
     let summary = match word("error") {
         Some(summary) => summary.trim_end_matches('.').to_owned(),
@@ -20,7 +20,7 @@ pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Fa
     };
     let faults = read(answer, "errors", sent);
     if faults.0.is_empty() {
-        return Failure::new(match word("detail") {
+        return CommandError::new(match word("detail") {
             Some(detail) => format!("{summary}: {}", detail.trim_end_matches('.')),
             None => summary,
         });
@@ -57,9 +57,13 @@ fn read(answer: &Value, member: &str, sent: &[(&str, &[u8])]) -> Diagnostics {
 }
 
 /// Faults with the lines they are on.
-pub(crate) fn shown(summary: String, faults: &Diagnostics, sources: &[(&str, &[u8])]) -> Failure {
+pub(crate) fn shown(
+    summary: String,
+    faults: &Diagnostics,
+    sources: &[(&str, &[u8])],
+) -> CommandError {
     let text = tutti_config::excerpt(faults, sources, style::is_colourful());
-    Failure::new(summary).excerpt(text)
+    CommandError::new(summary).excerpt(text)
 }
 
 fn read_fault(fault: &Value) -> Diagnostic {

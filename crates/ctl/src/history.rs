@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::client::Client;
-use super::report::{Failure, say, write};
+use super::client::ControlClient;
+use super::report::{CommandError, say, write};
 use super::style;
 
 /// A change that the server keeps.
@@ -18,7 +18,7 @@ struct Entry {
 }
 
 /// Newest first.
-fn entries(client: &Client) -> Result<Vec<Entry>, Failure> {
+fn entries(client: &ControlClient) -> Result<Vec<Entry>, CommandError> {
     let answer = client.call("GET", "/history", None, None)?;
     answer.succeeded(None)?;
     let list = answer.json()?;
@@ -40,7 +40,7 @@ fn entries(client: &Client) -> Result<Vec<Entry>, Failure> {
 }
 
 /// One line for each change.
-pub(super) fn log(client: &Client) -> Result<ExitCode, Failure> {
+pub(super) fn log(client: &ControlClient) -> Result<ExitCode, CommandError> {
     let entries = entries(client)?;
     if entries.is_empty() {
         say("no change is kept yet");
@@ -70,10 +70,10 @@ pub(super) fn log(client: &Client) -> Result<ExitCode, Failure> {
 
 /// The difference that a change made, or between two configurations.
 pub(super) fn diff(
-    client: &Client,
+    client: &ControlClient,
     from: Option<u64>,
     to: Option<u64>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     let entries = entries(client)?;
     let (from, to) = match (from, to) {
         (Some(from), Some(to)) => (Some(from), to),
@@ -84,7 +84,7 @@ pub(super) fn diff(
             (before.filter(|number| *number < to).max(), to)
         }
     };
-    let text_of = |number: u64| -> Result<String, Failure> {
+    let text_of = |number: u64| -> Result<String, CommandError> {
         let answer = client.call("GET", &format!("/history/{number}"), None, None)?;
         if answer.status == 404 {
             return Err(not_kept(number));
@@ -101,7 +101,7 @@ pub(super) fn diff(
 }
 
 /// Prints the difference between two texts, each with its name.
-pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCode, Failure> {
+pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCode, CommandError> {
     let diff = TextDiff::from_lines(old.1, new.1);
     let text = diff
         .unified_diff()
@@ -126,7 +126,10 @@ pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCod
 }
 
 /// Puts an earlier configuration in force again; by default the one before the last change.
-pub(super) fn rollback(client: &Client, number: Option<u64>) -> Result<ExitCode, Failure> {
+pub(super) fn rollback(
+    client: &ControlClient,
+    number: Option<u64>,
+) -> Result<ExitCode, CommandError> {
     let number = match number {
         Some(number) => number,
         None => {
@@ -147,10 +150,11 @@ pub(super) fn rollback(client: &Client, number: Option<u64>) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-fn nothing_kept() -> Failure {
-    Failure::new("no earlier configuration is kept").hint("`tutti config log` shows what is")
+fn nothing_kept() -> CommandError {
+    CommandError::new("no earlier configuration is kept").hint("`tutti config log` shows what is")
 }
 
-fn not_kept(number: u64) -> Failure {
-    Failure::new(format!("change {number} is not kept")).hint("`tutti config log` shows what is")
+fn not_kept(number: u64) -> CommandError {
+    CommandError::new(format!("change {number} is not kept"))
+        .hint("`tutti config log` shows what is")
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use super::report::Failure;
+use super::report::CommandError;
 
 /// The exit code for a source that cannot be read, and for a missing `tutti-import`: 1 says that something was not carried over.
 pub const UNREADABLE: u8 = 2;
@@ -25,7 +25,7 @@ const PACKAGED: &str = "/usr/lib/tutti";
 pub struct ImportArguments {
     /// The server whose configuration it is
     #[arg(value_enum)]
-    pub kind: Source,
+    pub kind: ForeignServer,
     /// Its files: nginx.conf, apache2.conf or a site's file, with the pools of PHP-FPM for these two; files that they include are found
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub struct ImportArguments {
 /// The server whose configuration is read.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 #[allow(missing_docs, reason = "help would show them")]
-pub enum Source {
+pub enum ForeignServer {
     Nginx,
     Apache,
     Fpm,
@@ -62,7 +62,7 @@ pub enum Findings {
 }
 
 /// Becomes `tutti-import`, which gets these arguments. Returns only if it cannot be started.
-pub(crate) fn start(arguments: &[OsString]) -> Failure {
+pub(crate) fn start(arguments: &[OsString]) -> CommandError {
     let places = places(std::env::current_exe().ok().as_deref());
     let Some(program) = places.iter().find(|place| place.is_file()) else {
         let places: Vec<String> = places
@@ -73,12 +73,12 @@ pub(crate) fn start(arguments: &[OsString]) -> Failure {
             "the program `{PROGRAM}` is not installed: it is not at {}",
             places.join(", nor at ")
         );
-        return Failure::new(message).code(UNREADABLE).hint(
+        return CommandError::new(message).code(UNREADABLE).hint(
             "the package `tutti` has it; a build has it beside `tutti`: copy both, or call it where it is",
         );
     };
     let error = Command::new(program).arg0(PROGRAM).args(arguments).exec();
-    Failure::new(format!("cannot start `{}`: {error}", program.display())).code(UNREADABLE)
+    CommandError::new(format!("cannot start `{}`: {error}", program.display())).code(UNREADABLE)
 }
 
 /// The places where it may be, for a `tutti` at `own`: beside that, whatever link it was called by, else where packages put it.

@@ -3,11 +3,11 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 
-use super::report::Failure;
+use super::report::CommandError;
 use super::style;
 
 /// Returns its name and its bytes.
-pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
+pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), CommandError> {
     if file == Path::new("-") {
         if io::stdin().is_terminal() {
             // Somebody who forgot the file would wait for ever without a word.
@@ -20,12 +20,12 @@ pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), Failure> {
         let mut bytes = Vec::new();
         io::stdin()
             .read_to_end(&mut bytes)
-            .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+            .map_err(|error| CommandError::new(format!("cannot read standard input: {error}")))?;
         return Ok(("<stdin>".to_owned(), bytes));
     }
     match std::fs::read(file) {
         Ok(bytes) => Ok((file.display().to_string(), bytes)),
-        Err(error) => Err(Failure::new(format!(
+        Err(error) => Err(CommandError::new(format!(
             "cannot read `{}`: {error}",
             file.display()
         ))),

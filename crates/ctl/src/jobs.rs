@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::client::{Answer, Client, encode};
-use super::reach::ControlArguments;
-use super::report::{Failure, say, write};
+use super::client::{ControlClient, ControlResponse, encode};
+use super::control_address::ControlArguments;
+use super::report::{CommandError, say, write};
 use super::status::page::time;
 use super::style;
 
@@ -61,13 +61,13 @@ enum JobsCommand {
     },
 }
 
-pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, CommandError> {
     match &arguments.command {
         JobsCommand::List {
             spooler,
             json,
             control,
-        } => list(spooler.as_deref(), *json, &Client::new(control)?),
+        } => list(spooler.as_deref(), *json, &ControlClient::new(control)?),
         JobsCommand::Retry {
             spooler,
             job,
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
                 Some(job) => format!("failed/{}/retry", encode(job)),
                 None => "retry".to_owned(),
             };
-            order("POST", spooler, &path, &Client::new(control)?)
+            order("POST", spooler, &path, &ControlClient::new(control)?)
         }
         JobsCommand::Delete {
             spooler,
@@ -89,16 +89,21 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
                 Some(job) => format!("failed/{}", encode(job)),
                 None => "failed".to_owned(),
             };
-            order("DELETE", spooler, &path, &Client::new(control)?)
+            order("DELETE", spooler, &path, &ControlClient::new(control)?)
         }
         JobsCommand::Discard { spooler, control } => {
-            order("DELETE", spooler, "jobs", &Client::new(control)?)
+            order("DELETE", spooler, "jobs", &ControlClient::new(control)?)
         }
     }
 }
 
 /// Asks for what is below a spooler.
-fn ask(method: &str, spooler: &str, path: &str, client: &Client) -> Result<Answer, Failure> {
+fn ask(
+    method: &str,
+    spooler: &str,
+    path: &str,
+    client: &ControlClient,
+) -> Result<ControlResponse, CommandError> {
     let path = format!("/control/spoolers/{}/{path}", encode(spooler));
     let answer = client.call(method, &path, None, None)?;
     if answer.status == 404 {
@@ -112,7 +117,7 @@ fn ask(method: &str, spooler: &str, path: &str, client: &Client) -> Result<Answe
             }
             None => format!("there is no spooler `{spooler}`"),
         };
-        return Err(Failure::new(message)
+        return Err(CommandError::new(message)
             .hint("`tutti status` tells of the spoolers, `tutti jobs list` of their jobs"));
     }
     answer.succeeded(None)?;
@@ -120,14 +125,23 @@ fn ask(method: &str, spooler: &str, path: &str, client: &Client) -> Result<Answe
 }
 
 /// Has something done, and says what.
-fn order(method: &str, spooler: &str, path: &str, client: &Client) -> Result<ExitCode, Failure> {
+fn order(
+    method: &str,
+    spooler: &str,
+    path: &str,
+    client: &ControlClient,
+) -> Result<ExitCode, CommandError> {
     let done = ask(method, spooler, path, client)?.json()?;
     let done = done.get("success").and_then(Value::as_str);
     say(&format!("{} {}", style::good("done:"), done.unwrap_or("")));
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(spooler: Option<&str>, json: bool, client: &Client) -> Result<ExitCode, Failure> {
+fn list(
+    spooler: Option<&str>,
+    json: bool,
+    client: &ControlClient,
+) -> Result<ExitCode, CommandError> {
     let names = match spooler {
         Some(name) => vec![name.to_owned()],
         None => spoolers(client)?,
@@ -155,7 +169,7 @@ fn list(spooler: Option<&str>, json: bool, client: &Client) -> Result<ExitCode, 
 }
 
 /// The spoolers of the configuration, and those that have left jobs.
-fn spoolers(client: &Client) -> Result<Vec<String>, Failure> {
+fn spoolers(client: &ControlClient) -> Result<Vec<String>, CommandError> {
     let answer = client.call("GET", "/status", None, None)?;
     answer.succeeded(None)?;
     let status = answer.json()?;

@@ -11,6 +11,7 @@ mod certificate;
 mod check;
 mod client;
 mod config;
+mod control_address;
 mod excerpt;
 mod fleet;
 mod history;
@@ -25,7 +26,6 @@ mod metrics;
 mod page;
 mod paths;
 mod program;
-mod reach;
 pub mod report;
 mod run;
 mod site;
@@ -40,8 +40,8 @@ use std::process::ExitCode;
 
 pub use check::refusal;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use reach::ControlArguments;
-use report::Failure;
+use control_address::ControlArguments;
+use report::CommandError;
 
 /// One server for web applications in every language.
 #[derive(Parser)]
@@ -171,8 +171,8 @@ fn commands_there<'c>(root: &'c clap::Command, arguments: &[std::ffi::OsString])
         .collect()
 }
 
-fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
-    let client = client::Client::new(&arguments.control)?;
+fn restart(arguments: &RestartArguments) -> Result<ExitCode, CommandError> {
+    let client = client::ControlClient::new(&arguments.control)?;
     let path = format!(
         "/control/applications/{}/restart",
         client::encode(&arguments.name)
@@ -180,7 +180,7 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
     let answer = client.call("GET", &path, None, None)?;
     if answer.status == 404 {
         return Err(
-            Failure::new(format!("there is no application `{}`", arguments.name))
+            CommandError::new(format!("there is no application `{}`", arguments.name))
                 .hint("`tutti status` lists them"),
         );
     }
@@ -193,8 +193,8 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn reload(control: &ControlArguments) -> Result<ExitCode, Failure> {
-    let client = client::Client::new(control)?;
+fn reload(control: &ControlArguments) -> Result<ExitCode, CommandError> {
+    let client = client::ControlClient::new(control)?;
     let answer = client.call("POST", "/control/reload", None, None)?;
     answer.succeeded(None)?;
     let has_files = !String::from_utf8_lossy(&answer.body).contains("no configuration files");
@@ -208,8 +208,8 @@ fn reload(control: &ControlArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn upgrade(control: &ControlArguments) -> Result<ExitCode, Failure> {
-    let client = client::Client::new(control)?;
+fn upgrade(control: &ControlArguments) -> Result<ExitCode, CommandError> {
+    let client = client::ControlClient::new(control)?;
     client
         .call("POST", "/control/upgrade", None, None)?
         .succeeded(None)?;
@@ -217,7 +217,7 @@ fn upgrade(control: &ControlArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
+fn print_completions(shell: clap_complete::Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tutti", &mut script);
     report::write(&script)

@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::client::Client;
-use super::reach::ControlArguments;
-use super::report::Failure;
+use super::client::ControlClient;
+use super::control_address::ControlArguments;
+use super::report::CommandError;
 
 /// How often the end of the file is looked at. A person does not notice the delay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -33,12 +33,12 @@ pub(crate) struct LogArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, Failure> {
-    let client = Client::new(&arguments.control)?;
+pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, CommandError> {
+    let client = ControlClient::new(&arguments.control)?;
     let answer = client.call("GET", "/status/server/log", None, None)?;
     if answer.status == 404 {
         return Err(
-            Failure::new("this version of the server does not name its log")
+            CommandError::new("this version of the server does not name its log")
                 .hint("`tutti upgrade` puts the installed version in its place"),
         );
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, Failure> {
         // The reader has seen enough (`| head`).
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => {
-            let failure = Failure::new(format!("cannot read `{}`: {error}", path.display()));
+            let failure = CommandError::new(format!("cannot read `{}`: {error}", path.display()));
             Err(match error.kind() {
                 io::ErrorKind::PermissionDenied => failure.hint("try with sudo"),
                 _ => failure.hint("the log is on the machine, or in the container, of the server"),
@@ -67,24 +67,24 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, Failure> {
 }
 
 /// The failure for a log that is not a file, with the way to read it.
-fn elsewhere(place: &Value) -> Failure {
+fn elsewhere(place: &Value) -> CommandError {
     let text = |name: &str| place.get(name).and_then(Value::as_str);
     if let Some(server) = text("syslog") {
         let tag = text("tag").unwrap_or("tutti");
-        return Failure::new(format!("the log goes to the syslog server `{server}`")).hint(
+        return CommandError::new(format!("the log goes to the syslog server `{server}`")).hint(
             format!("`journalctl --identifier {tag} --follow`, if that is systemd's journal"),
         );
     }
     if place.get("journal").is_some() {
         let unit = text("journal").unwrap_or("tutti");
-        return Failure::new("the log goes to systemd's journal")
+        return CommandError::new("the log goes to systemd's journal")
             .hint(format!("`journalctl --unit {unit} --follow`"));
     }
     let stream = match text("stream") {
         Some("stdout") => "standard output",
         _ => "standard error",
     };
-    Failure::new(format!("the log goes to the server's {stream}")).hint(
+    CommandError::new(format!("the log goes to the server's {stream}")).hint(
         "it is where the server was started: a terminal, or a container (`docker logs`, `kubectl logs`); under systemd `journalctl --unit tutti --follow`",
     )
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::client::Client;
-use super::reach::ControlArguments;
-use super::report::{Failure, say};
+use super::client::ControlClient;
+use super::control_address::ControlArguments;
+use super::report::{CommandError, say};
 use super::style;
 
 #[derive(Args)]
@@ -43,12 +43,12 @@ struct OnArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &MaintenanceArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &MaintenanceArguments) -> Result<ExitCode, CommandError> {
     let (control, method, body) = match &arguments.action {
         Action::On(on) => (&on.control, "PUT", Some(options(on)?)),
         Action::Off { control } => (control, "DELETE", None),
     };
-    let client = Client::new(control)?;
+    let client = ControlClient::new(control)?;
     let body = body.as_ref().map(String::as_bytes);
     let answer = client.call(method, "/control/maintenance", body, None)?;
     answer.succeeded(body.map(|body| ("maintenance", body)))?;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &MaintenanceArguments) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(on: &OnArguments) -> Result<String, Failure> {
+fn options(on: &OnArguments) -> Result<String, CommandError> {
     let mut options = json!({});
     if let Some(seconds) = on.retry_after {
         options["retry_after"] = seconds.into();
@@ -68,7 +68,8 @@ fn options(on: &OnArguments) -> Result<String, Failure> {
     if let Some(page) = &on.page {
         // The server has another folder to begin from.
         let page = std::path::absolute(page);
-        let page = page.map_err(|error| Failure::new(format!("cannot tell the page: {error}")))?;
+        let page =
+            page.map_err(|error| CommandError::new(format!("cannot tell the page: {error}")))?;
         options["page"] = page.to_string_lossy().into();
     }
     if !on.except.is_empty() {

@@ -7,7 +7,7 @@ use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use tutti_main::flags::Flags;
 
-use crate::report::{self, Failure};
+use crate::report::{self, CommandError};
 
 #[derive(Args)]
 pub(crate) struct ManualArguments {
@@ -17,7 +17,10 @@ pub(crate) struct ManualArguments {
 }
 
 /// Prints all pages, or writes them into files; `root` is the command line's own table.
-pub(crate) fn run(arguments: &ManualArguments, mut root: Command) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    arguments: &ManualArguments,
+    mut root: Command,
+) -> Result<ExitCode, CommandError> {
     if let Some(folder) = &arguments.folder {
         return write_files(folder, root);
     }
@@ -29,15 +32,15 @@ pub(crate) fn run(arguments: &ManualArguments, mut root: Command) -> Result<Exit
     for command in std::iter::once(&root).chain(commands) {
         Man::new(command.clone())
             .render(&mut pages)
-            .map_err(|error| Failure::new(format!("manual page: {error}")))?;
+            .map_err(|error| CommandError::new(format!("manual page: {error}")))?;
     }
     report::write(&pages)
 }
 
-fn write_files(folder: &Path, root: Command) -> Result<ExitCode, Failure> {
+fn write_files(folder: &Path, root: Command) -> Result<ExitCode, CommandError> {
     let write = |done: std::io::Result<()>| {
         done.map_err(|error| {
-            Failure::new(format!("manual pages in `{}`: {error}", folder.display()))
+            CommandError::new(format!("manual pages in `{}`: {error}", folder.display()))
                 .hint("the folder must exist, and be one that you may write to")
         })
     };

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::client::Client;
-use super::reach::ControlArguments;
-use super::report::{Failure, write};
+use super::client::ControlClient;
+use super::control_address::ControlArguments;
+use super::report::{CommandError, write};
 
 #[derive(Args)]
 pub(crate) struct MetricsArguments {
@@ -17,12 +17,12 @@ pub(crate) struct MetricsArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &MetricsArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &MetricsArguments) -> Result<ExitCode, CommandError> {
     let accept = match arguments.openmetrics {
         true => "application/openmetrics-text; version=1.0.0",
         false => "text/plain; version=0.0.4",
     };
-    let answer = Client::new(&arguments.control)?.read("/metrics", accept)?;
+    let answer = ControlClient::new(&arguments.control)?.read("/metrics", accept)?;
     answer.succeeded(None)?;
     write(&answer.body)
 }

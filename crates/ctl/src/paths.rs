@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tutti_config::{Diagnostic, Diagnostics, Document, Node, Pointer};
+use tutti_config::{Diagnostic, Diagnostics, Document, Pointer, TreeNode};
 
 /// Options whose absolute paths must be there. A log and a socket are made when they are needed.
 const OPTIONS: &[&str] = &[
@@ -41,10 +41,10 @@ pub(super) fn missing(document: &Document) -> Diagnostics {
 
 /// The paths at a node and below it. The depth is that of the document, which its parser bounds.
 fn collect<'d>(
-    node: &'d Node,
+    node: &'d TreeNode,
     pointer: &Pointer,
     option: &str,
-    named: &mut Vec<(&'d Node, Pointer, PathBuf)>,
+    named: &mut Vec<(&'d TreeNode, Pointer, PathBuf)>,
 ) {
     for member in node.members() {
         collect(

@@ -4,7 +4,7 @@
 //! An application that the folder tells enough of is run, another refused, with a configuration to go on from. Must never happen:
 //! that a folder with a mark of such an application is taken for a folder of files.
 
-mod found;
+mod found_application;
 mod java;
 mod node;
 mod scripts;
@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::report::Failure;
-pub(super) use found::{PUBLIC_FOLDERS, Program};
-use found::{external, refusal};
+use super::report::CommandError;
+pub(super) use found_application::{PUBLIC_FOLDERS, Program};
+use found_application::{external, refusal};
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
@@ -98,7 +98,7 @@ pub(super) fn in_file(path: &Path) -> Option<Program> {
 }
 
 /// Looks for an application in `folder`; `None`: it has no mark of any.
-pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let has = |name: &str| folder.join(name).is_file();
     if let Some(found) = python(folder) {
         return Ok(Some(found));
@@ -280,7 +280,7 @@ fn add_home(options: &mut Value, folder: &Path) {
     }
 }
 
-fn perl(folder: &Path) -> Result<Option<Program>, Failure> {
+fn perl(folder: &Path) -> Result<Option<Program>, CommandError> {
     let in_folder = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());

@@ -7,7 +7,7 @@ use super::style;
 
 /// Why a command did not do what was asked: told on stderr, with a hint where there is a cure.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandError {
     message: String,
     hint: Option<String>,
     /// Printed instead of the message: excerpts with carets.
@@ -15,7 +15,7 @@ pub struct Failure {
     code: u8,
 }
 
-impl Failure {
+impl CommandError {
     /// Something went wrong; `message` says what, without a period.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
@@ -80,10 +80,12 @@ pub(crate) fn say(line: &str) {
 }
 
 /// Bytes on stdout.
-pub fn write(bytes: &[u8]) -> Result<ExitCode, Failure> {
+pub fn write(bytes: &[u8]) -> Result<ExitCode, CommandError> {
     match io::stdout().write_all(bytes) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::new(format!("cannot write to stdout: {error}"))),
+        Err(error) => Err(CommandError::new(format!(
+            "cannot write to stdout: {error}"
+        ))),
     }
 }

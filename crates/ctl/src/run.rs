@@ -17,9 +17,9 @@ use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_sys::spawn::Spawn;
 
-use super::client::Client;
+use super::client::ControlClient;
 use super::program::Program;
-use super::report::{Failure, say};
+use super::report::{CommandError, say};
 use super::site::{Kind, Site};
 use super::style;
 
@@ -51,7 +51,7 @@ pub(crate) struct RunArguments {
     quiet: bool,
 }
 
-pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
     let site = Site::find(&arguments.folder)?;
     let listen = match &arguments.listen {
         Some(listen) => listen_address(listen)?,
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         .prefix("tutti-run-")
         .tempdir()
         .map_err(|error| {
-            Failure::new(format!(
+            CommandError::new(format!(
                 "cannot create a folder for the server's state: {error}"
             ))
         })?;
@@ -78,14 +78,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 
     // Signals are taken before the server starts, so that none falls between.
     let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP])
-        .map_err(|error| Failure::new(format!("cannot take signals: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot take signals: {error}")))?;
     // A large application takes time to start, and must not look as if nothing happened.
     say(&style::quiet(&format!(
         "starting: {}",
         described(&site, workers)
     )));
     let mut server = Server::start(arguments, &site, folder.path(), &control)?;
-    let client = Client::at(&control);
+    let client = ControlClient::at(&control);
     server.wait_until_up(&folder.path().join("control.sock"))?;
     let text = format!("{configuration:#}");
     client
@@ -131,7 +131,7 @@ fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
 }
 
 /// The address that a person means: a port alone, and `localhost`, is one of this machine only.
-fn listen_address(given: &str) -> Result<String, Failure> {
+fn listen_address(given: &str) -> Result<String, CommandError> {
     let port = |text: &str| text.parse::<u16>().is_ok();
     let local = given
         .strip_prefix("localhost:")
@@ -146,21 +146,21 @@ fn listen_address(given: &str) -> Result<String, Failure> {
     if is_address {
         return Ok(given.to_owned());
     }
-    Err(Failure::new(format!(
+    Err(CommandError::new(format!(
         "`--listen {given}`: this is no address to listen on"
     ))
     .hint("write a port (`8081`), or `ADDRESS:PORT`, `*:PORT`, `[IPV6]:PORT`, `unix:PATH`"))
 }
 
 /// 127.0.0.1 with the first port that nobody uses.
-fn free_address() -> Result<String, Failure> {
+fn free_address() -> Result<String, CommandError> {
     for port in PORTS {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         if TcpListener::bind(address).is_ok() {
             return Ok(address.to_string());
         }
     }
-    Err(Failure::new(format!(
+    Err(CommandError::new(format!(
         "all ports from {} to {} are in use",
         PORTS.start(),
         PORTS.end()
@@ -190,9 +190,9 @@ impl Server {
         site: &Site,
         state: &Path,
         control: &str,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let program = std::env::current_exe().map_err(|error| {
-            Failure::new(format!("cannot find this program's own file: {error}"))
+            CommandError::new(format!("cannot find this program's own file: {error}"))
         })?;
         let name = program.display().to_string();
         let pid_file = state.join("tutti.pid");
@@ -228,25 +228,25 @@ impl Server {
             }
             Ok(spawn)
         };
-        let spawn =
-            prepare().map_err(|error| Failure::new(format!("cannot start `{name}`: {error}")))?;
+        let spawn = prepare()
+            .map_err(|error| CommandError::new(format!("cannot start `{name}`: {error}")))?;
         let pid = spawn
             .start()
-            .map_err(|error| Failure::new(format!("cannot start `{name}`: {error}")))?;
+            .map_err(|error| CommandError::new(format!("cannot start `{name}`: {error}")))?;
         Ok(Self { pid, ended: None })
     }
 
-    fn wait_until_up(&mut self, socket: &Path) -> Result<(), Failure> {
+    fn wait_until_up(&mut self, socket: &Path) -> Result<(), CommandError> {
         let end = Instant::now() + START_WITHIN;
         while std::os::unix::net::UnixStream::connect(socket).is_err() {
             if let Some(ended) = self.has_ended() {
                 return Err(
-                    Failure::new(format!("the server did not start: it {ended}"))
+                    CommandError::new(format!("the server did not start: it {ended}"))
                         .hint("its own words are above"),
                 );
             }
             if Instant::now() > end {
-                return Err(Failure::new(format!(
+                return Err(CommandError::new(format!(
                     "the server did not answer within {} s",
                     START_WITHIN.as_secs()
                 )));
@@ -269,14 +269,14 @@ impl Server {
     }
 
     /// Passes on what this process is told to do, until the server ends.
-    fn wait(&mut self, signals: &Signals) -> Result<ExitCode, Failure> {
+    fn wait(&mut self, signals: &Signals) -> Result<ExitCode, CommandError> {
         let pidfd = tutti_sys::process::pidfd(self.pid)
-            .map_err(|error| Failure::new(format!("cannot watch the server: {error}")))?;
+            .map_err(|error| CommandError::new(format!("cannot watch the server: {error}")))?;
         loop {
             if let Some(ended) = self.has_ended() {
                 return match ended {
                     Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-                    Ended::Signal(..) => Err(Failure::new(format!("the server {ended}"))),
+                    Ended::Signal(..) => Err(CommandError::new(format!("the server {ended}"))),
                 };
             }
             let mut watched = [
@@ -310,18 +310,20 @@ impl Drop for Server {
 
 /// Started by root, PHP runs as the owner of the site, as it would on shared hosting; a site of root's runs as
 /// `nobody`, unless told otherwise.
-fn user_for(arguments: &RunArguments, root: &Path) -> Result<String, Failure> {
+fn user_for(arguments: &RunArguments, root: &Path) -> Result<String, CommandError> {
     if let Some(user) = &arguments.user {
         return Ok(user.clone());
     }
     let owner = std::fs::metadata(root)
-        .map_err(|error| Failure::new(format!("cannot look at `{}`: {error}", root.display())))?
+        .map_err(|error| {
+            CommandError::new(format!("cannot look at `{}`: {error}", root.display()))
+        })?
         .uid();
     if owner == 0 {
         return Ok("nobody".to_owned());
     }
     tutti_sys::credentials::user_name(owner).ok_or_else(|| {
-        Failure::new(format!(
+        CommandError::new(format!(
             "the owner of `{}`, number {owner}, has no name",
             root.display()
         ))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::program::{self, Program};
-use super::report::Failure;
+use super::report::CommandError;
 
 /// How deep folders with an `index.php` of their own are looked for (`/wp-admin/network/` has two).
 const DEPTH: usize = 2;
@@ -71,9 +71,9 @@ pub(super) const NEVER_SHARED: &[&str] = &[
 
 impl Site {
     /// Looks at `folder`.
-    pub(crate) fn find(folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn find(folder: &Path) -> Result<Self, CommandError> {
         let folder = fs::canonicalize(folder).map_err(|error| {
-            Failure::new(format!(
+            CommandError::new(format!(
                 "cannot open the folder `{}`: {error}",
                 folder.display()
             ))
@@ -87,7 +87,7 @@ impl Site {
         }
         if !folder.is_dir() {
             return Err(
-                Failure::new(format!("`{}` is not a folder", folder.display())).hint(
+                CommandError::new(format!("`{}` is not a folder", folder.display())).hint(
                     "name the folder that holds the site, or a file: a WebAssembly component, a .war or .jar file, `server.mjs`, `app.pl`",
                 ),
             );
@@ -125,13 +125,13 @@ impl Site {
             }
         }
         let mut entries = fs::read_dir(&folder).map_err(|error| {
-            Failure::new(format!(
+            CommandError::new(format!(
                 "cannot list the folder `{}`: {error}",
                 folder.display()
             ))
         })?;
         if entries.next().is_none() {
-            return Err(Failure::new(format!("the folder `{}` is empty", folder.display()))
+            return Err(CommandError::new(format!("the folder `{}` is empty", folder.display()))
                 .hint("put an index.php or an index.html there, or name another folder: `tutti run DIR`"));
         }
         Ok(Self {

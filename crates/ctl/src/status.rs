@@ -11,9 +11,9 @@ use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::client::{Answer, Client, encode};
-use super::reach::ControlArguments;
-use super::report::{Failure, say, write};
+use super::client::{ControlClient, ControlResponse, encode};
+use super::control_address::ControlArguments;
+use super::report::{CommandError, say, write};
 use super::wrap::columns;
 
 /// Back to the first place, and away with all that is behind it.
@@ -35,8 +35,8 @@ pub(crate) struct StatusArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
-    let client = Client::new(&arguments.control)?;
+pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, CommandError> {
+    let client = ControlClient::new(&arguments.control)?;
     if let Some(name) = &arguments.application {
         return one(&client, name, arguments.json);
     }
@@ -75,19 +75,23 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
                 return Ok(ExitCode::SUCCESS);
             }
             Err(error) => {
-                return Err(Failure::new(format!("cannot write to stdout: {error}")));
+                return Err(CommandError::new(format!(
+                    "cannot write to stdout: {error}"
+                )));
             }
         }
     }
 }
 
 /// Prints the status of one application.
-fn one(client: &Client, name: &str, is_json: bool) -> Result<ExitCode, Failure> {
+fn one(client: &ControlClient, name: &str, is_json: bool) -> Result<ExitCode, CommandError> {
     let path = format!("/status/applications/{}", encode(name));
     let answer = client.call("GET", &path, None, None)?;
     if answer.status == 404 {
-        return Err(Failure::new(format!("there is no application `{name}`"))
-            .hint("`tutti status` lists them"));
+        return Err(
+            CommandError::new(format!("there is no application `{name}`"))
+                .hint("`tutti status` lists them"),
+        );
     }
     answer.succeeded(None)?;
     if is_json {
@@ -138,7 +142,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn now(client: &Client) -> Result<Seen, Failure> {
+    fn now(client: &ControlClient) -> Result<Seen, CommandError> {
         let status = look(client)?.json()?;
         let listeners = client.call("GET", "/config/listeners", None, None)?;
         Ok(Seen {
@@ -152,7 +156,7 @@ impl Seen {
     }
 }
 
-fn look(client: &Client) -> Result<Answer, Failure> {
+fn look(client: &ControlClient) -> Result<ControlResponse, CommandError> {
     let answer = client.call("GET", "/status", None, None)?;
     answer.succeeded(None)?;
     Ok(answer)

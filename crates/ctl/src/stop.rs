@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::client::Client;
-use super::reach::ControlArguments;
-use super::report::{Failure, say};
+use super::client::ControlClient;
+use super::control_address::ControlArguments;
+use super::report::{CommandError, say};
 use super::style;
 
 /// How often to ask a server elsewhere whether it is still there.
@@ -22,8 +22,8 @@ pub(crate) struct StopArguments {
     control: ControlArguments,
 }
 
-pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, Failure> {
-    let client = Client::new(&arguments.control)?;
+pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, CommandError> {
+    let client = ControlClient::new(&arguments.control)?;
     // Before the request: afterwards another process could have its number.
     let process = client.server_process();
     let path = match arguments.quick {
@@ -32,8 +32,9 @@ pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, Failure> {
     };
     client.call("POST", path, None, None)?.succeeded(None)?;
     match process {
-        Some(process) => tutti_sys::process::await_end(&process)
-            .map_err(|error| Failure::new(format!("cannot wait for the server's end: {error}")))?,
+        Some(process) => tutti_sys::process::await_end(&process).map_err(|error| {
+            CommandError::new(format!("cannot wait for the server's end: {error}"))
+        })?,
         None => {
             while client.is_there() {
                 std::thread::park_timeout(INTERVAL);

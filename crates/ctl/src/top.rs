@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use self::keys::Wanted;
+use self::keys::KeyAction;
 use self::log_tail::LogTail;
 use self::order::Order;
 use self::samples::Sample;
 use self::view::State;
-use super::client::{Client, encode};
-use super::reach::ControlArguments;
-use super::report::Failure;
+use super::client::{ControlClient, encode};
+use super::control_address::ControlArguments;
+use super::report::CommandError;
 
 /// How long keys are waited for before there is a look for news.
 const TURN: Duration = Duration::from_millis(100);
@@ -52,13 +52,13 @@ enum News {
     Done(String),
 }
 
-pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::new("`tutti top` needs a terminal")
+        return Err(CommandError::new("`tutti top` needs a terminal")
             .hint("`tutti status --watch --json` is for programs"));
     }
     // The first look, before the screen is taken: what is wrong is told as by any other command.
-    let client = Client::new(&arguments.control)?;
+    let client = ControlClient::new(&arguments.control)?;
     let first = Sample::now(&client)?;
     let mut state = State::new(
         first,
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     ratatui::restore();
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::new(format!("the terminal has gone: {error}"))),
+        Err(error) => Err(CommandError::new(format!("the terminal has gone: {error}"))),
     }
 }
 
@@ -95,9 +95,9 @@ fn show(
             && key.kind == KeyEventKind::Press
         {
             match keys::pressed(state, key) {
-                Wanted::Nothing => {}
-                Wanted::End => return Ok(()),
-                Wanted::Order(wanted) => {
+                KeyAction::Nothing => {}
+                KeyAction::End => return Ok(()),
+                KeyAction::Order(wanted) => {
                     state.say(wanted.under_way());
                     order(wanted);
                 }
@@ -118,7 +118,7 @@ fn look(control: ControlArguments, pause: Duration, ended: Receiver<()>, news: S
     thread::spawn(move || {
         while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
-            let sample = Client::new(&control).and_then(|client| Sample::now(&client));
+            let sample = ControlClient::new(&control).and_then(|client| Sample::now(&client));
             let told = match sample {
                 Ok(sample) => News::Sample(Box::new(sample)),
                 Err(failure) => {
@@ -137,7 +137,7 @@ fn carry_out(control: ControlArguments, order: Order, news: Sender<News>) {
     thread::spawn(move || {
         let Order::Restart(name) = &order;
         let path = format!("/control/applications/{}/restart", encode(name));
-        let done = Client::new(&control).and_then(|client| {
+        let done = ControlClient::new(&control).and_then(|client| {
             let answer = client.call("GET", &path, None, None)?;
             answer.succeeded(None)
         });

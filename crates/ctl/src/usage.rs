@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::report::Failure;
+use super::report::CommandError;
 
 /// The exit code for a call that is not understood.
 pub const USAGE_ERROR: u8 = 2;
@@ -29,7 +29,7 @@ pub fn refuse(error: &clap::Error, code: u8, commands: &[&str]) -> ExitCode {
 }
 
 /// A word that is no command, option or value.
-fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<Failure> {
+fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<CommandError> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => texts.first().cloned(),
@@ -49,7 +49,7 @@ fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<Failure> {
         _ => return None,
     };
     let is_word = what == "option" && !wrong.starts_with('-');
-    let failure = Failure::new(if is_word {
+    let failure = CommandError::new(if is_word {
         format!("`{wrong}` is one word too many here")
     } else {
         format!("there is no {what} `{wrong}`")

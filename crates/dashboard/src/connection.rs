@@ -10,7 +10,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tutti_control::{BodyFault, Response};
+use tutti_control::{BodyReadError, Response};
 use tutti_http::Method;
 
 use crate::reply::{Reply, Request};
@@ -88,7 +88,7 @@ fn response(reply: Reply) -> Response {
 }
 
 /// Reads a whole request; the reply to one that cannot be answered.
-async fn read(request: tutti_control::Request, peer: &str) -> Result<Request, Box<Reply>> {
+async fn read(request: tutti_control::ApiRequest, peer: &str) -> Result<Request, Box<Reply>> {
     let (head, body) = request.into_parts();
     let host = tutti_control::host(&head).map_err(|why| refusal(400, why))?;
     let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
@@ -100,11 +100,11 @@ async fn read(request: tutti_control::Request, peer: &str) -> Result<Request, Bo
     let body = tutti_control::read_body(body, MAX_BODY, BODY);
     let body = tokio::time::timeout(BODY, body)
         .await
-        .unwrap_or(Err(BodyFault::TooSlow));
+        .unwrap_or(Err(BodyReadError::TooSlow));
     let body = body.map_err(|fault| match fault {
-        BodyFault::TooLarge => refusal(413, "the form is too large"),
-        BodyFault::TooSlow => refusal(408, "the form did not come in time"),
-        BodyFault::Broken(error) => refusal(400, &error.to_string()),
+        BodyReadError::TooLarge => refusal(413, "the form is too large"),
+        BodyReadError::TooSlow => refusal(408, "the form did not come in time"),
+        BodyReadError::Broken(error) => refusal(400, &error.to_string()),
     })?;
     let accept = first(ACCEPT).unwrap_or_default();
     Ok(Request {

@@ -1,7 +1,7 @@
 //! The dashboard: web pages that show what the server does, and change nothing.
 //!
 //! Owns its connections, who is let in, the numbers of the last hour, and the pages. Called by the controller, which binds nothing here: it
-//! gives a listening socket and the [`Entry`], and takes both away again. Everything shown comes from the control API's [`Service`], whose
+//! gives a listening socket and the [`DashboardAccess`], and takes both away again. Everything shown comes from the control API's [`Service`], whose
 //! orders are never called. The pages need no script; where there is one, it fetches them again and shows what is new.
 //!
 //! Must never happen: a request that changes something but who is logged in; a page for somebody who has not shown the token or a
@@ -23,12 +23,12 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod alerts;
 mod certificates;
 mod comparison;
 mod configuration;
 mod connection;
-mod door;
 mod graph;
 mod jobs;
 mod listener;
@@ -46,6 +46,6 @@ mod search;
 mod site;
 mod watch;
 
-pub use door::Entry;
+pub use access::DashboardAccess;
 pub use listener::serve;
 pub use site::Site;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tutti_config::{Diagnostic, Document, Pointer};
-use tutti_config::{Node, Value};
+use tutti_config::{TreeNode, Value};
 
 use crate::redact::{Redactor, announces_secret, is_secret_name};
 
@@ -50,7 +50,7 @@ impl Listing {
                 hidden: Vec::new(),
             },
         };
-        let root = Place {
+        let root = ListedValue {
             pointer: Pointer::root(),
             depth: 0,
             is_hidden: false,
@@ -110,7 +110,7 @@ pub(crate) fn words(fault: &Diagnostic, redactor: &Redactor) -> String {
     text
 }
 
-struct Place {
+struct ListedValue {
     pointer: Pointer,
     depth: usize,
     is_hidden: bool,
@@ -122,7 +122,7 @@ struct Writer<'r> {
 }
 
 impl Writer<'_> {
-    fn line(&mut self, place: &Place, text: &str) {
+    fn line(&mut self, place: &ListedValue, text: &str) {
         if self.listing.lines.len() >= MOST_LINES {
             self.listing.is_cut = true;
             return;
@@ -140,7 +140,7 @@ impl Writer<'_> {
     }
 
     /// `label` is what is before the value on its line, `end` what comes behind.
-    fn node(&mut self, node: &Node, place: &Place, label: String, end: &str) {
+    fn node(&mut self, node: &TreeNode, place: &ListedValue, label: String, end: &str) {
         if self.listing.is_cut {
             return;
         }
@@ -152,7 +152,7 @@ impl Writer<'_> {
                 for (index, member) in all.iter().enumerate() {
                     let is_secret =
                         !has_own_names && !place.is_hidden && is_secret_name(&member.name);
-                    let inner = Place {
+                    let inner = ListedValue {
                         pointer: place.pointer.child(&member.name),
                         depth: place.depth + 1,
                         is_hidden: place.is_hidden || is_secret,
@@ -169,7 +169,7 @@ impl Writer<'_> {
                 self.line(place, &format!("{label}["));
                 let mut is_announced = false;
                 for (index, element) in all.iter().enumerate() {
-                    let inner = Place {
+                    let inner = ListedValue {
                         pointer: place.pointer.index(index),
                         depth: place.depth + 1,
                         is_hidden: place.is_hidden || is_announced,
@@ -189,7 +189,7 @@ impl Writer<'_> {
         }
     }
 
-    fn scalar(&mut self, value: &Value, place: &Place) -> String {
+    fn scalar(&mut self, value: &Value, place: &ListedValue) -> String {
         let plain = match value {
             Value::Null => "null".to_owned(),
             // A switch is no secret, whatever it is called.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 use tutti_config::Document;
-use tutti_config::Node;
+use tutti_config::TreeNode;
 
 use crate::markup::{
     Mood, errors, maybe, members, number, plain, rate, seconds, state, table, words,
@@ -52,7 +52,7 @@ fn listeners(look: &Look, before: Option<&Look>, document: &Document) -> Markup 
     let listeners = document.root().child("listeners");
     let rows: Vec<Vec<Markup>> = listeners
         .into_iter()
-        .flat_map(Node::members)
+        .flat_map(TreeNode::members)
         .map(|member| {
             let labels = [("listener", &*member.name)];
             let pass = member.node.child("pass").or_else(|| member.node.child("application"));
@@ -64,7 +64,7 @@ fn listeners(look: &Look, before: Option<&Look>, document: &Document) -> Markup 
             };
             vec![
                 html! { (member.name) },
-                html! { (pass.and_then(Node::as_str).unwrap_or("–")) },
+                html! { (pass.and_then(TreeNode::as_str).unwrap_or("–")) },
                 html! { @if member.node.child("tls").is_some() { "yes" } @else { "no" } },
                 count("tutti_listener_connections_total"),
                 count("tutti_listener_tls_handshake_failures_total"),

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tutti_config::{Document, Node};
+use tutti_config::{Document, TreeNode};
 
 use crate::listing::Listing;
 use crate::markup::{members, plain, table, words};
@@ -70,7 +70,7 @@ fn named(seen: &Seen, document: &Document, certificates: &Value) -> Vec<Found> {
         add("page", name.to_owned(), path.to_owned());
     }
     let listeners = document.root().child("listeners");
-    for member in listeners.into_iter().flat_map(Node::members) {
+    for member in listeners.into_iter().flat_map(TreeNode::members) {
         add(
             "listener",
             member.name.to_string(),

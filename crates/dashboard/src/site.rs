@@ -8,9 +8,9 @@ use tutti_control::{Changes, Service, is_own_host, is_same_authority};
 use tutti_http::Method;
 use tutti_log::{Level, Log};
 use tutti_metrics::Alert;
-use tutti_protocol::Store;
+use tutti_protocol::StoreKind;
 
-use crate::door::{Door, Entry};
+use crate::access::{DashboardAccess, Door};
 use crate::listing::Listing;
 use crate::page::{Frame, PAGES, page};
 use crate::redact::Redactor;
@@ -39,7 +39,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Lets nobody in before there is an [`Entry`].
+    /// Lets nobody in before there is an [`DashboardAccess`].
     pub fn new(service: Arc<dyn Service>, changes: Arc<Changes>, log: Log) -> Arc<Site> {
         Arc::new(Site {
             service,
@@ -52,7 +52,7 @@ impl Site {
     }
 
     /// Lets these in from now on.
-    pub fn set_entry(&self, entry: Entry) {
+    pub fn set_entry(&self, entry: DashboardAccess) {
         self.door.set(entry);
     }
 
@@ -185,13 +185,13 @@ impl Site {
             "/jobs" => jobs::content(seen),
             "/configuration" => self.configuration(seen).await,
             "/certificates" => {
-                certificates::content(seen, &self.service.stored(Store::Certificates))
+                certificates::content(seen, &self.service.stored(StoreKind::Certificates))
             }
             "/problems" => problems::content(seen, alerts, self.changes.refused().is_some()),
             "/metrics" => numbers::everything(seen),
             "/search" => {
                 let document = self.service.document();
-                let certificates = self.service.stored(Store::Certificates);
+                let certificates = self.service.stored(StoreKind::Certificates);
                 let listing = Listing::of(&document, &self.redactor);
                 search::content(wanted, seen, &document, &certificates, &listing)
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 use tokio::time::timeout;
 use tutti_control::Service;
-use tutti_metrics::{Format, Readings};
+use tutti_metrics::{ExpositionFormat, Readings};
 
 /// Between two points of the graphs: 360 of them are an hour.
 pub(crate) const STEP: Duration = Duration::from_secs(10);
@@ -280,7 +280,7 @@ impl Watch {
 
 async fn look(service: &dyn Service) -> Result<Look, String> {
     let status = service.status().await?;
-    let metrics = service.metrics(Format::default()).await?;
+    let metrics = service.metrics(ExpositionFormat::default()).await?;
     Ok(Look {
         at: Instant::now(),
         time: SystemTime::now(),

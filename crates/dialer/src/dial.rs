@@ -10,12 +10,12 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
 use crate::connect::{Address, connect};
-use crate::error::Error;
-use crate::stream::{Stream, Tls};
+use crate::error::DialError;
+use crate::stream::{DialedStream, DialedTls};
 
 /// A peer that is reached over TCP.
 #[derive(Clone, Debug)]
-pub struct Target<'a> {
+pub struct DialTarget<'a> {
     /// Its name or address, an IPv6 address with brackets or without.
     pub host: &'a str,
     /// Its port.
@@ -34,27 +34,27 @@ pub struct Target<'a> {
 ///
 /// # Errors
 /// The name is not valid, or the last address failed.
-pub async fn dial(target: &Target<'_>) -> Result<Stream, Error> {
+pub async fn dial(target: &DialTarget<'_>) -> Result<DialedStream, DialError> {
     let host = target.host.trim_start_matches('[').trim_end_matches(']');
     let tls = target.tls.map(|config| {
         let name = target.server_name.unwrap_or(host);
         let valid = ServerName::try_from(name.to_owned());
         valid
             .map(|valid| (config, valid))
-            .map_err(|_| Error::Name(name.to_owned()))
+            .map_err(|_| DialError::Name(name.to_owned()))
     });
     let tls = tls.transpose()?;
     let mut failure = None;
-    for address in addresses(host, target).await.map_err(Error::Connect)? {
+    for address in addresses(host, target).await.map_err(DialError::Connect)? {
         let attempt = async {
             let socket = connect(&Address::Inet(address))
                 .await
-                .map_err(Error::Connect)?;
+                .map_err(DialError::Connect)?;
             match &tls {
-                None => Ok(Stream::Plain(socket)),
+                None => Ok(DialedStream::Plain(socket)),
                 Some((config, name)) => {
-                    let tls = Tls::open(Arc::clone(config), name.clone(), socket).await;
-                    tls.map(Stream::Tls).map_err(Error::Tls)
+                    let tls = DialedTls::open(Arc::clone(config), name.clone(), socket).await;
+                    tls.map(DialedStream::Tls).map_err(DialError::Tls)
                 }
             }
         };
@@ -71,16 +71,16 @@ pub async fn dial(target: &Target<'_>) -> Result<Stream, Error> {
     }
     Err(failure.unwrap_or_else(|| {
         let none = format!("`{host}` has no address");
-        Error::Connect(io::Error::new(io::ErrorKind::NotFound, none))
+        DialError::Connect(io::Error::new(io::ErrorKind::NotFound, none))
     }))
 }
 
-fn late(patience: Duration) -> Error {
+fn late(patience: Duration) -> DialError {
     let text = format!("no connection within {} seconds", patience.as_secs_f64());
-    Error::Connect(io::Error::new(io::ErrorKind::TimedOut, text))
+    DialError::Connect(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
-async fn addresses(host: &str, target: &Target<'_>) -> io::Result<Vec<SocketAddr>> {
+async fn addresses(host: &str, target: &DialTarget<'_>) -> io::Result<Vec<SocketAddr>> {
     let port = target.port;
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use crate::tls::client_config;
 
-    fn target(host: &str, port: u16) -> Target<'_> {
-        Target {
+    fn target(host: &str, port: u16) -> DialTarget<'_> {
+        DialTarget {
             host,
             port,
             addresses: None,
@@ -119,7 +119,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         // Only the first of these loopback addresses has the listener.
         let known = [Ipv4Addr::new(127, 0, 0, 9).into(), address.ip()];
-        let known = Target {
+        let known = DialTarget {
             addresses: Some(&known),
             ..target("peer.invalid", address.port())
         };
@@ -127,7 +127,7 @@ mod tests {
         let (_, client) = listener.accept().await.unwrap();
         assert_eq!(stream.socket().local_address(), Some(client));
         assert!(dial(&target("[127.0.0.1]", address.port())).await.is_ok());
-        let none = Target {
+        let none = DialTarget {
             addresses: Some(&[]),
             ..target("peer.invalid", 1)
         };
@@ -141,22 +141,22 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let config = client_config(RootCertStore::empty(), None).unwrap();
         let config = Arc::new(config);
-        let secure = Target {
+        let secure = DialTarget {
             tls: Some(&config),
             ..target("127.0.0.1", port)
         };
         let closing = async { drop(listener.accept().await) };
         let (outcome, ()) = tokio::join!(dial(&secure), closing);
         let error = outcome.unwrap_err();
-        assert!(matches!(error, Error::Tls(_)), "{error}");
-        let unnamed = Target {
+        assert!(matches!(error, DialError::Tls(_)), "{error}");
+        let unnamed = DialTarget {
             server_name: Some("not a name"),
             ..secure
         };
         let error = dial(&unnamed).await.unwrap_err();
-        assert!(matches!(error, Error::Name(_)), "{error}");
+        assert!(matches!(error, DialError::Name(_)), "{error}");
         drop(listener);
         let error = dial(&secure).await.unwrap_err();
-        assert!(matches!(error, Error::Connect(_)), "{error}");
+        assert!(matches!(error, DialError::Connect(_)), "{error}");
     }
 }

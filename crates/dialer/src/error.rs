@@ -6,7 +6,7 @@ use std::io;
 /// Why there is no connection. Never the fault of a client of this server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum DialError {
     /// The name that the peer's certificate would be for is not valid. Another attempt does not help.
     #[error("`{0}` is not a valid name of a server")]
     Name(String),

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`dial`] | resolves, connects, and shakes hands |
 //! | [`connect()`] | connects one socket |
-//! | [`Stream`], [`Tls`], [`Socket`] | the bytes of a connection |
+//! | [`DialedStream`], [`DialedTls`], [`Socket`] | the bytes of a connection |
 //! | [`client_config`], [`system_roots`] | whom TLS trusts, and the certificate that is shown |
 //! | [`http_client`] | a pooling HTTP client on top of this TLS |
 //! | [`Backoff`] | pauses between attempts |
@@ -28,10 +28,15 @@ mod http;
 mod stream;
 mod tls;
 
+use std::pin::Pin;
+
 pub use backoff::{Backoff, random_below, random_time_below};
 pub use connect::{Address, connect};
-pub use dial::{Target, dial};
-pub use error::{Error, error_chain};
+pub use dial::{DialTarget, dial};
+pub use error::{DialError, error_chain};
 pub use http::{HttpClient, HttpUse, http_client};
-pub use stream::{Socket, Stream, Tls};
+pub use stream::{DialedStream, DialedTls, Socket};
 pub use tls::{authorities, client_config, provider, system_authorities, system_roots};
+
+/// The future that a method of a trait object returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -96,18 +96,18 @@ impl AsyncWrite for Socket {
 
 /// The stream that a connection is read from and written to.
 #[derive(Debug)]
-pub enum Stream {
+pub enum DialedStream {
     /// The socket alone.
     Plain(Socket),
     /// TLS on it.
-    Tls(Tls),
+    Tls(DialedTls),
 }
 
 /// A socket on which TLS is spoken; says so when it ends.
 #[derive(Debug)]
-pub struct Tls(Box<TlsStream<Socket>>);
+pub struct DialedTls(Box<TlsStream<Socket>>);
 
-impl Tls {
+impl DialedTls {
     /// Shakes hands on a connected socket.
     ///
     /// # Errors
@@ -116,9 +116,9 @@ impl Tls {
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
         socket: Socket,
-    ) -> io::Result<Tls> {
+    ) -> io::Result<DialedTls> {
         match TlsConnector::from(config).connect(name, socket).await {
-            Ok(stream) => Ok(Tls(Box::new(stream))),
+            Ok(stream) => Ok(DialedTls(Box::new(stream))),
             Err(error) if inner(&error).is_some() => Err(told(error)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(io::Error::new(
                 error.kind(),
@@ -134,7 +134,7 @@ impl Tls {
     }
 }
 
-impl Drop for Tls {
+impl Drop for DialedTls {
     fn drop(&mut self) {
         // RFC 8446 §6.1: an end in good order says so. What the socket does not take at once is not waited for.
         let mut context = Context::from_waker(Waker::noop());
@@ -142,22 +142,22 @@ impl Drop for Tls {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for DialedStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
-            Stream::Tls(Tls(stream)) => Pin::new(&mut **stream)
+            DialedStream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
+            DialedStream::Tls(DialedTls(stream)) => Pin::new(&mut **stream)
                 .poll_read(context, buffer)
                 .map_err(told),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for DialedStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -167,7 +167,7 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Stream::poll_flush(self.get_mut(), context)
+        DialedStream::poll_flush(self.get_mut(), context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -175,7 +175,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-impl Stream {
+impl DialedStream {
     /// Sends some of `bytes`. With TLS, what has been taken may still be on its way out: it goes on with every other call here.
     pub fn poll_send(
         &mut self,
@@ -183,8 +183,8 @@ impl Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
-            Stream::Tls(Tls(stream)) => {
+            DialedStream::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
+            DialedStream::Tls(DialedTls(stream)) => {
                 let taken = Pin::new(&mut **stream).poll_write(context, bytes);
                 if matches!(taken, Poll::Ready(Ok(_))) {
                     // A failure is told by whatever is done next.
@@ -198,8 +198,10 @@ impl Stream {
     /// Waits until all that was taken has gone out.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(_) => Poll::Ready(Ok(())),
-            Stream::Tls(Tls(stream)) => Pin::new(&mut **stream).poll_flush(context).map_err(told),
+            DialedStream::Plain(_) => Poll::Ready(Ok(())),
+            DialedStream::Tls(DialedTls(stream)) => {
+                Pin::new(&mut **stream).poll_flush(context).map_err(told)
+            }
         }
     }
 
@@ -211,8 +213,8 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         // The futures keep nothing between two calls.
         match self {
-            Stream::Plain(socket) => pin!(socket.read_buf(buffer)).poll(context),
-            Stream::Tls(Tls(stream)) => {
+            DialedStream::Plain(socket) => pin!(socket.read_buf(buffer)).poll(context),
+            DialedStream::Tls(DialedTls(stream)) => {
                 // Bytes that were taken to be sent go out while an answer is waited for.
                 let _ = Pin::new(&mut **stream).poll_flush(context);
                 pin!(stream.read_buf(buffer)).poll(context).map_err(told)
@@ -223,8 +225,8 @@ impl Stream {
     /// Says that nothing more will be sent.
     pub fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
-            Stream::Tls(Tls(stream)) => {
+            DialedStream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
+            DialedStream::Tls(DialedTls(stream)) => {
                 Pin::new(&mut **stream).poll_shutdown(context).map_err(told)
             }
         }
@@ -234,8 +236,8 @@ impl Stream {
     /// new keys) is no such thing.
     pub fn seems_at_rest(&mut self) -> bool {
         match self {
-            Stream::Plain(socket) => socket.is_silent(),
-            Stream::Tls(Tls(stream)) => {
+            DialedStream::Plain(socket) => socket.is_silent(),
+            DialedStream::Tls(DialedTls(stream)) => {
                 let mut context = Context::from_waker(Waker::noop());
                 let mut byte = [0];
                 Pin::new(&mut **stream)
@@ -248,8 +250,8 @@ impl Stream {
     /// The socket below.
     pub fn socket(&self) -> &Socket {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(Tls(stream)) => stream.get_ref().0,
+            DialedStream::Plain(socket) => socket,
+            DialedStream::Tls(DialedTls(stream)) => stream.get_ref().0,
         }
     }
 }

@@ -305,7 +305,7 @@ pub fn shorten(text: &str) -> String {
 
 /// The bytes that were sent, with an identity: spans tell by it whether they belong to them.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceText {
     pub(crate) id: u32,
     pub(crate) bytes: Arc<[u8]>,
     /// The name of the file they are from.
@@ -350,12 +350,12 @@ fn characters_in(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-impl Source {
+impl SourceText {
     /// Bytes without a name, in a language.
     pub fn new(bytes: &[u8], format: Format) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Source {
+        SourceText {
             id,
             bytes: bytes.into(),
             name: None,
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn columns_count_characters_in_lines_of_any_length() {
         let text = format!("{}\n{}x", "ä".repeat(300), "ü".repeat(1000));
-        let source = Source::new(text.as_bytes(), Format::Json);
+        let source = SourceText::new(text.as_bytes(), Format::Json);
         let first = source.locate(2 * 299, 2 * 300);
         assert_eq!((first.line, first.column, first.length), (1, 300, 2));
         let last = source.locate(text.len() - 1, text.len());

@@ -5,10 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod config_path;
 mod diagnostic;
 mod excerpt;
 mod parse;
-mod place;
 mod pointer;
 mod print;
 mod read;
@@ -17,12 +17,12 @@ mod toml;
 mod tree;
 mod yaml;
 
+pub use config_path::ConfigPath;
 pub use diagnostic::{
-    Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, Source, Unknown, shorten,
+    Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, SourceText, Unknown, shorten,
 };
 pub use excerpt::{excerpt, excerpt_of_check, excerpt_of_warnings};
 pub use parse::parse;
-pub use place::Place;
 pub use pointer::Pointer;
 pub use read::{read, read_source};
-pub use tree::{Document, Member, Node, Span, Value, locate};
+pub use tree::{Document, Member, SourceSpan, TreeNode, Value, locate};

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use crate::diagnostic::Diagnostics;
 use crate::diagnostic::shorten;
-use crate::tree::{Node, Value};
+use crate::tree::{TreeNode, Value};
 
-impl Node {
+impl TreeNode {
     /// Prints the value as [`Document::to_json`] does.
     pub fn to_json(&self) -> String {
         let mut text = String::new();
@@ -47,7 +47,7 @@ impl Node {
 }
 
 /// Indented with tabs, as `curl` shows a configuration of NGINX Unit.
-fn pretty(node: &Node, depth: usize, text: &mut String) {
+fn pretty(node: &TreeNode, depth: usize, text: &mut String) {
     match &node.value {
         Value::Object(members) if !members.is_empty() => {
             text.push_str("{\n");
@@ -89,7 +89,7 @@ fn pretty(node: &Node, depth: usize, text: &mut String) {
 }
 
 /// On one line, without spaces; stops soon after `limit` bytes.
-fn compact(node: &Node, limit: usize, text: &mut String) {
+fn compact(node: &TreeNode, limit: usize, text: &mut String) {
     match &node.value {
         Value::Null => text.push_str("null"),
         Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
@@ -127,7 +127,7 @@ fn compact(node: &Node, limit: usize, text: &mut String) {
 }
 
 /// As YAML in block style; what another reader of YAML could take for something else stands in quotes.
-fn yaml(node: &Node, depth: usize, text: &mut String) {
+fn yaml(node: &TreeNode, depth: usize, text: &mut String) {
     match &node.value {
         Value::Object(members) if !members.is_empty() => {
             for (index, member) in members.iter().enumerate() {
@@ -171,7 +171,7 @@ fn yaml(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-fn is_block(node: &Node) -> bool {
+fn is_block(node: &TreeNode) -> bool {
     match &node.value {
         Value::Object(members) => !members.is_empty(),
         Value::Array(elements) => !elements.is_empty(),
@@ -194,7 +194,7 @@ fn yaml_text(value: &str, text: &mut String) {
     }
 }
 
-fn container(node: &Node) -> bool {
+fn container(node: &TreeNode) -> bool {
     matches!(node.value, Value::Object(_) | Value::Array(_))
 }
 

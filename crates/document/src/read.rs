@@ -2,7 +2,7 @@
 
 use tutti_options::Format;
 
-use crate::diagnostic::{Diagnostics, Source};
+use crate::diagnostic::{Diagnostics, SourceText};
 use crate::parse::parse_source;
 use crate::tree::Document;
 use crate::{toml, yaml};
@@ -12,11 +12,11 @@ use crate::{toml, yaml};
 /// # Errors
 /// All faults that can be found without knowing the options.
 pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
-    read_source(Source::new(bytes, format))
+    read_source(SourceText::new(bytes, format))
 }
 
 /// Reads bytes that may have a name.
-pub fn read_source(source: Source) -> Result<Document, Diagnostics> {
+pub fn read_source(source: SourceText) -> Result<Document, Diagnostics> {
     match source.format {
         Format::Json => parse_source(source),
         Format::Yaml => yaml::parse(source),

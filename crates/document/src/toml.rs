@@ -4,19 +4,19 @@
 
 use toml_edit::{Item, Table, TableLike, Value as TomlValue};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::place::Place;
-use crate::tree::{Document, Member, Node, Span, Value};
+use crate::config_path::ConfigPath;
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceText};
+use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 
 /// Parses a document.
-pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {
+pub(crate) fn parse(source: SourceText) -> Result<Document, Diagnostics> {
     let text = source.text()?;
     let parsed = match toml_edit::Document::parse(text) {
         Ok(parsed) => parsed,
         Err(error) => {
             let at = error.span().unwrap_or(0..0);
             let message = error.message().trim().replace('\n', "; ");
-            let fault = source.slip(Place::root().pointer(), at, message);
+            let fault = source.slip(ConfigPath::root().pointer(), at, message);
             return Err(Diagnostics::one(fault));
         }
     };
@@ -25,8 +25,8 @@ pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {
         faults: Vec::new(),
     };
     let table: &Table = parsed.as_table();
-    let root = Node {
-        value: reader.table(table, &Place::root()),
+    let root = TreeNode {
+        value: reader.table(table, &ConfigPath::root()),
         span: reader.span(0..text.len()),
     };
     if reader.faults.is_empty() {
@@ -37,14 +37,14 @@ pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {
 }
 
 struct Reader<'s> {
-    source: &'s Source,
+    source: &'s SourceText,
     faults: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn span(&self, range: std::ops::Range<usize>) -> Span {
+    fn span(&self, range: std::ops::Range<usize>) -> SourceSpan {
         let narrow = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
-        Span {
+        SourceSpan {
             source: self.source.id,
             start: narrow(range.start),
             end: narrow(range.end),
@@ -52,7 +52,7 @@ impl Reader<'_> {
     }
 
     /// `toml_edit` bounds the depth; so does this.
-    fn table(&mut self, table: &dyn TableLike, place: &Place<'_>) -> Value {
+    fn table(&mut self, table: &dyn TableLike, place: &ConfigPath<'_>) -> Value {
         let mut members = Vec::new();
         for (name, item) in table.iter() {
             let name_span = table.key(name).and_then(toml_edit::Key::span);
@@ -63,7 +63,7 @@ impl Reader<'_> {
             members.push(Member {
                 name: name.into(),
                 name_span: self.span(name_span.unwrap_or_else(|| at.clone())),
-                node: Node {
+                node: TreeNode {
                     value,
                     span: self.span(at),
                 },
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Value::Object(members)
     }
 
-    fn item(&mut self, item: &Item, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+    fn item(&mut self, item: &Item, at: std::ops::Range<usize>, place: &ConfigPath<'_>) -> Value {
         match item {
             Item::None => Value::Null,
             Item::Value(value) => self.value(value, at, place),
@@ -82,14 +82,19 @@ impl Reader<'_> {
                 for (index, table) in tables.iter().enumerate() {
                     let span = self.span(table.span().unwrap_or_else(|| at.clone()));
                     let value = self.table(table, &place.index(index));
-                    elements.push(Node { value, span });
+                    elements.push(TreeNode { value, span });
                 }
                 Value::Array(elements)
             }
         }
     }
 
-    fn value(&mut self, value: &TomlValue, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+    fn value(
+        &mut self,
+        value: &TomlValue,
+        at: std::ops::Range<usize>,
+        place: &ConfigPath<'_>,
+    ) -> Value {
         match value {
             TomlValue::String(text) => Value::String(text.value().as_str().into()),
             TomlValue::Integer(number) => Value::Number(number.value().to_string().into()),
@@ -107,7 +112,7 @@ impl Reader<'_> {
                     let at = element.span().unwrap_or_else(|| at.clone());
                     let span = self.span(at.clone());
                     let value = self.value(element, at, &place.index(index));
-                    elements.push(Node { value, span });
+                    elements.push(TreeNode { value, span });
                 }
                 Value::Array(elements)
             }
@@ -115,7 +120,12 @@ impl Reader<'_> {
         }
     }
 
-    fn refuse(&mut self, message: &str, at: std::ops::Range<usize>, place: &Place<'_>) -> Value {
+    fn refuse(
+        &mut self,
+        message: &str,
+        at: std::ops::Range<usize>,
+        place: &ConfigPath<'_>,
+    ) -> Value {
         let fault = self.source.slip(place.pointer(), at, message);
         self.faults
             .push(fault.suggest("put it in quotes for the text"));
@@ -125,19 +135,19 @@ impl Reader<'_> {
 
 /// The value as TOML; read again, it is the same. Fails with the place of what TOML cannot say: `null`, a number out of its range, or a
 /// whole that is no object.
-pub(crate) fn print(root: &Node) -> Result<String, Diagnostics> {
+pub(crate) fn print(root: &TreeNode) -> Result<String, Diagnostics> {
     let Value::Object(members) = &root.value else {
         return Err(unsayable(
             "only an object can be written as TOML",
-            &Place::root(),
+            &ConfigPath::root(),
         ));
     };
     let mut document = toml_edit::DocumentMut::new();
-    *document.as_table_mut() = printed_table(members, &Place::root())?;
+    *document.as_table_mut() = printed_table(members, &ConfigPath::root())?;
     Ok(document.to_string())
 }
 
-fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnostics> {
+fn printed_table(members: &[Member], place: &ConfigPath<'_>) -> Result<Table, Diagnostics> {
     let mut table = Table::new();
     for member in members {
         let place = place.name(&member.name);
@@ -148,7 +158,7 @@ fn printed_table(members: &[Member], place: &Place<'_>) -> Result<Table, Diagnos
     Ok(table)
 }
 
-fn printed_item(node: &Node, place: &Place<'_>) -> Result<Item, Diagnostics> {
+fn printed_item(node: &TreeNode, place: &ConfigPath<'_>) -> Result<Item, Diagnostics> {
     match &node.value {
         Value::Object(members) => Ok(Item::Table(printed_table(members, place)?)),
         Value::Array(elements) if is_list_of_tables(elements) => {
@@ -164,12 +174,12 @@ fn printed_item(node: &Node, place: &Place<'_>) -> Result<Item, Diagnostics> {
     }
 }
 
-fn is_list_of_tables(elements: &[Node]) -> bool {
-    let is_table = |node: &Node| matches!(node.value, Value::Object(_));
+fn is_list_of_tables(elements: &[TreeNode]) -> bool {
+    let is_table = |node: &TreeNode| matches!(node.value, Value::Object(_));
     !elements.is_empty() && elements.iter().all(is_table)
 }
 
-fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostics> {
+fn printed_value(node: &TreeNode, place: &ConfigPath<'_>) -> Result<TomlValue, Diagnostics> {
     Ok(match &node.value {
         Value::Null => return Err(unsayable("TOML has no `null`", place)),
         Value::Bool(value) => (*value).into(),
@@ -200,6 +210,6 @@ fn printed_value(node: &Node, place: &Place<'_>) -> Result<TomlValue, Diagnostic
     })
 }
 
-fn unsayable(message: &str, place: &Place<'_>) -> Diagnostics {
+fn unsayable(message: &str, place: &ConfigPath<'_>) -> Diagnostics {
     Diagnostics::one(Diagnostic::apply(place.pointer(), message))
 }

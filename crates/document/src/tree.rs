@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, Source, shorten};
+use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, SourceText, shorten};
 use crate::pointer::{Pointer, push_segment};
 use crate::suggest;
 use tutti_options::{Scalar, Tree};
@@ -14,20 +14,20 @@ use tutti_options::{Scalar, Tree};
 /// A configuration, or a part of one.
 #[derive(Clone, Debug)]
 pub struct Document {
-    root: Node,
+    root: TreeNode,
     /// The bytes of the last change: one text, or several files.
-    sent: Vec<Source>,
+    sent: Vec<SourceText>,
     /// Slips in those bytes that the parser accepted.
     remarks: Vec<Diagnostic>,
 }
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct TreeNode {
     /// The value.
     pub value: Value,
     /// The place it was written at.
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// A JSON value.
@@ -42,7 +42,7 @@ pub enum Value {
     /// Unescaped.
     String(Box<str>),
     /// Elements.
-    Array(Vec<Node>),
+    Array(Vec<TreeNode>),
     /// Members in the order they were written; no two have the same name.
     Object(Vec<Member>),
 }
@@ -53,20 +53,20 @@ pub struct Member {
     /// Its name.
     pub name: Box<str>,
     /// The place that its name was written at.
-    pub name_span: Span,
+    pub name_span: SourceSpan,
     /// Its value.
-    pub node: Node,
+    pub node: TreeNode,
 }
 
 /// A range of the bytes with this identity; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct SourceSpan {
     pub(crate) source: u32,
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-impl Span {
+impl SourceSpan {
     /// No place.
     pub const NONE: Self = Self {
         source: 0,
@@ -81,7 +81,7 @@ impl Span {
 }
 
 /// Notes in a fault where a value was written, if it is in these texts.
-pub fn locate(texts: &[Source], diagnostic: &mut Diagnostic, span: Span) {
+pub fn locate(texts: &[SourceText], diagnostic: &mut Diagnostic, span: SourceSpan) {
     if let Some(source) = texts.iter().find(|source| source.id == span.source) {
         diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
         diagnostic.file = source.name.clone();
@@ -102,7 +102,7 @@ impl PartialEq for Document {
 }
 
 /// Equal values, wherever they were written.
-impl PartialEq for Node {
+impl PartialEq for TreeNode {
     fn eq(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Null, Value::Null) => true,
@@ -120,7 +120,7 @@ impl PartialEq for Node {
     }
 }
 
-impl<'d> Tree<'d> for &'d Node {
+impl<'d> Tree<'d> for &'d TreeNode {
     fn scalar(self) -> Scalar<'d> {
         match &self.value {
             Value::Null => Scalar::Null,
@@ -143,14 +143,14 @@ impl<'d> Tree<'d> for &'d Node {
     }
 
     fn members(self) -> Vec<(&'d str, Self)> {
-        let members = Node::members(self).iter();
+        let members = TreeNode::members(self).iter();
         members
             .map(|member| (&*member.name, &member.node))
             .collect()
     }
 
     fn elements(self) -> Vec<Self> {
-        Node::elements(self).iter().collect()
+        TreeNode::elements(self).iter().collect()
     }
 }
 
@@ -158,21 +158,21 @@ impl Document {
     /// `{}`, written nowhere.
     pub fn empty() -> Self {
         Document {
-            root: Node {
+            root: TreeNode {
                 value: Value::Object(Vec::new()),
-                span: Span::default(),
+                span: SourceSpan::default(),
             },
             sent: Vec::new(),
             remarks: Vec::new(),
         }
     }
 
-    pub(crate) fn from_source(root: Node, source: Source) -> Self {
+    pub(crate) fn from_source(root: TreeNode, source: SourceText) -> Self {
         Document::from_sources(root, vec![source])
     }
 
     /// A tree that was made of several texts.
-    pub fn from_sources(root: Node, sent: Vec<Source>) -> Self {
+    pub fn from_sources(root: TreeNode, sent: Vec<SourceText>) -> Self {
         Document {
             root,
             sent,
@@ -193,12 +193,12 @@ impl Document {
     }
 
     /// Its tree and where it was written, apart.
-    pub fn into_parts(self) -> (Node, Vec<Source>) {
+    pub fn into_parts(self) -> (TreeNode, Vec<SourceText>) {
         (self.root, self.sent)
     }
 
     /// The whole tree.
-    pub fn root(&self) -> &Node {
+    pub fn root(&self) -> &TreeNode {
         &self.root
     }
 
@@ -212,7 +212,7 @@ impl Document {
     fn locate_part<S: AsRef<str>>(
         &mut self,
         path: &[S],
-        sent: Vec<Source>,
+        sent: Vec<SourceText>,
         remarks: Vec<Diagnostic>,
     ) {
         if sent.is_empty() {
@@ -227,7 +227,7 @@ impl Document {
     ///
     /// # Errors
     /// [`FaultKind::NotFound`].
-    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Result<&Node, Diagnostics> {
+    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Result<&TreeNode, Diagnostics> {
         let mut node = &self.root;
         for (depth, segment) in path.iter().enumerate() {
             node = node
@@ -238,7 +238,7 @@ impl Document {
     }
 
     /// The value at this pointer.
-    pub fn at(&self, pointer: &Pointer) -> Option<&Node> {
+    pub fn at(&self, pointer: &Pointer) -> Option<&TreeNode> {
         let mut node = &self.root;
         for segment in pointer.segments() {
             node = node.child(&segment)?;
@@ -265,7 +265,7 @@ impl Document {
                 None => {
                     members.push(Member {
                         name: last.into(),
-                        name_span: Span::default(),
+                        name_span: SourceSpan::default(),
                         node: part.root,
                     });
                 }
@@ -366,19 +366,19 @@ impl Document {
     }
 
     /// Another tree from the same bytes.
-    pub fn replace_root(&mut self, root: Node) {
+    pub fn replace_root(&mut self, root: TreeNode) {
         self.root = root;
     }
 
     /// Notes in a fault where the value was written, if it was sent last.
-    pub fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
+    pub fn locate(&self, diagnostic: &mut Diagnostic, span: SourceSpan) {
         locate(&self.sent, diagnostic, span);
     }
 }
 
 impl Member {
     /// Where its name was written. A member that was put by its path has no place of its own, but its value has one.
-    pub fn place(&self) -> Span {
+    pub fn place(&self) -> SourceSpan {
         if self.name_span.source == 0 {
             self.node.span
         } else {
@@ -387,7 +387,7 @@ impl Member {
     }
 }
 
-impl Node {
+impl TreeNode {
     /// The whole number that a node is, also if it was written `1e3` or `10.0`.
     pub fn whole_number(&self) -> Option<i64> {
         /// Beyond 2^53 not every integer is a float.
@@ -408,7 +408,7 @@ impl Node {
     }
 
     /// The member of that name, or the element with that index.
-    pub fn child(&self, segment: &str) -> Option<&Node> {
+    pub fn child(&self, segment: &str) -> Option<&TreeNode> {
         match &self.value {
             Value::Object(members) => members
                 .iter()
@@ -419,7 +419,7 @@ impl Node {
         }
     }
 
-    fn child_mut(&mut self, segment: &str) -> Option<&mut Node> {
+    fn child_mut(&mut self, segment: &str) -> Option<&mut TreeNode> {
         match &mut self.value {
             Value::Object(members) => members
                 .iter_mut()
@@ -439,7 +439,7 @@ impl Node {
     }
 
     /// The elements; none if it is no array.
-    pub fn elements(&self) -> &[Node] {
+    pub fn elements(&self) -> &[TreeNode] {
         match &self.value {
             Value::Array(elements) => elements,
             _ => &[],
@@ -468,7 +468,7 @@ impl Node {
 }
 
 /// RFC 7386 §2. Depth is bounded: both trees are no deeper than the parsers allow.
-fn merge_patch(target: &mut Node, patch: Node) {
+fn merge_patch(target: &mut TreeNode, patch: TreeNode) {
     let Value::Object(changes) = patch.value else {
         *target = patch;
         return;
@@ -534,9 +534,9 @@ fn article(kind: &str) -> String {
 }
 
 fn descend<'a, S: AsRef<str>>(
-    mut node: &'a mut Node,
+    mut node: &'a mut TreeNode,
     path: &[S],
-) -> Result<&'a mut Node, Diagnostics> {
+) -> Result<&'a mut TreeNode, Diagnostics> {
     for (depth, segment) in path.iter().enumerate() {
         if node.child(segment.as_ref()).is_none() {
             return Err(not_found(node, path, depth));
@@ -555,7 +555,7 @@ fn descend<'a, S: AsRef<str>>(
 }
 
 /// `path[depth]` does not exist in `parent`. The pointer is that of `parent`, which does exist.
-fn not_found<S: AsRef<str>>(parent: &Node, path: &[S], depth: usize) -> Diagnostics {
+fn not_found<S: AsRef<str>>(parent: &TreeNode, path: &[S], depth: usize) -> Diagnostics {
     let segment = path.get(depth).map_or("", |segment| segment.as_ref());
     let pointer = Pointer::from_segments(path.get(..depth).unwrap_or_default());
     let mut missing = pointer.as_str().to_owned();

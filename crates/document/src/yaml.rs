@@ -8,10 +8,10 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as Marks, Tag};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceText, shorten};
 use crate::parse::DEPTH_LIMIT;
 use crate::pointer::Pointer;
-use crate::tree::{Document, Member, Node, Span, Value};
+use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 
 /// Faults reported before giving up.
 const FAULT_LIMIT: usize = 20;
@@ -23,7 +23,7 @@ const EXPANSION_LIMIT: usize = 16 << 20;
 const NODE_BYTES: usize = 64;
 
 /// Parses a document.
-pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {
+pub(crate) fn parse(source: SourceText) -> Result<Document, Diagnostics> {
     let text = source.text()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder {
@@ -107,33 +107,33 @@ struct Frame {
 }
 
 enum Content {
-    Array(Vec<Node>),
+    Array(Vec<TreeNode>),
     Object(Entries),
 }
 
 #[derive(Default)]
 struct Entries {
     members: Vec<Member>,
-    names: HashMap<Box<str>, Span>,
+    names: HashMap<Box<str>, SourceSpan>,
     /// The name whose value comes next.
-    name: Option<(Box<str>, Span)>,
+    name: Option<(Box<str>, SourceSpan)>,
 }
 
 /// The value of an anchor.
 struct Anchored {
-    node: Node,
+    node: TreeNode,
     bytes: usize,
     depth: usize,
 }
 
 struct Builder<'s> {
-    source: &'s Source,
+    source: &'s SourceText,
     offsets: Offsets,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
     /// Bytes that aliases have added.
     expanded: usize,
-    root: Option<Node>,
+    root: Option<TreeNode>,
     documents: usize,
     faults: Vec<Diagnostic>,
 }
@@ -198,7 +198,7 @@ impl Builder<'_> {
             Content::Array(elements) => Value::Array(elements),
             Content::Object(entries) => Value::Object(entries.members),
         };
-        let node = Node {
+        let node = TreeNode {
             value,
             span: self.span(frame.start, end.max(frame.start)),
         };
@@ -242,7 +242,7 @@ impl Builder<'_> {
         self.add(self.node(Value::Null, start, end));
     }
 
-    fn anchor(&mut self, anchor: usize, node: &Node) {
+    fn anchor(&mut self, anchor: usize, node: &TreeNode) {
         if anchor > 0 {
             let (bytes, depth) = measure(node);
             let node = node.clone();
@@ -300,7 +300,7 @@ impl Builder<'_> {
         false
     }
 
-    fn name(&mut self, name: &str, span: Span) {
+    fn name(&mut self, name: &str, span: SourceSpan) {
         let repeated = match self.frames.last_mut().map(|frame| &mut frame.content) {
             Some(Content::Object(entries)) => {
                 entries.name = Some((name.into(), span));
@@ -321,7 +321,7 @@ impl Builder<'_> {
         }
     }
 
-    fn add(&mut self, node: Node) {
+    fn add(&mut self, node: TreeNode) {
         match self.frames.last_mut().map(|frame| &mut frame.content) {
             None => self.root = Some(node),
             Some(Content::Array(elements)) => elements.push(node),
@@ -338,16 +338,16 @@ impl Builder<'_> {
         }
     }
 
-    fn node(&self, value: Value, start: usize, end: usize) -> Node {
-        Node {
+    fn node(&self, value: Value, start: usize, end: usize) -> TreeNode {
+        TreeNode {
             value,
             span: self.span(start, end),
         }
     }
 
-    fn span(&self, start: usize, end: usize) -> Span {
+    fn span(&self, start: usize, end: usize) -> SourceSpan {
         let narrow = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
-        Span {
+        SourceSpan {
             source: self.source.id,
             start: narrow(start),
             end: narrow(end),
@@ -411,7 +411,7 @@ const INDENT_HINT: &str = "check the indentation: the members of an object begin
 const ALIAS_HINT: &str = "`*` begins an alias: write an address or pattern in quotes, `\"*:8080\"`";
 
 /// Memory, roughly, and depth of a tree; no deeper than [`DEPTH_LIMIT`], as anchors are checked when they are made.
-fn measure(node: &Node) -> (usize, usize) {
+fn measure(node: &TreeNode) -> (usize, usize) {
     let add = |(bytes, depth): (usize, usize), (more, inner): (usize, usize)| {
         (bytes.saturating_add(more), depth.max(inner))
     };

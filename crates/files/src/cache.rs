@@ -24,7 +24,7 @@ use tutti_config::model::{Compressor, Encoding};
 use tutti_http::FieldLines;
 
 use super::mime::MimeTypes;
-use super::place::{Place, stat_open};
+use super::share_path::{SharePath, stat_open};
 use crate::compression::{compress, push_field};
 use crate::dates::unix_seconds;
 
@@ -205,7 +205,12 @@ impl FileCache {
     }
 
     /// Finds the thing that `place` leads to now, symbolic links followed.
-    pub fn lookup<'p>(&self, place: impl Into<Place<'p>>, mime: &MimeTypes, now: Millis) -> Lookup {
+    pub fn lookup<'p>(
+        &self,
+        place: impl Into<SharePath<'p>>,
+        mime: &MimeTypes,
+        now: Millis,
+    ) -> Lookup {
         let place = place.into();
         let key = place.key();
         let path = &*key;
@@ -254,7 +259,7 @@ impl FileCache {
     fn file(
         &self,
         inner: &mut Inner,
-        (path, place): (&[u8], &Place<'_>),
+        (path, place): (&[u8], &SharePath<'_>),
         stat: &Statx,
         mime: &MimeTypes,
         now: Millis,
@@ -392,7 +397,7 @@ struct Loaded {
 
 /// Opens and reads a file that `stat` said is regular. `O_NONBLOCK` and the second look at the type are for the one that has been
 /// replaced by something else in between.
-fn load(place: &Place<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
+fn load(place: &SharePath<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
     let descriptor = place.open()?;
     let stat = stat_open(&descriptor)?;
     if !is_regular(&stat) {

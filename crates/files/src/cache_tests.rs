@@ -32,7 +32,7 @@ fn bytes(file: &CachedFile) -> &[u8] {
 fn write_old(path: &Path, content: &[u8]) {
     std::fs::write(path, content).unwrap();
     let age = || {
-        let identity = Identity::of(&Place::from(path.as_os_str().as_bytes()).stat().unwrap());
+        let identity = Identity::of(&SharePath::from(path.as_os_str().as_bytes()).stat().unwrap());
         identity.is_recent()
     };
     // The change time cannot be set: wait until it is old.

@@ -9,7 +9,7 @@ use tutti_http::{Known, RequestView, parse_date};
 
 /// The fields of a request that make it conditional; `None` where absent.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions<'a> {
+pub struct Preconditions<'a> {
     /// `If-Match`.
     pub if_match: Option<Cow<'a, [u8]>>,
     /// `If-None-Match`.
@@ -35,7 +35,7 @@ pub struct Validators<'a> {
 
 /// The decision of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PreconditionResult {
     /// Perform the request.
     Proceed,
     /// 304.
@@ -44,10 +44,10 @@ pub enum Verdict {
     Failed,
 }
 
-impl<'a> Conditions<'a> {
+impl<'a> Preconditions<'a> {
     /// The conditions of a request. Entity tags are a list, which may be spread over several fields (RFC 9110 §5.3).
     pub fn of(view: &RequestView<'a>) -> Self {
-        Conditions {
+        Preconditions {
             if_match: view.get_list(Known::IfMatch),
             if_none_match: view.get_list(Known::IfNoneMatch),
             if_modified_since: view.get(Known::IfModifiedSince),
@@ -67,26 +67,26 @@ impl<'a> Conditions<'a> {
     }
 
     /// The order of RFC 9110 §13.2.2, for GET and HEAD.
-    pub fn evaluate(&self, file: Validators<'_>) -> Verdict {
+    pub fn evaluate(&self, file: Validators<'_>) -> PreconditionResult {
         if let Some(tags) = &self.if_match {
             if !list_contains(tags, file.etag, Comparison::Strong) {
-                return Verdict::Failed;
+                return PreconditionResult::Failed;
             }
         } else if let Some(date) = self.if_unmodified_since.and_then(parse_date)
             && file.modified > date
         {
-            return Verdict::Failed;
+            return PreconditionResult::Failed;
         }
         if let Some(tags) = &self.if_none_match {
             if list_contains(tags, file.etag, Comparison::Weak) {
-                return Verdict::NotModified;
+                return PreconditionResult::NotModified;
             }
         } else if let Some(date) = self.if_modified_since.and_then(parse_date)
             && file.modified <= date
         {
-            return Verdict::NotModified;
+            return PreconditionResult::NotModified;
         }
-        Verdict::Proceed
+        PreconditionResult::Proceed
     }
 
     /// The `Range` field, unless `If-Range` says that the client's part is of another version (§13.1.5: strong comparison; a date
@@ -163,137 +163,137 @@ mod tests {
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn preconditions_are_evaluated_in_order() {
-        let none = Conditions::default;
-        let table: &[(Conditions<'_>, Verdict)] = &[
-            (none(), Verdict::Proceed),
+        let none = Preconditions::default;
+        let table: &[(Preconditions<'_>, PreconditionResult)] = &[
+            (none(), PreconditionResult::Proceed),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(ETAG.into()),
                     ..none()
                 },
-                Verdict::NotModified,
+                PreconditionResult::NotModified,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"\"a\", W/\"5d66459d-d\"".into()),
                     ..none()
                 },
-                Verdict::NotModified,
+                PreconditionResult::NotModified,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"*".into()),
                     ..none()
                 },
-                Verdict::NotModified,
+                PreconditionResult::NotModified,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"\"a\",\"b\"".into()),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"\"unclosed".into()),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"5d66459d-d".into()),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_modified_since: Some(SAME),
                     ..none()
                 },
-                Verdict::NotModified,
+                PreconditionResult::NotModified,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_modified_since: Some(AFTER),
                     ..none()
                 },
-                Verdict::NotModified,
+                PreconditionResult::NotModified,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_modified_since: Some(BEFORE),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_modified_since: Some(b"nonsense"),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_none_match: Some(b"\"a\"".into()),
                     if_modified_since: Some(SAME),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_match: Some(b"*".into()),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_match: Some(ETAG.into()),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_match: Some(b"W/\"5d66459d-d\"".into()),
                     ..none()
                 },
-                Verdict::Failed,
+                PreconditionResult::Failed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_match: Some(b"\"a\"".into()),
                     if_none_match: Some(ETAG.into()),
                     ..none()
                 },
-                Verdict::Failed,
+                PreconditionResult::Failed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_match: Some(ETAG.into()),
                     if_unmodified_since: Some(BEFORE),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_unmodified_since: Some(BEFORE),
                     ..none()
                 },
-                Verdict::Failed,
+                PreconditionResult::Failed,
             ),
             (
-                Conditions {
+                Preconditions {
                     if_unmodified_since: Some(SAME),
                     ..none()
                 },
-                Verdict::Proceed,
+                PreconditionResult::Proceed,
             ),
         ];
         for (conditions, verdict) in table {
@@ -313,10 +313,10 @@ mod tests {
             (Some(AFTER), false),
             (Some(BEFORE), false),
         ] {
-            let conditions = Conditions {
+            let conditions = Preconditions {
                 if_range,
                 range,
-                ..Conditions::default()
+                ..Preconditions::default()
             };
             assert_eq!(
                 conditions.effective_range(FILE).is_some(),
@@ -335,21 +335,30 @@ mod tests {
         };
         let range = Some(&b"bytes=0-1"[..]);
         for if_range in [ETAG, file.etag, SAME] {
-            let conditions = Conditions {
+            let conditions = Preconditions {
                 if_range: Some(if_range),
                 range,
-                ..Conditions::default()
+                ..Preconditions::default()
             };
             assert!(conditions.effective_range(file).is_none(), "{if_range:?}");
         }
         let of =
-            |if_match: Option<&'static [u8]>, if_none_match: Option<&'static [u8]>| Conditions {
+            |if_match: Option<&'static [u8]>, if_none_match: Option<&'static [u8]>| Preconditions {
                 if_match: if_match.map(Cow::from),
                 if_none_match: if_none_match.map(Cow::from),
-                ..Conditions::default()
+                ..Preconditions::default()
             };
-        assert_eq!(of(Some(ETAG), None).evaluate(file), Verdict::Failed);
-        assert_eq!(of(Some(&b"*"[..]), None).evaluate(file), Verdict::Proceed);
-        assert_eq!(of(None, Some(ETAG)).evaluate(file), Verdict::NotModified);
+        assert_eq!(
+            of(Some(ETAG), None).evaluate(file),
+            PreconditionResult::Failed
+        );
+        assert_eq!(
+            of(Some(&b"*"[..]), None).evaluate(file),
+            PreconditionResult::Proceed
+        );
+        assert_eq!(
+            of(None, Some(ETAG)).evaluate(file),
+            PreconditionResult::NotModified
+        );
     }
 }

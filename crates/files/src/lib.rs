@@ -1,4 +1,4 @@
-//! Files to be served, and bytes compressed: what a path leads to ([`cache`], within the bounds of [`place`]), its type ([`mime`]), whether
+//! Files to be served, and bytes compressed: what a path leads to ([`cache`], within the bounds of [`share_path`]), its type ([`mime`]), whether
 //! and which of its bytes a request wants ([`conditional`], [`range`]), how a response is compressed ([`compression`]), and what is in a
 //! folder ([`listing`]), as far as a share shows it ([`folder`]).
 //!
@@ -12,5 +12,5 @@ pub mod dates;
 pub mod folder;
 pub mod listing;
 pub mod mime;
-pub mod place;
 pub mod range;
+pub mod share_path;

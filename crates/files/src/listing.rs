@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rustix::fs::{Dir, FileType, Statx};
 use tutti_http::format_date;
 
-use crate::place::{Bounds, Place, stat_open};
+use crate::share_path::{ResolutionLimits, SharePath, stat_open};
 
 /// Bytes of a path that are sent as they are (RFC 3986 §3.3).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -22,7 +22,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FolderEntry {
     /// The name, as it is in the file system.
     pub name: Vec<u8>,
     /// Bytes of a file; `None` of a folder.
@@ -35,7 +35,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// In order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FolderEntry>,
     /// There are more, which are left out.
     pub is_cut: bool,
 }
@@ -58,10 +58,10 @@ pub struct Look {
 }
 
 impl Look {
-    fn place<'a>(&'a self, path: &'a [u8]) -> Place<'a> {
-        Place {
+    fn place<'a>(&'a self, path: &'a [u8]) -> SharePath<'a> {
+        SharePath {
             path,
-            bounds: self.is_bounded.then_some(Bounds {
+            bounds: self.is_bounded.then_some(ResolutionLimits {
                 chroot: self.chroot.as_deref(),
                 follow_symlinks: self.follow_symlinks,
                 traverse_mounts: self.traverse_mounts,
@@ -97,7 +97,7 @@ pub fn read(look: &Look, mut is_wanted: impl FnMut(&[u8], bool) -> bool) -> io::
             listing.is_cut = true;
             break;
         }
-        listing.entries.push(Entry {
+        listing.entries.push(FolderEntry {
             name: name.to_vec(),
             size: is_file.then_some(found.stx_size),
             modified: u64::try_from(found.stx_mtime.tv_sec).unwrap_or(0),
@@ -161,7 +161,7 @@ impl Listing {
     }
 }
 
-fn json(entry: &Entry) -> serde_json::Value {
+fn json(entry: &FolderEntry) -> serde_json::Value {
     let mut object = serde_json::json!({
         "name": String::from_utf8_lossy(&entry.name),
         "type": if entry.size.is_some() { "file" } else { "folder" },
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn names_cannot_break_out_of_the_page() {
         let listing = Listing {
-            entries: vec![Entry {
+            entries: vec![FolderEntry {
                 name: b"<script>\"'&:\xff".to_vec(),
                 size: Some(1),
                 modified: 0,

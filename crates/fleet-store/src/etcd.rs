@@ -7,11 +7,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::etcd_client::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
+use crate::etcd_client::{
+    ClusterOptions, EtcdClient, EtcdError, KeepAlive, KeyChange, Operation, Pair, Watch,
+};
 use tokio::time::timeout;
-use tutti_dialer::random_below;
+use tutti_dialer::{BoxFuture, random_below};
 
-use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError};
+use crate::store::{Entries, FleetStore, FleetStoreError, Following, LeasedEntries, StoreEntry};
 
 /// Most news that are told together.
 const MOST_AT_ONCE: usize = 1000;
@@ -27,24 +29,24 @@ pub const LONGEST_TEXT: usize = 1 << 20;
 
 /// A store in an etcd.
 pub struct EtcdStore {
-    options: Options,
+    options: ClusterOptions,
     prefix: String,
     /// How long a held text outlives its owner.
     life: Duration,
-    state: Mutex<Connection>,
+    state: Mutex<MemberConnection>,
     /// Held while one call connects: others wait for its connection, and do not ask for another, each of which costs etcd a password.
     connecting: tokio::sync::Mutex<()>,
 }
 
 /// The connection, and which member is next.
-struct Connection {
-    client: Option<Client>,
+struct MemberConnection {
+    client: Option<EtcdClient>,
     next: usize,
 }
 
-impl From<Error> for StoreError {
-    fn from(error: Error) -> StoreError {
-        StoreError {
+impl From<EtcdError> for FleetStoreError {
+    fn from(error: EtcdError) -> FleetStoreError {
+        FleetStoreError {
             is_final: error.is_final(),
             message: error.to_string(),
         }
@@ -54,14 +56,14 @@ impl From<Error> for StoreError {
 impl EtcdStore {
     /// A store whose names are below a prefix, and whose held texts live so long. It begins with any of the members, so that not
     /// all of a fleet are with the first.
-    pub fn new(options: Options, prefix: &str, life: Duration) -> EtcdStore {
+    pub fn new(options: ClusterOptions, prefix: &str, life: Duration) -> EtcdStore {
         let members = u64::try_from(options.endpoints.len()).unwrap_or(1);
         let next = usize::try_from(random_below(members)).unwrap_or_default();
         EtcdStore {
             options,
             prefix: prefix.to_owned(),
             life,
-            state: Mutex::new(Connection { client: None, next }),
+            state: Mutex::new(MemberConnection { client: None, next }),
             connecting: tokio::sync::Mutex::new(()),
         }
     }
@@ -76,12 +78,12 @@ impl EtcdStore {
         key.strip_prefix(&self.prefix).map(str::to_owned)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, Connection> {
+    fn state(&self) -> std::sync::MutexGuard<'_, MemberConnection> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection there is, or one to the next member.
-    async fn client(&self) -> Result<Client, Error> {
+    async fn client(&self) -> Result<EtcdClient, EtcdError> {
         let connected = || self.state().client.clone();
         if let Some(client) = connected() {
             return Ok(client);
@@ -95,9 +97,9 @@ impl EtcdStore {
         let endpoint = endpoints
             .cycle()
             .nth(next % self.options.endpoints.len().max(1));
-        let none = || Error::Unusable("there is no endpoint".to_owned());
+        let none = || EtcdError::Unusable("there is no endpoint".to_owned());
         let endpoint = endpoint.ok_or_else(none)?;
-        match Client::connect(endpoint, &self.options).await {
+        match EtcdClient::connect(endpoint, &self.options).await {
             Ok(client) => {
                 self.state().client = Some(client.clone());
                 Ok(client)
@@ -122,9 +124,12 @@ impl EtcdStore {
     }
 
     /// Makes a call with one member after the other, until one of them has done it.
-    pub(crate) async fn with<T, F>(&self, call: impl Fn(Client) -> F) -> Result<T, StoreError>
+    pub(crate) async fn with<T, F>(
+        &self,
+        call: impl Fn(EtcdClient) -> F,
+    ) -> Result<T, FleetStoreError>
     where
-        F: Future<Output = Result<T, Error>>,
+        F: Future<Output = Result<T, EtcdError>>,
     {
         let mut failure = None;
         // One more than there are: a connection may have been of no use any more.
@@ -151,8 +156,8 @@ impl EtcdStore {
                 }
             }
         }
-        let failure = failure.map(StoreError::from);
-        Err(failure.unwrap_or_else(|| StoreError {
+        let failure = failure.map(FleetStoreError::from);
+        Err(failure.unwrap_or_else(|| FleetStoreError {
             message: "there is no endpoint".to_owned(),
             is_final: true,
         }))
@@ -164,7 +169,10 @@ impl EtcdStore {
     }
 
     /// True if a name has this text.
-    pub(crate) async fn has(self: &Arc<Self>, (name, text): &Entry) -> Result<bool, StoreError> {
+    pub(crate) async fn has(
+        self: &Arc<Self>,
+        (name, text): &StoreEntry,
+    ) -> Result<bool, FleetStoreError> {
         let found = self.list(name).await?;
         Ok(found.get(name) == text.as_ref())
     }
@@ -179,19 +187,19 @@ impl EtcdStore {
 }
 
 /// An error with the member that it is of.
-fn at(endpoint: &str, error: Error) -> Error {
+fn at(endpoint: &str, error: EtcdError) -> EtcdError {
     match error {
-        Error::Connection(text) => Error::Connection(format!("`{endpoint}`: {text}")),
-        Error::Foreign(text) => Error::Foreign(format!("`{endpoint}`: {text}")),
-        Error::Silent(seconds) => {
-            Error::Connection(format!("`{endpoint}`: no answer within {seconds} seconds"))
+        EtcdError::Connection(text) => EtcdError::Connection(format!("`{endpoint}`: {text}")),
+        EtcdError::Foreign(text) => EtcdError::Foreign(format!("`{endpoint}`: {text}")),
+        EtcdError::Silent(seconds) => {
+            EtcdError::Connection(format!("`{endpoint}`: no answer within {seconds} seconds"))
         }
         other => other,
     }
 }
 
-impl Store for Arc<EtcdStore> {
-    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Entries, StoreError>> {
+impl FleetStore for Arc<EtcdStore> {
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Entries, FleetStoreError>> {
         Box::pin(async move {
             let key = self.key(prefix);
             let key = key.as_slice();
@@ -201,7 +209,7 @@ impl Store for Arc<EtcdStore> {
         })
     }
 
-    fn names<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+    fn names<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<String>, FleetStoreError>> {
         Box::pin(async move {
             let key = self.key(prefix);
             let key = key.as_slice();
@@ -211,7 +219,7 @@ impl Store for Arc<EtcdStore> {
         })
     }
 
-    fn count<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn count<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, FleetStoreError>> {
         Box::pin(async move {
             let key = self.key(prefix);
             let key = key.as_slice();
@@ -222,9 +230,9 @@ impl Store for Arc<EtcdStore> {
 
     fn swap<'a>(
         &'a self,
-        expected: &'a [Entry],
-        wanted: &'a [Entry],
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        expected: &'a [StoreEntry],
+        wanted: &'a [StoreEntry],
+    ) -> BoxFuture<'a, Result<bool, FleetStoreError>> {
         Box::pin(async move {
             let bytes = |text: &Option<String>| text.clone().map(String::into_bytes);
             let compared = expected
@@ -240,8 +248,9 @@ impl Store for Arc<EtcdStore> {
             });
             let operations: Vec<_> = operations.collect();
             let (compared, operations) = (compared.as_slice(), operations.as_slice());
-            let swap =
-                |client: Client| async move { client.swap(compared, operations.to_vec()).await };
+            let swap = |client: EtcdClient| async move {
+                client.swap(compared, operations.to_vec()).await
+            };
             if self.with(swap).await? {
                 return Ok(true);
             }
@@ -256,14 +265,14 @@ impl Store for Arc<EtcdStore> {
     fn follow<'a>(
         &'a self,
         prefix: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn Following>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn Following>, FleetStoreError>> {
         Box::pin(async move {
             let key = self.key(prefix);
             let key = key.as_slice();
-            let begin = |client: Client| async move {
+            let begin = |client: EtcdClient| async move {
                 let (pairs, revision) = client.list(key).await?;
                 let watch = client.watch(key, revision + 1).await?;
-                Ok::<_, Error>((pairs, watch, client.endpoint().to_string()))
+                Ok::<_, EtcdError>((pairs, watch, client.endpoint().to_string()))
             };
             let (pairs, watch, endpoint) = self.with(begin).await?;
             let following = EtcdFollowing {
@@ -280,8 +289,8 @@ impl Store for Arc<EtcdStore> {
     fn hold<'a>(
         &'a self,
         texts: &'a Entries,
-        held: &'a mut Held,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        held: &'a mut LeasedEntries,
+    ) -> BoxFuture<'a, Result<(), FleetStoreError>> {
         Box::pin(async move {
             if let Some(number) = held.number {
                 let kept = self.with(|client| async move { client.keep_alive(number).await });
@@ -311,7 +320,7 @@ impl Store for Arc<EtcdStore> {
                 }
             }
             let gone = held.texts.keys().filter(|name| !texts.contains_key(*name));
-            let gone: Vec<Entry> = gone.map(|name| (name.clone(), None)).collect();
+            let gone: Vec<StoreEntry> = gone.map(|name| (name.clone(), None)).collect();
             if !gone.is_empty() {
                 self.swap(&[], &gone).await?;
             }
@@ -323,7 +332,7 @@ impl Store for Arc<EtcdStore> {
 
     fn local_address(&self) -> Option<IpAddr> {
         let state = self.state();
-        state.client.as_ref().and_then(Client::local_address)
+        state.client.as_ref().and_then(EtcdClient::local_address)
     }
 }
 
@@ -339,7 +348,7 @@ struct EtcdFollowing {
 impl EtcdFollowing {
     /// The next events, with those that have come meanwhile: a thousand nodes may answer at once, and whoever follows them looks at all
     /// answers each time.
-    async fn events(&mut self) -> Result<Vec<Event>, Error> {
+    async fn events(&mut self) -> Result<Vec<KeyChange>, EtcdError> {
         let mut events = self.watch.next().await?;
         for _ in 0..MOST_AT_ONCE {
             let bytes: usize = events.iter().map(size).sum();
@@ -360,7 +369,7 @@ impl Following for EtcdFollowing {
         self.endpoint.clone()
     }
 
-    fn next(&mut self) -> BoxFuture<'_, Result<Entries, StoreError>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Entries, FleetStoreError>> {
         Box::pin(async move {
             if std::mem::take(&mut self.is_first) {
                 return Ok(self.entries.clone());
@@ -375,7 +384,7 @@ impl Following for EtcdFollowing {
             };
             for event in events {
                 match event {
-                    Event::Put(pair) => {
+                    KeyChange::Put(pair) => {
                         // Its former text is no more, also if the new value is no text.
                         if let Some(name) = self.store.name(&pair.key) {
                             self.entries.remove(&name);
@@ -383,7 +392,7 @@ impl Following for EtcdFollowing {
                         let entries = self.store.entries(vec![pair]);
                         self.entries.extend(entries);
                     }
-                    Event::Delete(key) => {
+                    KeyChange::Delete(key) => {
                         if let Some(name) = self.store.name(&key) {
                             self.entries.remove(&name);
                         }
@@ -395,7 +404,7 @@ impl Following for EtcdFollowing {
             if bytes > MOST_FOLLOWED {
                 self.store.leave(&self.endpoint);
                 let text = format!("there is more than {MOST_FOLLOWED} bytes to follow");
-                return Err(Error::Foreign(text).into());
+                return Err(EtcdError::Foreign(text).into());
             }
             Ok(self.entries.clone())
         })
@@ -403,9 +412,9 @@ impl Following for EtcdFollowing {
 }
 
 /// Bytes of an event.
-fn size(event: &Event) -> usize {
+fn size(event: &KeyChange) -> usize {
     match event {
-        Event::Put(pair) => pair.key.len() + pair.value.len(),
-        Event::Delete(key) => key.len(),
+        KeyChange::Put(pair) => pair.key.len() + pair.value.len(),
+        KeyChange::Delete(key) => key.len(),
     }
 }

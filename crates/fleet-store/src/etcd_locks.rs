@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::etcd_client::{Client, KeepAlive, Operation, Pair};
+use tutti_dialer::BoxFuture;
+
+use crate::etcd_client::{EtcdClient, KeepAlive, Operation, Pair};
 
 use crate::etcd::EtcdStore;
-use crate::locks::{Claim, Lock, Locks, Owner};
-use crate::store::{BoxFuture, Entry, Store, StoreError};
+use crate::locks::{Lock, LockAttempt, Locks, Owner};
+use crate::store::{FleetStore, FleetStoreError, StoreEntry};
 
 impl EtcdStore {
-    fn operation(&self, (name, text): &Entry, lease: Option<i64>) -> Operation {
+    fn operation(&self, (name, text): &StoreEntry, lease: Option<i64>) -> Operation {
         let key = self.key(name);
         match (text, lease) {
             (None, _) => Operation::Delete(key),
@@ -18,7 +20,7 @@ impl EtcdStore {
         }
     }
 
-    async fn revoke(&self, lease: i64) -> Result<(), StoreError> {
+    async fn revoke(&self, lease: i64) -> Result<(), FleetStoreError> {
         self.with(|client| async move { client.revoke(lease).await })
             .await
     }
@@ -28,11 +30,12 @@ impl EtcdStore {
         &self,
         expected: (&str, Option<&str>),
         operations: Vec<Operation>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, FleetStoreError> {
         let (name, text) = expected;
         let compared = [(self.key(name), text.map(|text| text.as_bytes().to_vec()))];
         let (compared, operations) = (&compared, operations.as_slice());
-        let swap = |client: Client| async move { client.swap(compared, operations.to_vec()).await };
+        let swap =
+            |client: EtcdClient| async move { client.swap(compared, operations.to_vec()).await };
         self.with(swap).await
     }
 }
@@ -49,12 +52,12 @@ impl Locks for Arc<EtcdStore> {
         &'a self,
         name: &'a str,
         node: &'a str,
-    ) -> BoxFuture<'a, Result<Claim, StoreError>> {
+    ) -> BoxFuture<'a, Result<LockAttempt, FleetStoreError>> {
         Box::pin(async move {
             // Most claims of a large fleet end here, without a lease.
             let mut found = self.list(name).await?;
             if let Some(text) = found.remove(name) {
-                return Ok(Claim::Theirs(Owner::node_of(&text)));
+                return Ok(LockAttempt::Theirs(Owner::node_of(&text)));
             }
             let life = self.life();
             let lease = self
@@ -70,7 +73,7 @@ impl Locks for Arc<EtcdStore> {
                 Err(error) => Err(error),
             };
             if let Ok(true) = made {
-                return Ok(Claim::Ours(Lock {
+                return Ok(LockAttempt::Ours(Lock {
                     name: name.to_owned(),
                     text,
                     number: lease,
@@ -81,11 +84,13 @@ impl Locks for Arc<EtcdStore> {
             made?;
             let owner = self.list(name).await?.remove(name);
             let owner = owner.map(|text| Owner::node_of(&text));
-            Ok(Claim::Theirs(owner.unwrap_or_else(|| "unknown".to_owned())))
+            Ok(LockAttempt::Theirs(
+                owner.unwrap_or_else(|| "unknown".to_owned()),
+            ))
         })
     }
 
-    fn keep<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn keep<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<bool, FleetStoreError>> {
         Box::pin(async move {
             let lease = lock.number;
             let kept = self
@@ -95,16 +100,16 @@ impl Locks for Arc<EtcdStore> {
         })
     }
 
-    fn release<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<(), FleetStoreError>> {
         Box::pin(async move { self.revoke(lock.number).await })
     }
 
     fn write<'a>(
         &'a self,
         lock: &'a Lock,
-        lasting: &'a [Entry],
-        passing: &'a [Entry],
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        lasting: &'a [StoreEntry],
+        passing: &'a [StoreEntry],
+    ) -> BoxFuture<'a, Result<bool, FleetStoreError>> {
         Box::pin(async move {
             let operations = lasting
                 .iter()

@@ -10,7 +10,7 @@
 //! | [`keys`] | names of things in the store |
 //! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
 //! | [`purges`] | purges of caches, and those that a node has yet to make; no I/O |
-//! | [`gate`] | when a wave of a roll-out is over; no I/O |
+//! | [`waves`] | when a wave of a roll-out is over; no I/O |
 //! | [`sharing`] | how a node takes part in the certificates of its fleet; no I/O |
 //! | [`store`] | what a store has to do |
 //! | [`locks`] | names that one owner has at a time |
@@ -24,7 +24,6 @@
 pub mod etcd;
 pub mod etcd_client;
 mod etcd_locks;
-pub mod gate;
 pub mod keys;
 pub mod locks;
 pub mod purges;
@@ -34,6 +33,7 @@ pub mod seal;
 pub mod sharing;
 pub mod store;
 mod times;
+pub mod waves;
 
 pub use random::random_word;
 pub use times::{now, patience, seconds};

@@ -5,9 +5,10 @@
 //! believes (fencing). The text is compared and no revision, since a store that is restored from a copy gives revisions a second time.
 
 use serde::{Deserialize, Serialize};
+use tutti_dialer::BoxFuture;
 
 use crate::random::random_word;
-use crate::store::{BoxFuture, Entry, Store, StoreError};
+use crate::store::{FleetStore, FleetStoreError, StoreEntry};
 
 /// The owner of a lock, as it is in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +52,7 @@ pub struct Lock {
 
 /// The outcome of a claim.
 #[derive(Clone, Debug)]
-pub enum Claim {
+pub enum LockAttempt {
     /// It is ours.
     Ours(Lock),
     /// This node has it.
@@ -59,28 +60,28 @@ pub enum Claim {
 }
 
 /// A store with locks.
-pub trait Locks: Store {
+pub trait Locks: FleetStore {
     /// Takes a lock for a node, unless somebody has it.
     fn claim<'a>(
         &'a self,
         name: &'a str,
         node: &'a str,
-    ) -> BoxFuture<'a, Result<Claim, StoreError>>;
+    ) -> BoxFuture<'a, Result<LockAttempt, FleetStoreError>>;
 
     /// Has a lock go on; false if it is not ours any more. Called at most a third of its life apart.
-    fn keep<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<bool, StoreError>>;
+    fn keep<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<bool, FleetStoreError>>;
 
     /// Gives a lock back, and with it everything that was to pass with it.
-    fn release<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn release<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<(), FleetStoreError>>;
 
     /// Gives each name its text, all at once, if the lock is still ours; false if it is not. `passing` goes with the lock. The first text
-    /// has to be one that nobody else writes, as of [`Store::swap`].
+    /// has to be one that nobody else writes, as of [`FleetStore::swap`].
     fn write<'a>(
         &'a self,
         lock: &'a Lock,
-        lasting: &'a [Entry],
-        passing: &'a [Entry],
-    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+        lasting: &'a [StoreEntry],
+        passing: &'a [StoreEntry],
+    ) -> BoxFuture<'a, Result<bool, FleetStoreError>>;
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MOST_REMOVED: usize = 100;
 
 /// A purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purge {
+pub struct PurgeRecord {
     /// A random word.
     pub id: String,
     /// Its number, from 1 on.
@@ -39,24 +39,24 @@ pub struct Purge {
 
 /// The last purge that a node has made. The default is that of a node which has made none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct LastPurge {
     /// Its number.
     pub number: u64,
     /// Its word.
     pub id: String,
 }
 
-impl Mark {
+impl LastPurge {
     /// The mark of a purge.
-    pub fn of(purge: &Purge) -> Mark {
-        Mark {
+    pub fn of(purge: &PurgeRecord) -> LastPurge {
+        LastPurge {
             number: purge.number,
             id: purge.id.clone(),
         }
     }
 
     /// True if a node with this mark has made a purge.
-    pub fn has(&self, purge: &Purge) -> bool {
+    pub fn has(&self, purge: &PurgeRecord) -> bool {
         match self.number == purge.number {
             true => self.id == purge.id,
             false => self.number > purge.number,
@@ -68,36 +68,36 @@ impl Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due<'p> {
     /// These, in this order; none: it is up to date.
-    These(Vec<&'p Purge>),
+    These(Vec<&'p PurgeRecord>),
     /// More than the store has, or nobody knows which: everything goes, and its mark is this one then.
-    Everything(Mark),
+    Everything(LastPurge),
 }
 
 /// Finds those that a node has yet to make, whose last one has this mark.
-pub fn due<'p>(mark: &Mark, purges: &'p BTreeMap<String, Purge>) -> Due<'p> {
+pub fn due<'p>(mark: &LastPurge, purges: &'p BTreeMap<String, PurgeRecord>) -> Due<'p> {
     let kept = chain(purges);
     let Some(first) = kept.first() else {
         return match mark.number {
             0 => Due::These(Vec::new()),
             // The store has forgotten all of them, or is another.
-            _ => Due::Everything(Mark::default()),
+            _ => Due::Everything(LastPurge::default()),
         };
     };
-    if let Some(place) = kept.iter().position(|purge| Mark::of(purge) == *mark) {
+    if let Some(place) = kept.iter().position(|purge| LastPurge::of(purge) == *mark) {
         return Due::These(kept.into_iter().skip(place + 1).collect());
     }
     if first.number == mark.number.saturating_add(1) && first.former == mark.id {
         return Due::These(kept);
     }
-    let last = kept.last().map(|last| Mark::of(last));
+    let last = kept.last().map(|last| LastPurge::of(last));
     Due::Everything(last.unwrap_or_default())
 }
 
 /// The last purges of which each names the one before.
-fn chain(purges: &BTreeMap<String, Purge>) -> Vec<&Purge> {
-    let mut all: Vec<&Purge> = purges.values().collect();
+fn chain(purges: &BTreeMap<String, PurgeRecord>) -> Vec<&PurgeRecord> {
+    let mut all: Vec<&PurgeRecord> = purges.values().collect();
     all.sort_by_key(|purge| purge.number);
-    let is_break = |pair: &[&Purge]| match pair {
+    let is_break = |pair: &[&PurgeRecord]| match pair {
         [one, next] => next.number != one.number.saturating_add(1) || next.former != one.id,
         _ => false,
     };
@@ -108,17 +108,17 @@ fn chain(purges: &BTreeMap<String, Purge>) -> Vec<&Purge> {
 }
 
 /// The mark that the next purge follows.
-pub fn last(purges: &BTreeMap<String, Purge>) -> Mark {
+pub fn last(purges: &BTreeMap<String, PurgeRecord>) -> LastPurge {
     let last = purges.values().max_by_key(|purge| purge.number);
-    last.map(Mark::of).unwrap_or_default()
+    last.map(LastPurge::of).unwrap_or_default()
 }
 
 /// The names of purges that need not be kept any more when another is added: the oldest first, and without a gap.
-pub fn outdated(purges: &BTreeMap<String, Purge>, now: u64) -> Vec<String> {
+pub fn outdated(purges: &BTreeMap<String, PurgeRecord>, now: u64) -> Vec<String> {
     let newest = last(purges).number.saturating_add(1);
-    let mut all: Vec<(&String, &Purge)> = purges.iter().collect();
+    let mut all: Vec<(&String, &PurgeRecord)> = purges.iter().collect();
     all.sort_by_key(|(_, purge)| purge.number);
-    let is_outdated = |purge: &Purge| {
+    let is_outdated = |purge: &PurgeRecord| {
         purge.number.saturating_add(MOST_KEPT) <= newest
             || purge.time.saturating_add(KEPT_FOR) < now
     };
@@ -131,8 +131,8 @@ pub fn outdated(purges: &BTreeMap<String, Purge>, now: u64) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn purge(number: u64, time: u64) -> Purge {
-        Purge {
+    fn purge(number: u64, time: u64) -> PurgeRecord {
+        PurgeRecord {
             id: format!("id-{number}"),
             number,
             former: match number {
@@ -146,18 +146,18 @@ mod tests {
         }
     }
 
-    fn store(numbers: impl IntoIterator<Item = u64>) -> BTreeMap<String, Purge> {
+    fn store(numbers: impl IntoIterator<Item = u64>) -> BTreeMap<String, PurgeRecord> {
         let all = numbers.into_iter();
         all.map(|number| (format!("{number:012}"), purge(number, 0)))
             .collect()
     }
 
-    fn mark(number: u64) -> Mark {
-        Mark::of(&purge(number, 0))
+    fn mark(number: u64) -> LastPurge {
+        LastPurge::of(&purge(number, 0))
     }
 
     /// The numbers that are due; `None`: everything.
-    fn numbers(mark: &Mark, purges: &BTreeMap<String, Purge>) -> Option<Vec<u64>> {
+    fn numbers(mark: &LastPurge, purges: &BTreeMap<String, PurgeRecord>) -> Option<Vec<u64>> {
         match due(mark, purges) {
             Due::These(these) => Some(these.iter().map(|purge| purge.number).collect()),
             Due::Everything(_) => None,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_node_makes_those_that_it_has_not_made_in_their_order() {
-        let none = Mark::default();
+        let none = LastPurge::default();
         assert_eq!(numbers(&none, &store([])), Some(vec![]));
         assert_eq!(numbers(&none, &store(1..=3)), Some(vec![1, 2, 3]));
         assert_eq!(numbers(&mark(2), &store(1..=4)), Some(vec![3, 4]));
@@ -180,16 +180,19 @@ mod tests {
         assert_eq!(numbers(&mark(3), &store(5..=6)), None);
         assert_eq!(due(&mark(3), &store(5..=6)), Due::Everything(mark(6)));
         // One that has never followed, and a store that has forgotten the first.
-        assert_eq!(numbers(&Mark::default(), &store(5..=6)), None);
+        assert_eq!(numbers(&LastPurge::default(), &store(5..=6)), None);
         // A store that was restored from a copy: with fewer, with others of the same number, with none.
         assert_eq!(due(&mark(7), &store(1..=4)), Due::Everything(mark(4)));
-        let other = Mark {
+        let other = LastPurge {
             number: 4,
             id: "other".to_owned(),
         };
         assert_eq!(numbers(&other, &store(1..=6)), None);
         assert_eq!(numbers(&other, &store(5..=6)), None);
-        assert_eq!(due(&mark(7), &store([])), Due::Everything(Mark::default()));
+        assert_eq!(
+            due(&mark(7), &store([])),
+            Due::Everything(LastPurge::default())
+        );
         // Somebody has removed one in the middle.
         assert_eq!(numbers(&mark(2), &store([1, 2, 4, 5])), None);
         assert_eq!(numbers(&mark(4), &store([1, 2, 4, 5])), Some(vec![5]));
@@ -210,14 +213,14 @@ mod tests {
         mixed.get_mut("000000000002").unwrap().time = 10;
         assert_eq!(outdated(&mixed, KEPT_FOR + 5), ["000000000001"]);
         assert_eq!(last(&mixed), mark(3));
-        assert_eq!(last(&store([])), Mark::default());
+        assert_eq!(last(&store([])), LastPurge::default());
     }
 
     #[test]
     fn a_mark_says_what_has_been_made() {
         assert!(mark(3).has(&purge(3, 0)) && mark(4).has(&purge(3, 0)));
-        assert!(!mark(2).has(&purge(3, 0)) && !Mark::default().has(&purge(1, 0)));
-        let other = Mark {
+        assert!(!mark(2).has(&purge(3, 0)) && !LastPurge::default().has(&purge(1, 0)));
+        let other = LastPurge {
             number: 3,
             id: "other".to_owned(),
         };

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use tutti_options::source::is_label;
 
 use crate::keys;
-use crate::purges::Mark;
+use crate::purges::LastPurge;
 use crate::sharing::Sharing;
 
 /// A document, by its generation and by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Version {
+pub struct DocumentVersion {
     /// Documents are numbered as they come.
     pub generation: u64,
     /// SHA-256 of its text: a store that is restored from a copy gives generations a second time.
     pub digest: String,
 }
 
-impl Version {
+impl DocumentVersion {
     /// The version of a text.
-    pub fn of(generation: u64, text: &str) -> Version {
-        Version {
+    pub fn of(generation: u64, text: &str) -> DocumentVersion {
+        DocumentVersion {
             generation,
             digest: digest(text),
         }
@@ -37,7 +37,7 @@ pub fn digest(text: &str) -> String {
 /// How far a roll-out is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RolloutState {
     /// The nodes of its waves run the new document, others the former one.
     Rolling,
     /// All nodes run the new one.
@@ -46,13 +46,13 @@ pub enum State {
     Returned,
 }
 
-impl State {
+impl RolloutState {
     /// Its name for people.
     pub fn word(self) -> &'static str {
         match self {
-            State::Rolling => "rolling",
-            State::Done => "done",
-            State::Returned => "returned",
+            RolloutState::Rolling => "rolling",
+            RolloutState::Done => "done",
+            RolloutState::Returned => "returned",
         }
     }
 }
@@ -60,7 +60,7 @@ impl State {
 /// The document that nodes are to run, and the roll-out that brings it to them. Nothing that a roll-out needs is anywhere else: whoever
 /// does it may end at any moment, and another goes on from here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct Rollout {
     /// A random word: no two roll-outs have the same, so that a head is equal to another only if it is that one.
     pub id: String,
     /// The number of the roll-out.
@@ -68,11 +68,11 @@ pub struct Head {
     /// The nodes it is for: `all`, or those with a label, `LABEL=VALUE`.
     pub selector: String,
     /// The new document; `None`: these nodes have none of their own any more.
-    pub version: Option<Version>,
+    pub version: Option<DocumentVersion>,
     /// The one before.
-    pub former: Option<Version>,
+    pub former: Option<DocumentVersion>,
     /// How far it is.
-    pub state: State,
+    pub state: RolloutState,
     /// The sizes of its waves, as they were asked for.
     pub waves: Vec<String>,
     /// The number of the last wave that was begun, from 1 on.
@@ -91,27 +91,29 @@ pub struct Head {
     pub reason: Option<String>,
 }
 
-impl Head {
+impl Rollout {
     /// The document for a node; `None`: none of this head.
-    pub fn for_node(&self, name: &str) -> Option<&Version> {
+    pub fn for_node(&self, name: &str) -> Option<&DocumentVersion> {
         match self.state {
-            State::Done => self.version.as_ref(),
-            State::Returned => self.former.as_ref(),
-            State::Rolling if self.nodes.iter().any(|node| node == name) => self.version.as_ref(),
-            State::Rolling => self.former.as_ref(),
+            RolloutState::Done => self.version.as_ref(),
+            RolloutState::Returned => self.former.as_ref(),
+            RolloutState::Rolling if self.nodes.iter().any(|node| node == name) => {
+                self.version.as_ref()
+            }
+            RolloutState::Rolling => self.former.as_ref(),
         }
     }
 
     /// True if the roll-out waits for this node: it is to say at once how it is.
     pub fn waits_for(&self, name: &str) -> bool {
-        self.state == State::Rolling && self.nodes.iter().any(|node| node == name)
+        self.state == RolloutState::Rolling && self.nodes.iter().any(|node| node == name)
     }
 
     /// The document that nodes have for certain: what the next roll-out goes back to.
-    pub fn settled(&self) -> Option<&Version> {
+    pub fn settled(&self) -> Option<&DocumentVersion> {
         match self.state {
-            State::Done => self.version.as_ref(),
-            State::Rolling | State::Returned => self.former.as_ref(),
+            RolloutState::Done => self.version.as_ref(),
+            RolloutState::Rolling | RolloutState::Returned => self.former.as_ref(),
         }
     }
 
@@ -124,9 +126,9 @@ impl Head {
 
 /// A document that a node could not put in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct Rejection {
     /// The document.
-    pub version: Version,
+    pub version: DocumentVersion,
     /// The place of its fault, a JSON pointer.
     pub pointer: String,
     /// Why, in one sentence.
@@ -136,7 +138,7 @@ pub struct Refusal {
 /// How a node is since it runs its document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Health {
+pub struct NodeHealth {
     /// Requests that were answered.
     pub requests: u64,
     /// Those of them with a 5xx.
@@ -148,7 +150,7 @@ pub struct Health {
 /// The answer of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Answer {
+pub struct NodeReport {
     /// Its name.
     pub name: String,
     /// Its labels.
@@ -156,19 +158,19 @@ pub struct Answer {
     /// The version of its server.
     pub server: String,
     /// The document that it has put in force last.
-    pub version: Option<Version>,
+    pub version: Option<DocumentVersion>,
     /// Since when, in seconds since 1970.
     pub since: u64,
     /// Somebody has changed its configuration by hand since.
     pub differs: bool,
     /// The document that it is to run and cannot.
-    pub refused: Option<Refusal>,
+    pub refused: Option<Rejection>,
     /// How it is.
-    pub health: Health,
+    pub health: NodeHealth,
     /// How it takes part in the certificates of the fleet.
     pub certificates: Sharing,
     /// The last purge of caches that it has made.
-    pub purged: Mark,
+    pub purged: LastPurge,
     /// When it said so, in seconds since 1970.
     pub time: u64,
 }
@@ -188,10 +190,10 @@ pub fn read_all<T: for<'de> Deserialize<'de>>(
 /// The document that a node is to run, and the selector of its head. A head for a label of the node goes before that for all nodes; of
 /// several such heads the first by its name counts.
 pub fn choose<'h>(
-    heads: &'h BTreeMap<String, Head>,
+    heads: &'h BTreeMap<String, Rollout>,
     name: &str,
     labels: &BTreeMap<String, String>,
-) -> Option<(&'h str, &'h Version)> {
+) -> Option<(&'h str, &'h DocumentVersion)> {
     let own = labels
         .iter()
         .map(|(label, value)| format!("{label}={value}"));
@@ -205,12 +207,12 @@ pub fn choose<'h>(
 
 /// The names of the nodes that a head of this selector is for: those that no other head has a document for.
 pub fn concerned(
-    heads: &BTreeMap<String, Head>,
-    answers: &BTreeMap<String, Answer>,
+    heads: &BTreeMap<String, Rollout>,
+    answers: &BTreeMap<String, NodeReport>,
     selector: &str,
 ) -> Vec<String> {
     let is_ahead = |other: &str| selector == keys::ALL || other < selector;
-    let is_concerned = |answer: &Answer| {
+    let is_concerned = |answer: &NodeReport| {
         let mut own = answer.labels.iter();
         let has_it = selector == keys::ALL
             || own.any(|(label, value)| format!("{label}={value}") == selector);
@@ -232,18 +234,18 @@ pub fn concerned(
 mod tests {
     use super::*;
 
-    fn version(generation: u64) -> Version {
-        Version::of(generation, &generation.to_string())
+    fn version(generation: u64) -> DocumentVersion {
+        DocumentVersion::of(generation, &generation.to_string())
     }
 
     fn head(
         selector: &str,
-        state: State,
+        state: RolloutState,
         to: Option<u64>,
         from: Option<u64>,
         nodes: &[&str],
-    ) -> Head {
-        Head {
+    ) -> Rollout {
+        Rollout {
             id: "x".to_owned(),
             number: 1,
             selector: selector.to_owned(),
@@ -267,62 +269,69 @@ mod tests {
         all.collect()
     }
 
-    fn answer(name: &str, all: &[(&str, &str)]) -> (String, Answer) {
-        let answer = Answer {
+    fn answer(name: &str, all: &[(&str, &str)]) -> (String, NodeReport) {
+        let answer = NodeReport {
             name: name.to_owned(),
             labels: labels(all),
-            ..Answer::default()
+            ..NodeReport::default()
         };
         (name.to_owned(), answer)
     }
 
     #[test]
     fn nodes_run_the_new_document_once_their_wave_has_begun() {
-        let generation = |head: &Head, name| head.for_node(name).map(|version| version.generation);
-        let rolling = head("all", State::Rolling, Some(2), Some(1), &["a"]);
+        let generation =
+            |head: &Rollout, name| head.for_node(name).map(|version| version.generation);
+        let rolling = head("all", RolloutState::Rolling, Some(2), Some(1), &["a"]);
         assert_eq!(generation(&rolling, "a"), Some(2));
         assert_eq!(generation(&rolling, "b"), Some(1));
         assert_eq!(rolling.settled(), Some(&version(1)));
         assert!(rolling.waits_for("a") && !rolling.waits_for("b"));
-        let done = head("all", State::Done, Some(2), Some(1), &["a"]);
+        let done = head("all", RolloutState::Done, Some(2), Some(1), &["a"]);
         assert_eq!(generation(&done, "b"), Some(2));
         assert_eq!(done.settled(), Some(&version(2)));
         assert!(!done.waits_for("a"));
-        let returned = head("all", State::Returned, Some(2), Some(1), &["a", "b"]);
+        let returned = head("all", RolloutState::Returned, Some(2), Some(1), &["a", "b"]);
         assert_eq!(generation(&returned, "a"), Some(1));
-        let first = head("all", State::Rolling, Some(1), None, &["a"]);
+        let first = head("all", RolloutState::Rolling, Some(1), None, &["a"]);
         assert_eq!(generation(&first, "b"), None);
         assert_eq!(
-            serde_json::from_str::<Head>(&first.to_text()).unwrap(),
+            serde_json::from_str::<Rollout>(&first.to_text()).unwrap(),
             first
         );
     }
 
     #[test]
     fn a_label_goes_before_all_while_it_has_a_document() {
-        let heads = |canary: Head| {
+        let heads = |canary: Rollout| {
             BTreeMap::from([
                 (
                     "all".to_owned(),
-                    head("all", State::Done, Some(1), None, &[]),
+                    head("all", RolloutState::Done, Some(1), None, &[]),
                 ),
                 ("role=canary".to_owned(), canary),
             ])
         };
         let own = labels(&[("role", "canary"), ("zone", "a")]);
         let of_zone = labels(&[("zone", "a")]);
-        let of = |heads: &BTreeMap<String, Head>, name, labels| {
+        let of = |heads: &BTreeMap<String, Rollout>, name, labels| {
             choose(heads, name, labels)
                 .map(|(selector, version)| (selector.to_owned(), version.generation))
         };
-        let with = heads(head("role=canary", State::Done, Some(2), None, &[]));
+        let with = heads(head("role=canary", RolloutState::Done, Some(2), None, &[]));
         assert_eq!(of(&with, "a", &own), Some(("role=canary".to_owned(), 2)));
         assert_eq!(of(&with, "a", &of_zone), Some(("all".to_owned(), 1)));
         // Not its wave yet, and there was none before.
-        let rolling = heads(head("role=canary", State::Rolling, Some(2), None, &["b"]));
+        let rolling = heads(head(
+            "role=canary",
+            RolloutState::Rolling,
+            Some(2),
+            None,
+            &["b"],
+        ));
         assert_eq!(of(&rolling, "a", &own), Some(("all".to_owned(), 1)));
         assert_eq!(of(&rolling, "b", &own), Some(("role=canary".to_owned(), 2)));
-        let released = heads(head("role=canary", State::Done, None, Some(2), &[]));
+        let released = heads(head("role=canary", RolloutState::Done, None, Some(2), &[]));
         assert_eq!(of(&released, "a", &own), Some(("all".to_owned(), 1)));
         assert_eq!(of(&BTreeMap::new(), "a", &own), None);
     }
@@ -337,7 +346,7 @@ mod tests {
         let none = BTreeMap::new();
         assert_eq!(concerned(&none, &answers, "all"), ["a", "b", "c"]);
         assert_eq!(concerned(&none, &answers, "role=canary"), ["a", "b"]);
-        let canary = head("role=canary", State::Done, Some(2), None, &[]);
+        let canary = head("role=canary", RolloutState::Done, Some(2), None, &[]);
         let heads = BTreeMap::from([("role=canary".to_owned(), canary)]);
         assert_eq!(concerned(&heads, &answers, "all"), ["c"]);
         assert_eq!(concerned(&heads, &answers, "role=canary"), ["a", "b"]);

@@ -49,26 +49,26 @@ pub enum SealError {
 }
 
 /// The keys of a fleet.
-pub struct Keys(Vec<Key>);
+pub struct SealingKeys(Vec<Key>);
 
 struct Key {
     id: String,
     key: LessSafeKey,
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for SealingKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keys")
     }
 }
 
-impl Keys {
+impl SealingKeys {
     /// Reads a secret file: a key on each line, 32 bytes in Base64, the first of which seals; empty lines and those that begin with `#` are
     /// left out.
     ///
     /// # Errors
     /// The number of the line and what is expected, without any of the content.
-    pub fn read(text: &str) -> Result<Keys, String> {
+    pub fn read(text: &str) -> Result<SealingKeys, String> {
         let mut keys: Vec<Key> = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -89,7 +89,7 @@ impl Keys {
         }
         match keys.len() {
             0 => Err("there is no key in it: `tutti fleet secret` prints one".to_owned()),
-            1..=MOST_KEYS => Ok(Keys(keys)),
+            1..=MOST_KEYS => Ok(SealingKeys(keys)),
             _ => Err(format!("it has more than {MOST_KEYS} keys")),
         }
     }
@@ -192,8 +192,8 @@ pub fn new_key() -> Result<String, SealError> {
 mod tests {
     use super::*;
 
-    fn keys(lines: &[&str]) -> Keys {
-        Keys::read(&lines.join("\n")).unwrap()
+    fn keys(lines: &[&str]) -> SealingKeys {
+        SealingKeys::read(&lines.join("\n")).unwrap()
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         let short = BASE64.encode(&[7; 31]);
         let long = BASE64.encode(&[7; 33]);
         for wrong in ["", "# nothing\n", "correct horse", &short, &long] {
-            let told = Keys::read(wrong).unwrap_err();
+            let told = SealingKeys::read(wrong).unwrap_err();
             assert!(told.contains("tutti fleet secret"), "{told}");
             assert!(
                 wrong.is_empty() || wrong.starts_with('#') || !told.contains(wrong),
@@ -285,8 +285,8 @@ mod tests {
             );
         }
         // As `openssl rand -base64 32` prints it.
-        assert!(Keys::read(&format!("{}\n", BASE64.encode(&[7; 32]))).is_ok());
+        assert!(SealingKeys::read(&format!("{}\n", BASE64.encode(&[7; 32]))).is_ok());
         let many = vec![BASE64.encode(&[7; 32]); MOST_KEYS + 1].join("\n");
-        assert!(Keys::read(&many).is_err());
+        assert!(SealingKeys::read(&many).is_err());
     }
 }

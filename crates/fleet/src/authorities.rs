@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tutti_fleet_store::records::digest;
-use tutti_fleet_store::seal::Keys;
+use tutti_fleet_store::seal::SealingKeys;
 use tutti_fleet_store::store::Entries;
 use tutti_log::{Level, Log};
 use tutti_protocol::{Challenge, FleetAnswer, FleetRequest};
@@ -16,7 +16,7 @@ use crate::watching::Again;
 pub(crate) async fn give(
     node: &Node,
     controller: &Controller,
-    keys: &Keys,
+    keys: &SealingKeys,
     log: &Log,
     entries: &Entries,
 ) -> Again {

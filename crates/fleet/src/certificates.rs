@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tutti_fleet_store::keys::CERTIFICATES;
 use tutti_fleet_store::records::digest;
-use tutti_fleet_store::seal::Keys;
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::seal::SealingKeys;
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
@@ -20,7 +20,7 @@ use crate::state::Node;
 use crate::watching::Again;
 
 /// The keys of this node; an error says why it has none.
-pub(crate) type OwnKeys = Result<Arc<Keys>, String>;
+pub(crate) type OwnKeys = Result<Arc<SealingKeys>, String>;
 
 /// Reads the keys in the text of a secret file.
 pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
@@ -30,7 +30,7 @@ pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
                 .to_owned(),
         ),
         Some(Err(reason)) => Err(reason),
-        Some(Ok(text)) => match Keys::read(&text) {
+        Some(Ok(text)) => match SealingKeys::read(&text) {
             Ok(keys) => Ok(Arc::new(keys)),
             Err(reason) => Err(format!("the secret file cannot be used: {reason}")),
         },
@@ -51,7 +51,7 @@ struct Outcome {
 
 pub(crate) struct Certificates {
     node: Arc<Node>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn FleetStore>,
     controller: Arc<Controller>,
     log: Log,
     keys: OwnKeys,
@@ -62,7 +62,7 @@ pub(crate) struct Certificates {
 impl Certificates {
     pub(crate) fn new(
         node: Arc<Node>,
-        store: Arc<dyn Store>,
+        store: Arc<dyn FleetStore>,
         controller: Arc<Controller>,
         log: Log,
         keys: OwnKeys,
@@ -88,7 +88,7 @@ impl Certificates {
     }
 
     /// Brings all that are in the store now: to be called before a document that may need them.
-    pub(crate) async fn bring_now(&self) -> Result<(), StoreError> {
+    pub(crate) async fn bring_now(&self) -> Result<(), FleetStoreError> {
         let entries = self.store.list(CERTIFICATES).await?;
         self.bring(&entries).await;
         Ok(())
@@ -129,7 +129,12 @@ impl Certificates {
     }
 
     /// Brings those that are other than before.
-    async fn bring_new(&self, outcome: &mut Outcome, keys: &Keys, entries: &Entries) -> Again {
+    async fn bring_new(
+        &self,
+        outcome: &mut Outcome,
+        keys: &SealingKeys,
+        entries: &Entries,
+    ) -> Again {
         let mut again = Again::Never;
         for (key, sealed) in entries {
             let Some(name) = key.strip_prefix(CERTIFICATES) else {

@@ -36,7 +36,7 @@ impl Controller {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         self.asked().insert(id, sender);
-        self.link.tell(&FromFleet::Tell { id, request });
+        self.link.send(&FromFleet::Tell { id, request });
         receiver.await.unwrap_or_else(|_| FleetAnswer::Unavailable {
             reason: "the main process has gone".to_owned(),
         })
@@ -52,26 +52,26 @@ impl Controller {
 
     /// Tells main of the nodes of the fleet, which it passes on to routers.
     pub(crate) fn tell_nodes(&self, known: LiveNodes) {
-        self.link.tell(&FromFleet::Nodes { known });
+        self.link.send(&FromFleet::Nodes { known });
     }
 
     /// Tells main that other nodes have been told of the stop, or cannot be.
     pub(crate) fn tell_left(&self) {
-        self.link.tell(&FromFleet::Left);
+        self.link.send(&FromFleet::Left);
     }
 
     /// Has main keep this about certificates for the next process of this kind.
     pub(crate) fn keep_certificates(&self, text: String) {
-        self.link.tell(&FromFleet::KeepCertificates { text });
+        self.link.send(&FromFleet::KeepCertificates { text });
     }
 
     /// Has main keep this for the next process of this kind.
     pub(crate) fn keep(&self, text: String) {
-        self.link.tell(&FromFleet::Keep { text });
+        self.link.send(&FromFleet::Keep { text });
     }
 
     /// Has main keep this beside it.
     pub(crate) fn keep_beside(&self, name: FleetText, text: String) {
-        self.link.tell(&FromFleet::KeepBeside { name, text });
+        self.link.send(&FromFleet::KeepBeside { name, text });
     }
 }

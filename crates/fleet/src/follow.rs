@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{self, HEADS};
-use tutti_fleet_store::records::{Head, Refusal, Version, choose, digest, read_all};
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::records::{DocumentVersion, Rejection, Rollout, choose, digest, read_all};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Everything that following needs.
 pub(crate) struct Follower {
     pub(crate) node: Arc<Node>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn FleetStore>,
     pub(crate) controller: Arc<Controller>,
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) log: Log,
@@ -55,7 +55,7 @@ impl Follower {
         &self,
         backoff: &mut Backoff,
         was_there: &mut Option<bool>,
-    ) -> Result<Infallible, StoreError> {
+    ) -> Result<Infallible, FleetStoreError> {
         let mut following = self.store.follow(HEADS).await?;
         let mut entries = following.next().await?;
         backoff.reset();
@@ -77,8 +77,8 @@ impl Follower {
     }
 
     /// Brings the node to what the heads say. Returns the pause after which that is to be tried again.
-    async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, StoreError> {
-        let heads: BTreeMap<String, Head> = read_all(entries, HEADS);
+    async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
+        let heads: BTreeMap<String, Rollout> = read_all(entries, HEADS);
         let node = &self.node;
         let chosen = choose(&heads, &node.name, &node.labels);
         let is_rolling = heads.values().any(|head| head.waits_for(&node.name));
@@ -107,7 +107,12 @@ impl Follower {
     }
 
     /// Has a document put in force. Returns the pause after which that is to be tried again.
-    async fn apply(&self, version: Version, selector: String, text: String) -> Option<Duration> {
+    async fn apply(
+        &self,
+        version: DocumentVersion,
+        selector: String,
+        text: String,
+    ) -> Option<Duration> {
         let node = &self.node;
         if let Some(kept) = node.attempts() {
             self.controller.keep(kept);
@@ -141,12 +146,12 @@ impl Follower {
     }
 
     /// Notes that a document cannot be used. Returns the pause before it is tried again.
-    fn refuse(&self, version: Version, pointer: &str, reason: &str) -> Duration {
+    fn refuse(&self, version: DocumentVersion, pointer: &str, reason: &str) -> Duration {
         let text = format!(
             "generation {} of the fleet cannot be used, nothing has changed: {reason}",
             version.generation
         );
-        let refusal = Refusal {
+        let refusal = Rejection {
             version,
             pointer: pointer.to_owned(),
             reason: reason.to_owned(),

@@ -21,16 +21,16 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod authorities;
 mod certificates;
 mod controller;
 mod follow;
+mod node_count;
+mod node_report;
 mod nodes;
 mod purges;
 mod shared;
 mod shared_news;
-mod standing;
 mod state;
 mod watching;
 
@@ -42,10 +42,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_fleet_store::etcd::EtcdStore;
-use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
+use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
-use tutti_fleet_store::seal::Keys;
-use tutti_fleet_store::store::{Entries, Store};
+use tutti_fleet_store::seal::SealingKeys;
+use tutti_fleet_store::store::{Entries, FleetStore};
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
 use tutti_options::source::{LiveNode, LiveNodes, is_name};
@@ -96,7 +96,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     let controller = Arc::new(Controller::new(Arc::clone(&link)));
     let node = Node::new(&hello.plan, name(&hello.plan), hello.kept.as_deref());
     let node = Arc::new(node.with_standing(hello.purged.as_deref(), hello.nodes));
-    tokio::spawn(answer::tell_news(
+    tokio::spawn(node_report::tell_news(
         Arc::clone(&node),
         Arc::clone(&controller),
     ));
@@ -158,7 +158,7 @@ impl Orders {
                 }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
                 ToFleet::Leave => self.controller.tell_left(),
-                ToFleet::Probe { number } => link.tell(&FromFleet::Alive { number }),
+                ToFleet::Probe { number } => link.send(&FromFleet::Alive { number }),
                 ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
                 ToFleet::Hello(_) => {}
             }
@@ -173,7 +173,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
     let options = options(&hello.plan, secrets);
     let longest_pause = options.patience.saturating_mul(2);
     let etcd = Arc::new(EtcdStore::new(options, &hello.plan.etcd.prefix, life));
-    let store: Arc<dyn Store> = Arc::new(Arc::clone(&etcd));
+    let store: Arc<dyn FleetStore> = Arc::new(Arc::clone(&etcd));
     let (node, controller, log) = (&orders.node, &orders.controller, &orders.log);
     let certificates = Arc::new(Certificates::new(
         Arc::clone(node),
@@ -193,7 +193,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
             watching::watch(store, CERTIFICATES, longest_pause, look).await;
         }
     });
-    tokio::spawn(answer::hold(
+    tokio::spawn(node_report::hold(
         Arc::clone(node),
         Arc::clone(&store),
         Arc::clone(controller),
@@ -238,8 +238,8 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
 /// Has the router give the answers to authorities that are in the store.
 fn answer_authorities(
     orders: &Orders,
-    store: Arc<dyn Store>,
-    keys: &Arc<Keys>,
+    store: Arc<dyn FleetStore>,
+    keys: &Arc<SealingKeys>,
     longest_pause: Duration,
 ) {
     let (node, controller) = (Arc::clone(&orders.node), Arc::clone(&orders.controller));
@@ -268,7 +268,7 @@ impl Sharing {
             Err(reason) => {
                 let reason = reason.clone();
                 let answer = SharedAnswer::Unavailable { reason };
-                self.link.tell(&FromFleet::Shared { id, answer });
+                self.link.send(&FromFleet::Shared { id, answer });
             }
         }
     }
@@ -282,7 +282,7 @@ impl Sharing {
                     error: Some(reason.clone()),
                     ..SharedNews::default()
                 };
-                self.link.tell(&FromFleet::SharedNews { news });
+                self.link.send(&FromFleet::SharedNews { news });
             }
         }
     }
@@ -296,9 +296,9 @@ fn share(purger: Purger, life: Duration, longest_pause: Duration) {
         controller,
         ..
     } = &purger;
-    let telling = standing::tell(Arc::clone(node), Arc::clone(controller));
+    let telling = node_count::tell(Arc::clone(node), Arc::clone(controller));
     let (node, store) = (Arc::clone(node), Arc::clone(store));
-    tokio::spawn(standing::count(node, store, Arc::clone(controller), life));
+    tokio::spawn(node_count::count(node, store, Arc::clone(controller), life));
     tokio::spawn(telling);
     tokio::spawn(purges::follow(purger, longest_pause));
 }
@@ -316,16 +316,16 @@ fn name(plan: &SourcePlan) -> String {
     }
 }
 
-fn options(plan: &SourcePlan, secrets: SourceSecrets) -> Options {
+fn options(plan: &SourcePlan, secrets: SourceSecrets) -> ClusterOptions {
     let members = plan.etcd.members.iter();
-    let endpoints = members.map(|member| Endpoint {
+    let endpoints = members.map(|member| EtcdEndpoint {
         is_secure: member.is_secure,
         host: member.host.clone(),
         port: member.port,
     });
-    Options {
+    ClusterOptions {
         endpoints: endpoints.collect(),
-        tls: Tls {
+        tls: EtcdTls {
             ca: secrets.ca,
             identity: secrets.identity,
             server_name: plan.etcd.server_name.clone(),

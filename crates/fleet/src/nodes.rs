@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::ADDRESSES;
 use tutti_fleet_store::records::read_all;
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 use tutti_options::source::{LiveNode, LiveNodes};
 
 use crate::controller::Controller;
@@ -22,7 +22,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Follows the addresses of nodes for ever. `life` is how long a node may take to be in the store again, those known from `before` too.
 pub(crate) async fn follow(
-    store: Arc<dyn Store>,
+    store: Arc<dyn FleetStore>,
     controller: Arc<Controller>,
     life: Duration,
     longest_pause: Duration,
@@ -48,12 +48,12 @@ pub(crate) async fn follow(
 }
 
 async fn follow_once(
-    store: &dyn Store,
+    store: &dyn FleetStore,
     controller: &Controller,
     life: Duration,
     known: &mut Known,
     found: impl FnOnce(),
-) -> Result<Infallible, StoreError> {
+) -> Result<Infallible, FleetStoreError> {
     let mut following = store.follow(ADDRESSES).await?;
     let mut entries = following.next().await?;
     found();

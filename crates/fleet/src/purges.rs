@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tutti_fleet_store::keys::PURGES;
-use tutti_fleet_store::purges::{Due, Mark, Purge, due};
+use tutti_fleet_store::purges::{Due, LastPurge, PurgeRecord, due};
 use tutti_fleet_store::records::read_all;
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, PurgeScope};
 
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Everything that following them needs.
 pub(crate) struct Purger {
     pub(crate) node: Arc<Node>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn FleetStore>,
     pub(crate) controller: Arc<Controller>,
     pub(crate) log: Log,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
 }
 
 impl Purger {
-    async fn follow_once(&self, backoff: &mut Backoff) -> Result<Infallible, StoreError> {
+    async fn follow_once(&self, backoff: &mut Backoff) -> Result<Infallible, FleetStoreError> {
         let mut following = self.store.follow(PURGES).await?;
         let mut entries = following.next().await?;
         backoff.reset();
@@ -55,7 +55,7 @@ impl Purger {
 
     /// Makes those that this node has not made; false if that is to be tried again.
     async fn make_due(&self, entries: &Entries) -> bool {
-        let purges: BTreeMap<String, Purge> = read_all(entries, PURGES);
+        let purges: BTreeMap<String, PurgeRecord> = read_all(entries, PURGES);
         let before = self.node.purged();
         let is_done = match due(&before, &purges) {
             Due::These(these) => self.make(&these).await,
@@ -70,17 +70,17 @@ impl Purger {
         is_done
     }
 
-    async fn make(&self, these: &[&Purge]) -> bool {
+    async fn make(&self, these: &[&PurgeRecord]) -> bool {
         for purge in these {
             if !self.purge(purge.cache.clone(), purge.what.clone()).await {
                 return false;
             }
-            self.node.has_purged(Mark::of(purge));
+            self.node.has_purged(LastPurge::of(purge));
         }
         true
     }
 
-    async fn make_everything(&self, mark: Mark) -> bool {
+    async fn make_everything(&self, mark: LastPurge) -> bool {
         if !self.purge(None, PurgeScope::All).await {
             return false;
         }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tutti_fleet_store::keys::{ANSWERS, CHAINS, LOCKS, NODES, STATE};
-use tutti_fleet_store::locks::{Claim, Lock, Locks};
-use tutti_fleet_store::records::{Answer, digest, read_all};
-use tutti_fleet_store::seal::{Keys, SealError};
-use tutti_fleet_store::store::{Entry, StoreError};
+use tutti_fleet_store::locks::{Lock, LockAttempt, Locks};
+use tutti_fleet_store::records::{NodeReport, digest, read_all};
+use tutti_fleet_store::seal::{SealError, SealingKeys};
+use tutti_fleet_store::store::{FleetStoreError, StoreEntry};
 use tutti_protocol::{Challenge, FromFleet, SharedAnswer, SharedRequest};
 
 use crate::controller::Link;
@@ -39,7 +39,7 @@ pub(crate) type Session = Option<u64>;
 pub(crate) struct Shared {
     pub(crate) link: Arc<Link>,
     pub(crate) store: Arc<dyn Locks>,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<SealingKeys>,
     pub(crate) node: Arc<Node>,
     /// How long a lock outlives its owner.
     life: Duration,
@@ -54,8 +54,8 @@ enum Undone {
     Unavailable(String),
 }
 
-impl From<StoreError> for Undone {
-    fn from(error: StoreError) -> Undone {
+impl From<FleetStoreError> for Undone {
+    fn from(error: FleetStoreError) -> Undone {
         Undone::Unavailable(format!("the fleet's store: {error}"))
     }
 }
@@ -70,7 +70,7 @@ impl Shared {
     pub(crate) fn new(
         link: Arc<Link>,
         store: Arc<dyn Locks>,
-        keys: Arc<Keys>,
+        keys: Arc<SealingKeys>,
         node: Arc<Node>,
         life: Duration,
     ) -> Shared {
@@ -120,7 +120,7 @@ impl Shared {
             Undone::Lost => SharedAnswer::Lost,
             Undone::Unavailable(reason) => SharedAnswer::Unavailable { reason },
         });
-        self.link.tell(&FromFleet::Shared { id, answer });
+        self.link.send(&FromFleet::Shared { id, answer });
     }
 
     async fn claim(self: &Arc<Self>, name: &str) -> Result<SharedAnswer, Undone> {
@@ -137,8 +137,8 @@ impl Shared {
             let session = *self.sessions.borrow();
             let key = format!("{LOCKS}{name}");
             let lock = match self.store.claim(&key, &self.node.name).await? {
-                Claim::Ours(lock) => Arc::new(lock),
-                Claim::Theirs(node) => return Ok(SharedAnswer::Busy { node }),
+                LockAttempt::Ours(lock) => Arc::new(lock),
+                LockAttempt::Theirs(node) => return Ok(SharedAnswer::Busy { node }),
             };
             if !self.note(name, &lock, session) {
                 // Whoever asked has ended meanwhile.
@@ -226,7 +226,12 @@ impl Shared {
     }
 
     /// Changes the store if the lock is still that of this node.
-    async fn change(&self, name: &str, lasting: &[Entry], passing: &[Entry]) -> Result<(), Undone> {
+    async fn change(
+        &self,
+        name: &str,
+        lasting: &[StoreEntry],
+        passing: &[StoreEntry],
+    ) -> Result<(), Undone> {
         let lock = self.locks().get(name).cloned();
         let lock = lock.ok_or(Undone::Lost)?;
         if self.store.write(&lock, lasting, passing).await? {
@@ -236,7 +241,7 @@ impl Shared {
         Err(Undone::Lost)
     }
 
-    fn sealed(&self, key: String, text: Option<String>) -> Result<Entry, SealError> {
+    fn sealed(&self, key: String, text: Option<String>) -> Result<StoreEntry, SealError> {
         let sealed = text.map(|text| self.keys.seal(&key, &text)).transpose()?;
         Ok((key, sealed))
     }
@@ -280,7 +285,7 @@ impl Shared {
         while Instant::now() < end {
             // The answers are there: a store that is away for a moment does not take them back.
             if let Ok(answers) = self.store.list(NODES).await {
-                let answers: BTreeMap<String, Answer> = read_all(&answers, NODES);
+                let answers: BTreeMap<String, NodeReport> = read_all(&answers, NODES);
                 // This one has to be among them: its answer may not have been there yet.
                 let is_here = answers.contains_key(&self.node.name);
                 let mut all = answers.values();

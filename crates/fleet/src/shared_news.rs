@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tutti_fleet_store::keys::{ACME, LOCKS, STATE};
 use tutti_fleet_store::locks::Owner;
-use tutti_fleet_store::seal::Keys;
-use tutti_fleet_store::store::{Entries, StoreError};
+use tutti_fleet_store::seal::SealingKeys;
+use tutti_fleet_store::store::{Entries, FleetStoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
 use crate::shared::Shared;
@@ -46,11 +46,11 @@ pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
 }
 
 fn tell_news(shared: &Shared, news: SharedNews) {
-    shared.link.tell(&FromFleet::SharedNews { news });
+    shared.link.send(&FromFleet::SharedNews { news });
 }
 
 /// Tells all documents, and then each change, until that is not possible any more.
-async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, StoreError> {
+async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, FleetStoreError> {
     let mut following = shared.store.follow(ACME).await?;
     let mut told: Option<Entries> = None;
     loop {
@@ -63,7 +63,7 @@ async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, St
 }
 
 /// The difference between what was told and what there is, and what is known by it. What cannot be opened is not known, and told each time.
-fn news(keys: &Keys, told: Option<&Entries>, mut entries: Entries) -> (SharedNews, Entries) {
+fn news(keys: &SealingKeys, told: Option<&Entries>, mut entries: Entries) -> (SharedNews, Entries) {
     let mut news = SharedNews {
         is_whole: told.is_none(),
         ..SharedNews::default()
@@ -111,11 +111,12 @@ mod tests {
 
     #[test]
     fn changes_are_told_and_what_cannot_be_opened_each_time() {
-        let keys = Keys::read(&new_key().unwrap()).unwrap();
-        let other = Keys::read(&new_key().unwrap()).unwrap();
+        let keys = SealingKeys::read(&new_key().unwrap()).unwrap();
+        let other = SealingKeys::read(&new_key().unwrap()).unwrap();
         let key = |name: &str| format!("{STATE}{name}");
-        let sealed =
-            |keys: &Keys, name: &str, text: &str| (key(name), keys.seal(&key(name), text).unwrap());
+        let sealed = |keys: &SealingKeys, name: &str, text: &str| {
+            (key(name), keys.seal(&key(name), text).unwrap())
+        };
         let lock = (format!("{LOCKS}a"), Owner::new("web-1").to_text());
         let first = Entries::from([sealed(&keys, "a", "1"), lock]);
         let (told, known) = news(&keys, None, first.clone());

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_dialer::Backoff;
 use tutti_fleet_store::now;
-use tutti_fleet_store::purges::Mark;
-use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
+use tutti_fleet_store::purges::LastPurge;
+use tutti_fleet_store::records::{DocumentVersion, NodeHealth, NodeReport, Rejection};
 use tutti_fleet_store::sharing::Sharing;
 use tutti_options::source::LiveNode;
 use tutti_protocol::{
@@ -27,7 +27,7 @@ const LONGEST_REFUSAL: Duration = Duration::from_secs(300);
 /// The document that is in force, as main keeps it for the next process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Applied {
-    pub(crate) version: Version,
+    pub(crate) version: DocumentVersion,
     /// The head that it is of.
     pub(crate) selector: String,
     /// A digest of it on this node.
@@ -42,7 +42,7 @@ pub(crate) struct Applied {
 
 /// A document that this node has refused.
 struct Refused {
-    refusal: Refusal,
+    refusal: Rejection,
     /// When, in seconds since 1970.
     at: u64,
     backoff: Backoff,
@@ -60,12 +60,12 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// The counts since an earlier moment. A router that has begun since counts from nothing.
-    fn since(self, before: Counts) -> Health {
+    fn since(self, before: Counts) -> NodeHealth {
         let before = match self.requests < before.requests {
             true => Counts::default(),
             false => before,
         };
-        Health {
+        NodeHealth {
             requests: self.requests.saturating_sub(before.requests),
             errors: self.errors.saturating_sub(before.errors),
             start_failures: self.start_failures.saturating_sub(before.start_failures),
@@ -80,7 +80,7 @@ struct State {
     error: Option<String>,
     /// How often the store has been found.
     found: u64,
-    wanted: Option<Version>,
+    wanted: Option<DocumentVersion>,
     wanted_since: u64,
     is_rolling: bool,
     applied: Option<Applied>,
@@ -99,7 +99,7 @@ struct State {
     /// Digests of the answers to authorities that the router gives.
     given: BTreeSet<String>,
     /// The last purge of caches that was made.
-    purged: Mark,
+    purged: LastPurge,
     /// All purges that the store has are made.
     is_purged: bool,
     /// Nodes that are there, once that is known.
@@ -151,7 +151,7 @@ pub(crate) enum Task {
     /// It has refused that document, and is to try again then.
     Later(Duration),
     /// Put this document in force.
-    Apply(Version, String),
+    Apply(DocumentVersion, String),
 }
 
 impl Node {
@@ -182,12 +182,12 @@ impl Node {
     }
 
     /// The last purge of caches that it has made.
-    pub(crate) fn purged(&self) -> Mark {
+    pub(crate) fn purged(&self) -> LastPurge {
         self.state().purged.clone()
     }
 
     /// It has made this one.
-    pub(crate) fn has_purged(&self, mark: Mark) {
+    pub(crate) fn has_purged(&self, mark: LastPurge) {
         self.change(|state| state.purged = mark);
     }
 
@@ -291,7 +291,7 @@ impl Node {
     /// The store says what to run.
     pub(crate) fn want(
         &self,
-        chosen: Option<(&str, &Version)>,
+        chosen: Option<(&str, &DocumentVersion)>,
         is_rolling: bool,
         moment: Instant,
     ) -> Task {
@@ -333,7 +333,12 @@ impl Node {
     }
 
     /// A document is in force; what is to be kept of it.
-    pub(crate) fn applied(&self, version: Version, selector: String, form: String) -> String {
+    pub(crate) fn applied(
+        &self,
+        version: DocumentVersion,
+        selector: String,
+        form: String,
+    ) -> String {
         self.change(|state| {
             let applied = Applied {
                 version,
@@ -355,7 +360,7 @@ impl Node {
     }
 
     /// A document cannot be put in force. Returns false if that was so before for the same reason; and the pause until the next attempt.
-    pub(crate) fn refused(&self, refusal: Refusal, moment: Instant) -> (bool, Duration) {
+    pub(crate) fn refused(&self, refusal: Rejection, moment: Instant) -> (bool, Duration) {
         self.change(|state| {
             let before = state.refused.take();
             let before = before.filter(|before| before.refusal.version == refusal.version);
@@ -431,11 +436,11 @@ impl Node {
     }
 
     /// The answer for the fleet, as of no time.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> NodeReport {
         let state = self.state();
         let applied = state.known();
         let refused = state.refused.as_ref().map(|refused| &refused.refusal);
-        Answer {
+        NodeReport {
             name: self.name.clone(),
             labels: self.labels.clone(),
             server: env!("CARGO_PKG_VERSION").to_owned(),
@@ -490,7 +495,7 @@ mod tests {
 
     use super::*;
 
-    fn want(node: &Node, chosen: Option<(&str, &Version)>, is_rolling: bool) -> Task {
+    fn want(node: &Node, chosen: Option<(&str, &DocumentVersion)>, is_rolling: bool) -> Task {
         node.want(chosen, is_rolling, Instant::now())
     }
 
@@ -515,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_document_is_applied_once_also_by_the_next_process() {
-        let version = Version::of(3, "{}");
+        let version = DocumentVersion::of(3, "{}");
         let first = node(None);
         let wanted = Some(("all", &version));
         let task = Task::Apply(version.clone(), "all".to_owned());
@@ -527,7 +532,7 @@ mod tests {
         let next = node(Some(&kept));
         assert_eq!(want(&next, wanted, false), Task::Nothing);
         // The same generation with another text, after a restore.
-        let other = Version::of(3, "[]");
+        let other = DocumentVersion::of(3, "[]");
         assert!(matches!(
             want(&next, Some(("all", &other)), false),
             Task::Apply(..)
@@ -540,14 +545,14 @@ mod tests {
 
     #[test]
     fn a_refused_document_is_told_while_it_is_wanted_and_tried_again_later() {
-        let (one, two) = (Version::of(1, "1"), Version::of(2, "2"));
+        let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let node = node(None);
         node.applied(one.clone(), "all".to_owned(), String::new());
         assert!(matches!(
             want(&node, Some(("all", &two)), true),
             Task::Apply(..)
         ));
-        let refusal = |reason: &str| Refusal {
+        let refusal = |reason: &str| Rejection {
             version: two.clone(),
             pointer: "/routes".to_owned(),
             reason: reason.to_owned(),
@@ -587,7 +592,7 @@ mod tests {
 
     #[test]
     fn a_document_whose_outcome_nobody_knows_is_no_reason_to_believe_the_one_before() {
-        let (one, two) = (Version::of(1, "1"), Version::of(2, "2"));
+        let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let first = node(None);
         assert_eq!(first.attempts(), None);
         first.applied(one.clone(), "all".to_owned(), String::new());
@@ -644,9 +649,13 @@ mod tests {
             start_failures: 0,
         };
         node.seen(counts(100, 50), "old");
-        node.applied(Version::of(1, "1"), "all".to_owned(), "new".to_owned());
+        node.applied(
+            DocumentVersion::of(1, "1"),
+            "all".to_owned(),
+            "new".to_owned(),
+        );
         node.seen(counts(100, 50), "new");
-        assert_eq!(node.answer().health, Health::default());
+        assert_eq!(node.answer().health, NodeHealth::default());
         node.seen(counts(110, 51), "new");
         let health = node.answer().health;
         assert_eq!((health.requests, health.errors), (10, 1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tutti_fleet_store::store::{Entries, Following, Store, StoreError};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, Following};
 
 use tutti_dialer::Backoff;
 
@@ -33,7 +33,7 @@ impl Again {
 /// Follows all texts whose names begin so, and does something with them each time that they change. Whoever follows the heads tells of a
 /// store that is away.
 pub(crate) async fn watch<F>(
-    store: Arc<dyn Store>,
+    store: Arc<dyn FleetStore>,
     prefix: &str,
     longest_pause: Duration,
     look: impl Fn(Entries) -> F,
@@ -48,11 +48,11 @@ pub(crate) async fn watch<F>(
 }
 
 async fn watch_once<F>(
-    store: &Arc<dyn Store>,
+    store: &Arc<dyn FleetStore>,
     prefix: &str,
     backoff: &mut Backoff,
     look: &impl Fn(Entries) -> F,
-) -> Result<Infallible, StoreError>
+) -> Result<Infallible, FleetStoreError>
 where
     F: Future<Output = Again>,
 {
@@ -70,7 +70,7 @@ pub(crate) async fn next_or_again(
     following: &mut dyn Following,
     entries: Entries,
     pause: Option<Duration>,
-) -> Result<Entries, StoreError> {
+) -> Result<Entries, FleetStoreError> {
     match pause {
         None => following.next().await,
         // Not dropped while something has come: it would be lost with the future.

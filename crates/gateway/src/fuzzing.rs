@@ -2,9 +2,9 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
-use crate::cgi::{Kind, Script, ScriptRules, find_script};
-use crate::fastcgi::{Decoder, Event, ProtocolStatus, RecordError};
-use crate::proxy_protocol::{self, Progress};
+use crate::cgi::{FileKind, Script, ScriptRules, find_script};
+use crate::fastcgi::{ProtocolStatus, RecordDecoder, RecordError, RecordEvent};
+use crate::proxy_protocol::{self, HeaderProgress};
 
 /// The meaning of a stream of records, pieces joined.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,19 +18,23 @@ struct Meaning {
 }
 
 fn meaning(bytes: &[u8], step: usize) -> Meaning {
-    let mut decoder = Decoder::new();
+    let mut decoder = RecordDecoder::new();
     let mut meaning = Meaning::default();
     for mut piece in bytes.chunks(step.max(1)) {
         loop {
             match decoder.next(&mut piece) {
-                Ok(Some(Event::Stdout(id, part))) => append(&mut meaning.streams, id, true, part),
-                Ok(Some(Event::Stderr(id, part))) => append(&mut meaning.streams, id, false, part),
-                Ok(Some(Event::End {
+                Ok(Some(RecordEvent::Stdout(id, part))) => {
+                    append(&mut meaning.streams, id, true, part)
+                }
+                Ok(Some(RecordEvent::Stderr(id, part))) => {
+                    append(&mut meaning.streams, id, false, part)
+                }
+                Ok(Some(RecordEvent::End {
                     id,
                     application_status,
                     protocol_status,
                 })) => meaning.ends.push((id, application_status, protocol_status)),
-                Ok(Some(Event::Values { multiplexes })) => meaning.values.push(multiplexes),
+                Ok(Some(RecordEvent::Values { multiplexes })) => meaning.values.push(multiplexes),
                 Ok(None) => break,
                 Err(error) => {
                     meaning.error = Some(error);
@@ -66,10 +70,10 @@ pub fn fastcgi(bytes: &[u8]) {
 /// PROXY headers: no prefix of an accepted one means anything else, what is accepted survives being written again.
 pub fn proxy_header(bytes: &[u8]) {
     let outcome = proxy_protocol::read(bytes);
-    let mut in_pieces = Ok(Progress::Incomplete);
+    let mut in_pieces = Ok(HeaderProgress::Incomplete);
     for end in 0..=bytes.len() {
         in_pieces = proxy_protocol::read(bytes.get(..end).expect("prefix"));
-        if in_pieces != Ok(Progress::Incomplete) {
+        if in_pieces != Ok(HeaderProgress::Incomplete) {
             break;
         }
     }
@@ -78,14 +82,17 @@ pub fn proxy_header(bytes: &[u8]) {
         (Err(_), Err(_)) => {}
         (whole, pieces) => panic!("{whole:?} as a whole, {pieces:?} in pieces"),
     }
-    let Ok(Progress::Complete { proxied, length }) = outcome else {
+    let Ok(HeaderProgress::Complete { proxied, length }) = outcome else {
         return;
     };
     assert!(length <= proxy_protocol::MAX_BYTES.min(bytes.len()));
-    for version in [proxy_protocol::Version::V1, proxy_protocol::Version::V2] {
+    for version in [
+        proxy_protocol::ProxyHeaderVersion::V1,
+        proxy_protocol::ProxyHeaderVersion::V2,
+    ] {
         let mut written = Vec::new();
         proxy_protocol::write(&mut written, version, proxied.addresses);
-        let Ok(Progress::Complete {
+        let Ok(HeaderProgress::Complete {
             proxied: again,
             length,
         }) = proxy_protocol::read(&written)
@@ -110,7 +117,12 @@ pub fn script(path: &[u8]) {
         suffixes: &suffixes,
         index: b"index.php",
     };
-    for kind in [Kind::File, Kind::Directory, Kind::Missing, Kind::Unknown] {
+    for kind in [
+        FileKind::File,
+        FileKind::Directory,
+        FileKind::Missing,
+        FileKind::Unknown,
+    ] {
         let found = find_script(path, &rules, |name| {
             assert!(is_below(name), "{} was looked at", name.escape_ascii());
             kind

@@ -2,7 +2,7 @@
 //! carry, and the PROXY protocol. Pure: bytes in, bytes out, no I/O.
 //!
 //! `upstream` and `server` own the sockets; they have a request written with [`fastcgi::RequestWriter`], [`uwsgi::PacketWriter`] or
-//! [`scgi::HeaderWriter`] and give [`fastcgi::Decoder`] what comes back. [`cgi::variables`] says what a request is in the words of CGI,
+//! [`scgi::HeaderWriter`] and give [`fastcgi::RecordDecoder`] what comes back. [`cgi::variables`] says what a request is in the words of CGI,
 //! [`cgi::find_script`] which script a path means.
 //!
 //! Must never happen: a peer's bytes that panic, or make us keep more than they are; a client's header field that passes for a

@@ -19,7 +19,7 @@ pub const MAX_BYTES: usize = 4096;
 
 /// Which version to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ProxyHeaderVersion {
     /// A line of text.
     V1,
     /// Binary.
@@ -47,7 +47,7 @@ pub struct Addresses {
 
 /// The result of reading the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeaderProgress {
     /// No end of the header yet: read more, and call again with the longer slice.
     Incomplete,
     /// The header is the first `length` bytes; what follows is the client's.
@@ -84,7 +84,7 @@ const LONGEST_LINE: usize = 107;
 ///
 /// # Errors
 /// [`Malformed`], at the first byte that shows it. The connection is to be closed (§2).
-pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
+pub fn read(bytes: &[u8]) -> Result<HeaderProgress, Malformed> {
     let begins = |magic: &[u8]| bytes.iter().zip(magic).all(|(byte, magic)| byte == magic);
     let is_text = begins(TEXT);
     if !is_text && !begins(BINARY) {
@@ -100,7 +100,7 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
             if is_text && !(length <= LONGEST_LINE && is_line() && is_sound()) {
                 return Err(Malformed::Invalid);
             }
-            Ok(Progress::Complete {
+            Ok(HeaderProgress::Complete {
                 proxied: proxied(&header, own)?,
                 length,
             })
@@ -113,7 +113,7 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
             Some(length) if length > MAX_BYTES => Err(Malformed::TooLong),
             // It is all there, and too short for the addresses it announces.
             Some(length) if bytes.len() >= length => Err(Malformed::Invalid),
-            _ => Ok(Progress::Incomplete),
+            _ => Ok(HeaderProgress::Incomplete),
         },
         Err(_) => Err(Malformed::Invalid),
     }
@@ -180,7 +180,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 /// Appends a header that says where the client connected from and to; without them that nothing is known (version 1) or that the
 /// connection is our own (version 2).
-pub fn write(out: &mut Vec<u8>, version: Version, addresses: Option<Addresses>) {
+pub fn write(out: &mut Vec<u8>, version: ProxyHeaderVersion, addresses: Option<Addresses>) {
     let header = match addresses {
         Some(Addresses {
             source,
@@ -193,8 +193,8 @@ pub fn write(out: &mut Vec<u8>, version: Version, addresses: Option<Addresses>) 
     };
     // Addresses of one family always fit.
     let _ = match version {
-        Version::V1 => header.encode_v1(out),
-        Version::V2 => header.encode_v2(out),
+        ProxyHeaderVersion::V1 => header.encode_v1(out),
+        ProxyHeaderVersion::V2 => header.encode_v2(out),
     };
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     fn complete(bytes: &[u8]) -> (Proxied, usize) {
         match read(bytes) {
-            Ok(Progress::Complete { proxied, length }) => (proxied, length),
+            Ok(HeaderProgress::Complete { proxied, length }) => (proxied, length),
             other => panic!("{other:?}"),
         }
     }
@@ -273,7 +273,7 @@ mod tests {
             for end in 0..line.len() {
                 assert_eq!(
                     read(&bytes[..end]),
-                    Ok(Progress::Incomplete),
+                    Ok(HeaderProgress::Incomplete),
                     "{line} {end}"
                 );
             }
@@ -292,10 +292,10 @@ mod tests {
         );
         assert_eq!(length, 28);
         let mut written = Vec::new();
-        write(&mut written, Version::V2, proxied.addresses);
+        write(&mut written, ProxyHeaderVersion::V2, proxied.addresses);
         assert_eq!(written, bytes);
         for end in 0..bytes.len() {
-            assert_eq!(read(&bytes[..end]), Ok(Progress::Incomplete));
+            assert_eq!(read(&bytes[..end]), Ok(HeaderProgress::Incomplete));
         }
         // LOCAL: the proxy's own connection.
         let (proxied, length) = complete(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00GET");
@@ -381,15 +381,15 @@ mod tests {
         let mut out = Vec::new();
         write(
             &mut out,
-            Version::V1,
+            ProxyHeaderVersion::V1,
             addresses("[::ffff:192.0.2.1]:5", "198.51.100.1:80"),
         );
         write(
             &mut out,
-            Version::V1,
+            ProxyHeaderVersion::V1,
             addresses("[2001:db8::1]:5", "198.51.100.1:80"),
         );
-        write(&mut out, Version::V1, None);
+        write(&mut out, ProxyHeaderVersion::V1, None);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "PROXY TCP4 192.0.2.1 198.51.100.1 5 80\r\nPROXY TCP6 2001:db8::1 ::ffff:198.51.100.1 5 80\r\nPROXY UNKNOWN\r\n"

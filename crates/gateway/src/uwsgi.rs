@@ -5,7 +5,7 @@
 /// A value, or all together, longer than the packet's sixteen-bit lengths can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request's variables take more than the 65535 bytes of a uwsgi packet")]
-pub struct TooLarge;
+pub struct PacketTooLarge;
 
 /// Bytes before the variables: `modifier1`, their length, `modifier2`.
 const HEADER_BYTES: usize = 4;
@@ -50,12 +50,12 @@ impl<'a> PacketWriter<'a> {
     /// Ends the packet.
     ///
     /// # Errors
-    /// [`TooLarge`]; nothing of it is left in the buffer then.
-    pub fn finish(self) -> Result<(), TooLarge> {
+    /// [`PacketTooLarge`]; nothing of it is left in the buffer then.
+    pub fn finish(self) -> Result<(), PacketTooLarge> {
         let length = u16::try_from(self.out.len() - self.start - HEADER_BYTES);
         let (Ok(length), false) = (length, self.is_too_large) else {
             self.out.truncate(self.start);
-            return Err(TooLarge);
+            return Err(PacketTooLarge);
         };
         let place = self.out.get_mut(self.start + 1..self.start + 3);
         if let Some(place) = place {
@@ -91,7 +91,7 @@ mod tests {
             for size in sizes {
                 packet.variable(b"A", &[&vec![b'a'; *size]]);
             }
-            assert_eq!(packet.finish(), Err(TooLarge));
+            assert_eq!(packet.finish(), Err(PacketTooLarge));
             assert_eq!(out, b"before");
         }
         let mut out = Vec::new();

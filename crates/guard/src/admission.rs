@@ -71,7 +71,7 @@ impl Admission {
     }
 
     /// Adds to the fields of the response.
-    pub fn tell(&self, fields: &mut FieldLines) {
+    pub fn add_fields(&self, fields: &mut FieldLines) {
         let Some(decisions) = self.0.get() else {
             return;
         };

@@ -93,14 +93,14 @@ fn is_list_of_names(asked: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tutti_config::Context;
+    use tutti_config::ValidationContext;
 
     use super::*;
 
     fn cors(text: &str) -> Cors {
         let text = format!(r#"{{"routes": [{{"action": {{"return": 200, "cors": {text}}}}}]}}"#);
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let config = tutti_config::validate(&document, &Context::default()).unwrap();
+        let config = tutti_config::validate(&document, &ValidationContext::default()).unwrap();
         let guard = config.guards().next().unwrap();
         guard.cors.clone().unwrap()
     }

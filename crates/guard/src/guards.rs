@@ -5,32 +5,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::valkey::Store;
+use crate::valkey::CountStore;
 use tutti_config::{Diagnostic, model};
 
+use crate::fleet_share::FleetShare;
 use crate::identity::Identity;
-use crate::limit::Limit;
+use crate::limit::RequestLimit;
 use crate::password_desk::PasswordDesk;
-use crate::share::Share;
 
 /// Everything that stands before actions, as the router numbers it.
 #[derive(Debug, Default)]
-pub struct Guards {
-    list: Vec<Guard>,
+pub struct GuardTable {
+    list: Vec<ActionGuard>,
     /// The fields that they tell applications.
     fields: Vec<String>,
     desk: Arc<PasswordDesk>,
     /// The nodes that share limits; it goes on over changes.
-    share: Arc<Share>,
+    share: Arc<FleetShare>,
     /// Stores that limits are counted in.
-    stores: Vec<Arc<Store>>,
+    stores: Vec<Arc<CountStore>>,
     /// Requests that were not let in, by the kind of guard; they go on over changes.
-    not_let_in: Arc<[AtomicU64; Kind::ALL.len()]>,
+    not_let_in: Arc<[AtomicU64; AuthKind::ALL.len()]>,
 }
 
 /// The ways to find who a request is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AuthKind {
     /// By name and password.
     Basic,
     /// By a signed token.
@@ -39,9 +39,9 @@ pub enum Kind {
     Forward,
 }
 
-impl Kind {
+impl AuthKind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Self::Basic, Self::Jwt, Self::Forward];
+    pub const ALL: [AuthKind; 3] = [Self::Basic, Self::Jwt, Self::Forward];
 
     /// The kind of a guard.
     pub fn of(model: &model::Authenticate) -> Self {
@@ -64,18 +64,18 @@ impl Kind {
 
 /// Everything that stands before one action.
 #[derive(Debug)]
-pub struct Guard {
+pub struct ActionGuard {
     /// As it is configured.
     pub model: Arc<model::Guard>,
     /// Bounds on requests.
-    pub limits: Vec<Arc<Limit>>,
+    pub limits: Vec<Arc<RequestLimit>>,
     /// Who is let in.
     pub identity: Option<Arc<Identity>>,
     /// The number of the way in for its question.
     pub question: Option<usize>,
 }
 
-impl Guards {
+impl GuardTable {
     /// Those of a configuration. What has been counted and read for the one before goes on where it did not change.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Guards {
     pub fn new(
         wanted: &[Arc<model::Guard>],
         stores: &BTreeMap<String, Arc<model::LimitStore>>,
-        previous: &Guards,
+        previous: &GuardTable,
         mut read: impl FnMut(&Path) -> Option<Result<Vec<u8>, String>>,
     ) -> Result<Self, Vec<Diagnostic>> {
         let stores = previous.stores_of(stores.values());
@@ -105,7 +105,7 @@ impl Guards {
                 let message = format!("`{}`: {why}", file.path.display());
                 faults.push(Diagnostic::apply(file.pointer.clone(), message));
             }
-            list.push(Guard {
+            list.push(ActionGuard {
                 limits: known.limits_of(model),
                 identity,
                 question: model.question().map(|_| {
@@ -138,21 +138,21 @@ impl Guards {
     fn stores_of<'m>(
         &self,
         wanted: impl Iterator<Item = &'m Arc<model::LimitStore>>,
-    ) -> Vec<Arc<Store>> {
+    ) -> Vec<Arc<CountStore>> {
         let store = |model: &Arc<model::LimitStore>| {
             let same = self.stores.iter().find(|known| known.is(model));
-            same.map_or_else(|| Store::new(model), Arc::clone)
+            same.map_or_else(|| CountStore::new(model), Arc::clone)
         };
         wanted.map(store).collect()
     }
 
     /// The stores that limits are counted in.
-    pub fn stores(&self) -> &[Arc<Store>] {
+    pub fn stores(&self) -> &[Arc<CountStore>] {
         &self.stores
     }
 
     /// The nodes that share limits.
-    pub fn share(&self) -> &Share {
+    pub fn share(&self) -> &FleetShare {
         &self.share
     }
 
@@ -190,35 +190,38 @@ impl Guards {
     }
 
     /// Those with these numbers.
-    pub fn of<'g>(&'g self, numbers: &'g [usize]) -> impl DoubleEndedIterator<Item = &'g Guard> {
+    pub fn of<'g>(
+        &'g self,
+        numbers: &'g [usize],
+    ) -> impl DoubleEndedIterator<Item = &'g ActionGuard> {
         numbers.iter().filter_map(|number| self.list.get(*number))
     }
 
     /// Counts a request that was not let in.
-    pub fn note_not_let_in(&self, kind: Kind) {
+    pub fn note_not_let_in(&self, kind: AuthKind) {
         if let Some(count) = self.not_let_in.get(kind as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Requests that were not let in, by the kinds that this configuration has.
-    pub fn not_let_in(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
-        let has = |kind: &Kind| {
+    pub fn not_let_in(&self) -> impl Iterator<Item = (AuthKind, u64)> + '_ {
+        let has = |kind: &AuthKind| {
             let models = self
                 .list
                 .iter()
                 .filter_map(|guard| guard.model.authenticate.as_ref());
-            models.map(Kind::of).any(|there| there == *kind)
+            models.map(AuthKind::of).any(|there| there == *kind)
         };
-        let counts = Kind::ALL.into_iter().zip(&*self.not_let_in);
+        let counts = AuthKind::ALL.into_iter().zip(&*self.not_let_in);
         counts
             .filter(move |(kind, _)| has(kind))
             .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)))
     }
 
     /// The bounds on requests, each once.
-    pub fn limits(&self) -> Vec<&Arc<Limit>> {
-        let mut limits: Vec<&Arc<Limit>> = Vec::new();
+    pub fn limits(&self) -> Vec<&Arc<RequestLimit>> {
+        let mut limits: Vec<&Arc<RequestLimit>> = Vec::new();
         for limit in self.list.iter().flat_map(|guard| &guard.limits) {
             if !limits.iter().any(|known| Arc::ptr_eq(known, limit)) {
                 limits.push(limit);
@@ -235,18 +238,18 @@ impl Guards {
 
 /// Everything that limits may go on with, and what new ones are made of.
 struct Known<'g> {
-    limits: Vec<Arc<Limit>>,
-    stores: &'g [Arc<Store>],
-    share: &'g Arc<Share>,
+    limits: Vec<Arc<RequestLimit>>,
+    stores: &'g [Arc<CountStore>],
+    share: &'g Arc<FleetShare>,
 }
 
 impl Known<'_> {
     /// The limits of a guard: those that are counted already, and new ones.
-    fn limits_of(&mut self, model: &model::Guard) -> Vec<Arc<Limit>> {
+    fn limits_of(&mut self, model: &model::Guard) -> Vec<Arc<RequestLimit>> {
         model.limits.iter().map(|one| self.limit(one)).collect()
     }
 
-    fn limit(&mut self, wanted: &Arc<model::Limit>) -> Arc<Limit> {
+    fn limit(&mut self, wanted: &Arc<model::Limit>) -> Arc<RequestLimit> {
         let name = wanted.options.store.as_ref();
         let store = name.and_then(|name| {
             let mut stores = self.stores.iter();
@@ -255,7 +258,7 @@ impl Known<'_> {
         if let Some(same) = self.limits.iter().find(|known| known.is(wanted, store)) {
             return Arc::clone(same);
         }
-        let new = Arc::new(Limit::new(wanted, self.share, store.cloned()));
+        let new = Arc::new(RequestLimit::new(wanted, self.share, store.cloned()));
         self.limits.push(Arc::clone(&new));
         new
     }

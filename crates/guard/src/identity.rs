@@ -8,7 +8,7 @@ use tutti_config::model::{Authenticate, KeySource};
 
 use crate::key_set::KeySet;
 use crate::passwords::{Accounts, read_htpasswd};
-use crate::token::{Keys, Verifier};
+use crate::token::{VerificationKeys, Verifier};
 
 /// One `authenticate`.
 #[derive(Debug)]
@@ -16,12 +16,12 @@ pub struct Identity {
     /// As it is configured.
     pub model: Authenticate,
     /// As it is known.
-    pub state: State,
+    pub state: IdentityState,
 }
 
 /// The knowledge about it.
 #[derive(Debug)]
-pub enum State {
+pub enum IdentityState {
     /// Names and passwords; empty until the file has been read.
     Basic(ArcSwapOption<Accounts>),
     /// Signed tokens.
@@ -39,10 +39,12 @@ impl Identity {
                 if basic.file.is_none() {
                     accounts.store(Some(Arc::new(Accounts::new(basic.users.clone()))));
                 }
-                State::Basic(accounts)
+                IdentityState::Basic(accounts)
             }
-            Authenticate::Jwt(jwt) => State::Jwt(Box::new(Verifier::new(jwt)), Box::default()),
-            Authenticate::Forward(_) => State::Forward,
+            Authenticate::Jwt(jwt) => {
+                IdentityState::Jwt(Box::new(Verifier::new(jwt)), Box::default())
+            }
+            Authenticate::Forward(_) => IdentityState::Forward,
         };
         Self {
             model: model.clone(),
@@ -71,13 +73,13 @@ impl Identity {
     /// Goes on with this content of its file.
     pub fn take(&self, content: &[u8]) -> Result<(), String> {
         match (&self.model, &self.state) {
-            (Authenticate::Basic(basic), State::Basic(accounts)) => {
+            (Authenticate::Basic(basic), IdentityState::Basic(accounts)) => {
                 let mut users = read_htpasswd(content)?;
                 users.extend(basic.users.clone());
                 accounts.store(Some(Arc::new(Accounts::new(users))));
             }
-            (Authenticate::Jwt(jwt), State::Jwt(_, keys)) => {
-                keys.put(Keys::read(content, jwt)?);
+            (Authenticate::Jwt(jwt), IdentityState::Jwt(_, keys)) => {
+                keys.put(VerificationKeys::read(content, jwt)?);
             }
             _ => {}
         }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::token::Keys;
+use crate::token::VerificationKeys;
 use arc_swap::ArcSwapOption;
 
 /// Shortest time between two attempts to fetch keys.
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Keys, and when they came.
 #[derive(Debug, Default)]
 pub struct KeySet {
-    keys: ArcSwapOption<Keys>,
+    keys: ArcSwapOption<VerificationKeys>,
     times: Mutex<Times>,
     /// Held while they are fetched: others wait for the same answer.
     fetching: tokio::sync::Mutex<()>,
@@ -30,17 +30,17 @@ struct Times {
 
 impl KeySet {
     /// Those that are known.
-    pub fn now(&self) -> Option<Arc<Keys>> {
+    pub fn now(&self) -> Option<Arc<VerificationKeys>> {
         self.keys.load_full()
     }
 
     /// They are these from now on.
-    pub fn put(&self, keys: Keys) {
+    pub fn put(&self, keys: VerificationKeys) {
         self.keys.store(Some(Arc::new(keys)));
     }
 
     /// Those that are known, if they have been fetched lately.
-    pub fn fresh(&self, now: Instant, refresh: Duration) -> Option<Arc<Keys>> {
+    pub fn fresh(&self, now: Instant, refresh: Duration) -> Option<Arc<VerificationKeys>> {
         let fetched = self.times().fetched?;
         (now.duration_since(fetched) < refresh)
             .then(|| self.now())
@@ -48,7 +48,7 @@ impl KeySet {
     }
 
     /// Fetches them anew, unless that was tried a moment ago.
-    pub async fn renew<F: Future<Output = Result<Keys, String>>>(
+    pub async fn renew<F: Future<Output = Result<VerificationKeys, String>>>(
         &self,
         asked: Instant,
         fetch: impl FnOnce() -> F,

@@ -10,29 +10,29 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod auth_request;
 mod concurrency;
 pub mod cors;
+mod fleet_share;
 mod guards;
 mod identity;
 mod key_set;
 mod limit;
 mod password_desk;
 pub mod passwords;
-pub mod question;
 mod rate;
-mod share;
 mod shared_limit;
 pub mod token;
 pub mod valkey;
 
 pub use admission::Admission;
 pub use concurrency::{Concurrency, Permit};
-pub use guards::{Guard, Guards, Kind};
-pub use identity::{Identity, State};
+pub use fleet_share::FleetShare;
+pub use guards::{ActionGuard, AuthKind, GuardTable};
+pub use identity::{Identity, IdentityState};
 pub use key_set::KeySet;
-pub use limit::{Bound, Limit, seconds};
+pub use limit::{Bound, RequestLimit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{Quota, RateLimiter};
-pub use share::Share;
 pub use shared_limit::SharedLimit;
 pub use valkey::Taken;

@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::valkey::{Away, Store, Taken};
+use crate::valkey::{Away, CountStore, Taken};
 use tutti_config::model;
 use tutti_config::model::LimitScope;
 
 use crate::concurrency::Concurrency;
+use crate::fleet_share::FleetShare;
 use crate::rate::{Quota, RateLimiter};
-use crate::share::Share;
 
 /// One of them.
 #[derive(Debug)]
-pub struct Limit {
+pub struct RequestLimit {
     /// As it is configured.
     pub model: Arc<model::Limit>,
     /// Requests in a time.
     pub rate: Option<RateLimiter>,
     /// The store where requests in a time are counted for several servers; what is in `rate` counts without its answer.
-    pub store: Option<Arc<Store>>,
+    pub store: Option<Arc<CountStore>>,
     /// Requests at once.
     pub concurrency: Option<Arc<Concurrency>>,
     /// Requests beyond it, by the bound.
@@ -49,9 +49,13 @@ impl Bound {
     }
 }
 
-impl Limit {
+impl RequestLimit {
     /// Nothing has been counted.
-    pub fn new(model: &Arc<model::Limit>, share: &Arc<Share>, store: Option<Arc<Store>>) -> Self {
+    pub fn new(
+        model: &Arc<model::Limit>,
+        share: &Arc<FleetShare>,
+        store: Option<Arc<CountStore>>,
+    ) -> Self {
         let options = &model.options;
         let is_shared = options.scope == LimitScope::Fleet || store.is_some();
         let rate = model.rate.map(|rate| {
@@ -71,7 +75,7 @@ impl Limit {
     }
 
     /// True if it is this one, with this store: what it has counted stands.
-    pub fn is(&self, model: &model::Limit, store: Option<&Arc<Store>>) -> bool {
+    pub fn is(&self, model: &model::Limit, store: Option<&Arc<CountStore>>) -> bool {
         let is_there = match (&self.store, store) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (own, other) => own.is_none() && other.is_none(),
@@ -87,7 +91,7 @@ impl Limit {
         let (Some(store), Some(rate)) = (&self.store, &self.rate) else {
             return Err(Away);
         };
-        let bound = crate::valkey::Bound {
+        let bound = crate::valkey::CountedBound {
             interval: rate.interval(),
             requests: rate.whole().requests,
         };

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use crate::passwords::{Question, Remembered};
+use crate::passwords::{PasswordCheck, Remembered};
 
 /// Passwords that may wait to be looked at.
 const MOST_WAITING: usize = 64;
@@ -62,14 +62,14 @@ struct Waiting {
 #[derive(Debug)]
 struct Source {
     key: Box<[u8]>,
-    passwords: VecDeque<oneshot::Sender<Place>>,
+    passwords: VecDeque<oneshot::Sender<CheckPermit>>,
 }
 
 /// A place where a password is looked at; the next in line gets it when this is dropped.
 #[derive(Debug)]
-struct Place(Option<Arc<Line>>);
+struct CheckPermit(Option<Arc<Line>>);
 
-impl Drop for Place {
+impl Drop for CheckPermit {
     fn drop(&mut self) {
         if let Some(line) = self.0.take() {
             line.pass_on();
@@ -91,12 +91,12 @@ impl Line {
     }
 
     /// Gets a place, at once or in turn.
-    async fn enter(self: &Arc<Self>, source: &[u8]) -> Result<Place, Busy> {
+    async fn enter(self: &Arc<Self>, source: &[u8]) -> Result<CheckPermit, Busy> {
         let turn = {
             let mut waiting = self.lock();
             if waiting.free > 0 {
                 waiting.free -= 1;
-                return Ok(Place(Some(Arc::clone(self))));
+                return Ok(CheckPermit(Some(Arc::clone(self))));
             }
             waiting.join(source)?
         };
@@ -107,7 +107,7 @@ impl Line {
     /// Gives a place that has become free to the next in line.
     fn pass_on(self: Arc<Self>) {
         let mut waiting = self.lock();
-        let mut place = Place(Some(Arc::clone(&self)));
+        let mut place = CheckPermit(Some(Arc::clone(&self)));
         while let Some(next) = waiting.next() {
             match next.send(place) {
                 Ok(()) => return,
@@ -122,7 +122,7 @@ impl Line {
 
 impl Waiting {
     /// Adds a password to the line.
-    fn join(&mut self, source: &[u8]) -> Result<oneshot::Receiver<Place>, Busy> {
+    fn join(&mut self, source: &[u8]) -> Result<oneshot::Receiver<CheckPermit>, Busy> {
         for one in &mut self.sources {
             one.passwords.retain(|password| !password.is_closed());
         }
@@ -158,7 +158,7 @@ impl Waiting {
     }
 
     /// Takes the next password out of the line; its source goes to the end.
-    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
+    fn next(&mut self) -> Option<oneshot::Sender<CheckPermit>> {
         let mut source = self.sources.pop_front()?;
         let next = source.passwords.pop_front();
         if !source.passwords.is_empty() {
@@ -171,7 +171,12 @@ impl Waiting {
 impl PasswordDesk {
     /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes. `source` is the client as limits count
     /// it: an IPv4 address, or an IPv6 network of 64 bits.
-    pub async fn ask(&self, name: &str, question: Question, source: &[u8]) -> Result<bool, Busy> {
+    pub async fn ask(
+        &self,
+        name: &str,
+        question: PasswordCheck,
+        source: &[u8],
+    ) -> Result<bool, Busy> {
         let remembered = self.remembered.as_ref();
         let tag = remembered.map(|remembered| remembered.tag(name, &question));
         if let (Some(remembered), Some(tag)) = (remembered, tag)
@@ -198,7 +203,7 @@ impl PasswordDesk {
 mod tests {
     use super::*;
 
-    type Turn = oneshot::Receiver<Place>;
+    type Turn = oneshot::Receiver<CheckPermit>;
 
     fn full() -> Arc<Line> {
         Arc::new(Line::new(0))

@@ -34,7 +34,7 @@ pub struct Accounts {
 
 /// A password that is to be looked at, which takes long.
 #[derive(Debug)]
-pub struct Question {
+pub struct PasswordCheck {
     hash: PasswordHash,
     is_known: bool,
     password: Vec<u8>,
@@ -52,20 +52,20 @@ impl Accounts {
     }
 
     /// The password to look at for a name and a password; `None`: they cannot be right.
-    pub fn question(&self, name: &str, password: &[u8]) -> Option<Question> {
+    pub fn question(&self, name: &str, password: &[u8]) -> Option<PasswordCheck> {
         if name.len() > MOST_BYTES || password.len() > MOST_BYTES {
             return None;
         }
         let password = password.to_vec();
         if let Some(hash) = self.users.get(name) {
-            return Some(Question {
+            return Some(PasswordCheck {
                 hash: hash.clone(),
                 is_known: true,
                 password,
             });
         }
         let number = self.hasher.hash_one(name) as usize % self.decoys.len().max(1);
-        Some(Question {
+        Some(PasswordCheck {
             hash: self.decoys.get(number)?.clone(),
             is_known: false,
             password,
@@ -73,7 +73,7 @@ impl Accounts {
     }
 }
 
-impl Question {
+impl PasswordCheck {
     /// True if the password is right. Takes as long as its hash was made to take: never on a thread that serves others meanwhile.
     pub fn answer(&self) -> bool {
         let text = self.hash.text.as_str();
@@ -145,7 +145,7 @@ impl Remembered {
     }
 
     /// The tag of a question. With another hash of the same password it is another one.
-    pub fn tag(&self, name: &str, question: &Question) -> Tag {
+    pub fn tag(&self, name: &str, question: &PasswordCheck) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
         for part in [
             name.as_bytes(),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::valkey::Taken;
 use tutti_config::model::Rate;
 
-use crate::share::{MOST_NODES, Share};
+use crate::fleet_share::{FleetShare, MOST_NODES};
 
 /// Parts that an interval is counted in: the rate is kept to a thousandth.
 const PARTS: u64 = 1024;
@@ -50,7 +50,7 @@ pub struct RateLimiter {
     /// Requests that may come at once.
     capacity: u64,
     /// The nodes that the bound is shared by; `None`: it is this one's.
-    share: Option<Arc<Share>>,
+    share: Option<Arc<FleetShare>>,
     /// No key can owe more parts.
     most_debt: u64,
 }
@@ -82,7 +82,7 @@ impl RateLimiter {
     }
 
     /// The same, of which this node has its share.
-    pub fn shared(self, share: &Arc<Share>) -> Self {
+    pub fn shared(self, share: &Arc<FleetShare>) -> Self {
         Self {
             share: Some(Arc::clone(share)),
             most_debt: self.capacity.max(u64::from(MOST_NODES)) * PARTS,
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn each_node_has_its_share_of_rate_and_burst() {
-        let share = Arc::new(Share::default());
+        let share = Arc::new(FleetShare::default());
         let limiter = limiter(100, 9).shared(&share);
         let start = Instant::now();
         let minute = Duration::from_secs(60);
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn another_number_of_nodes_forgets_nobody() {
-        let share = Arc::new(Share::default());
+        let share = Arc::new(FleetShare::default());
         share.set(4);
         let limiter = limiter(10, 3).shared(&share);
         let now = Instant::now();

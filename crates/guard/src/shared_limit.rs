@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limit::{Bound, Limit};
+use crate::limit::{Bound, RequestLimit};
 use crate::rate::Quota;
 
 /// A limit that several servers share.
@@ -26,7 +26,7 @@ pub struct SharedLimit {
 
 impl SharedLimit {
     /// `None` if no other server has a part in it.
-    pub fn of(limit: &Limit) -> Option<Self> {
+    pub fn of(limit: &RequestLimit) -> Option<Self> {
         let rate = limit.rate.as_ref().filter(|rate| rate.is_shared())?;
         let beyond = limit.beyond().find(|(bound, _)| *bound == Bound::Rate);
         let model = &limit.model;

@@ -24,7 +24,7 @@ const LEAST_SECRET: usize = 32;
 
 /// Keys that signatures are verified with.
 #[derive(Debug)]
-pub struct Keys {
+pub struct VerificationKeys {
     list: Vec<Key>,
 }
 
@@ -38,7 +38,7 @@ struct Key {
 
 /// Why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum TokenError {
     /// It is signed with a key that is not among those known: another set may have it.
     UnknownKey,
     /// It is not to be believed: why, for the log.
@@ -71,7 +71,7 @@ fn algorithm(word: JwtAlgorithm) -> Algorithm {
     }
 }
 
-impl Keys {
+impl VerificationKeys {
     /// Reads a file: a set of keys in JSON, a public key in PEM, or a secret.
     ///
     /// # Errors
@@ -204,8 +204,8 @@ impl Verifier {
     ///
     /// # Errors
     /// It is not, or nobody can tell with these keys.
-    pub fn verify(&self, token: &[u8], keys: &Keys) -> Result<Claims, Refusal> {
-        let invalid = |why: &str| Err(Refusal::Invalid(why.to_owned()));
+    pub fn verify(&self, token: &[u8], keys: &VerificationKeys) -> Result<Claims, TokenError> {
+        let invalid = |why: &str| Err(TokenError::Invalid(why.to_owned()));
         if token.len() > MOST_BYTES {
             return invalid("the token is too long");
         }
@@ -233,8 +233,8 @@ impl Verifier {
             }
         }
         match last {
-            Some(why) => Err(Refusal::Invalid(why)),
-            None => Err(Refusal::UnknownKey),
+            Some(why) => Err(TokenError::Invalid(why)),
+            None => Err(TokenError::UnknownKey),
         }
     }
 }
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_key_is_for_the_algorithms_of_its_family() {
         let wanted_hs = wanted(&[JwtAlgorithm::Hs256]);
-        let keys = Keys::read(SECRET, &wanted_hs).unwrap();
+        let keys = VerificationKeys::read(SECRET, &wanted_hs).unwrap();
         let verifier = Verifier::new(&wanted_hs);
         let right = token(&Header::new(Algorithm::HS256));
         let claims = verifier.verify(right.as_bytes(), &keys).unwrap();
@@ -334,12 +334,12 @@ mod tests {
         assert_eq!(claim(&claims, "other"), None);
         let other = token(&Header::new(Algorithm::HS512));
         let refused = verifier.verify(other.as_bytes(), &keys).unwrap_err();
-        assert!(matches!(refused, Refusal::Invalid(why) if why.contains("not allowed")));
+        assert!(matches!(refused, TokenError::Invalid(why) if why.contains("not allowed")));
         // Short secrets, and keys in PEM where a secret is wanted.
-        assert!(Keys::read(b"short", &wanted_hs).is_err());
+        assert!(VerificationKeys::read(b"short", &wanted_hs).is_err());
         let pem = b"-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----";
-        assert!(Keys::read(pem, &wanted_hs).is_err());
-        assert!(Keys::read(SECRET, &wanted(&[JwtAlgorithm::Rs256])).is_err());
+        assert!(VerificationKeys::read(pem, &wanted_hs).is_err());
+        assert!(VerificationKeys::read(SECRET, &wanted(&[JwtAlgorithm::Rs256])).is_err());
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
             key("right", SECRET, json!({"use": "enc"})),
             {"kty": "RSA", "kid": "right", "n": "AQAB", "e": "AQAB"}
         ]});
-        let keys = Keys::read(set.to_string().as_bytes(), &wanted).unwrap();
+        let keys = VerificationKeys::read(set.to_string().as_bytes(), &wanted).unwrap();
         assert_eq!(keys.list.len(), 2);
         let verifier = Verifier::new(&wanted);
         let mut head = Header::new(Algorithm::HS256);
@@ -369,15 +369,15 @@ mod tests {
         };
         assert_eq!(verify(Some("right")), Ok(()));
         assert_eq!(verify(None), Ok(()), "every key is tried");
-        assert!(matches!(verify(Some("other")), Err(Refusal::Invalid(_))));
-        assert_eq!(verify(Some("new")), Err(Refusal::UnknownKey));
+        assert!(matches!(verify(Some("other")), Err(TokenError::Invalid(_))));
+        assert_eq!(verify(Some("new")), Err(TokenError::UnknownKey));
         for nothing in [
             json!({"keys": []}),
             json!({"keys": [key("short", b"short", json!({}))]}),
             json!({}),
         ] {
             assert!(
-                Keys::read(nothing.to_string().as_bytes(), &wanted).is_err(),
+                VerificationKeys::read(nothing.to_string().as_bytes(), &wanted).is_err(),
                 "{nothing}"
             );
         }

@@ -9,14 +9,14 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tutti_http::{
-    DeclaredBody, Known, Limits, Method, OutgoingHead, RequestHead, ResponseQuestion, Version,
-    frame_response,
+    DeclaredBody, Known, MessageLimits, Method, OutgoingHead, RequestHead, ResponseQuestion,
+    Version, frame_response,
 };
 
 include!("samples/heads.rs");
 
 fn request_heads(criterion: &mut Criterion) {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     for (name, bytes) in [("small", SMALL), ("browser", BROWSER)] {
         let mut group = criterion.benchmark_group(format!("request_{name}"));
         group.throughput(Throughput::Bytes(bytes.len() as u64));

@@ -14,7 +14,7 @@
 use std::hint::black_box;
 
 use tutti_http::http3::{decode, encode_fields, encode_response};
-use tutti_http::{Limits, Progress, RequestHead};
+use tutti_http::{MessageLimits, Progress, RequestHead};
 
 include!("../benches/samples/heads.rs");
 
@@ -79,7 +79,7 @@ fn bytes(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 fn parse(bytes: &[u8]) {
-    let (limits, mut head) = (Limits::default(), RequestHead::new());
+    let (limits, mut head) = (MessageLimits::default(), RequestHead::new());
     for _ in 0..ROUNDS {
         assert_eq!(
             head.parse(black_box(bytes), &limits),

@@ -3,7 +3,7 @@
 use crate::chunked::ChunkedDecoder;
 use crate::decoded::Decoded;
 use crate::error::BodyError;
-use crate::limits::Limits;
+use crate::limits::MessageLimits;
 use crate::trailers::Trailers;
 
 /// How a message says where its body ends (RFC 9112 §6.3).
@@ -43,7 +43,7 @@ impl BodyDecoder {
     ///
     /// # Errors
     /// [`BodyError::TooLarge`] (413) if the length given exceeds `max_body_size`. A chunked body is measured as it comes.
-    pub fn new(length: BodyLength, limits: &Limits) -> Result<Self, BodyError> {
+    pub fn new(length: BodyLength, limits: &MessageLimits) -> Result<Self, BodyError> {
         match length {
             BodyLength::None => Ok(Self::None),
             BodyLength::Known(bytes) if bytes > limits.max_body_size => Err(BodyError::TooLarge),

@@ -6,8 +6,8 @@
 
 use crate::decoded::Decoded;
 use crate::error::BodyError;
-use crate::known::Known;
-use crate::limits::Limits;
+use crate::known_fields::Known;
+use crate::limits::MessageLimits;
 use crate::path::hex_value;
 use crate::token::is_token_byte;
 use crate::trailers::Trailers;
@@ -112,7 +112,7 @@ pub struct ChunkedDecoder {
 
 impl ChunkedDecoder {
     /// A decoder at the start of a body.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &MessageLimits) -> Self {
         Self {
             state: State::Size { digits: 0 },
             remaining: 0,

@@ -2,8 +2,8 @@
 //!
 //! Fields keep their order and the case they came in; a field is two spans into the caller's buffer.
 
-use crate::head::{RawField, Span};
-use crate::known::{KNOWN_COUNT, Known};
+use crate::head::{BufferSpan, RawField};
+use crate::known_fields::{KNOWN_COUNT, Known};
 
 /// One field of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl RawField {
     }
 }
 
-impl Span {
+impl BufferSpan {
     /// The bytes of this span; empty if `buffer` is not the one it was made from and too short for it.
     pub fn of(self, buffer: &[u8]) -> &[u8] {
         let start = self.offset as usize;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::field::{FieldRef, list_members};
 use crate::head::request::RequestView;
-use crate::known::Known;
+use crate::known_fields::Known;
 
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]

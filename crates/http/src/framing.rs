@@ -23,7 +23,7 @@ pub struct ResponseQuestion {
     pub status: u16,
     /// The body.
     pub body: DeclaredBody,
-    /// The connection may be used again: the client wishes it ([`crate::Facts::keep_alive`]) and the server does too (no limit
+    /// The connection may be used again: the client wishes it ([`crate::MessageFacts::keep_alive`]) and the server does too (no limit
     /// reached, no shutdown, the request's body read to its end).
     pub keep_alive: bool,
 }

@@ -9,36 +9,36 @@ use crate::fuzzing_chunked;
 pub use crate::fuzzing_http3::{http3, qpack};
 use crate::http2::Opening;
 use crate::websocket::{
-    Close, Decoder, Event, Fault, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, apply_mask,
-    write_frame_head,
+    Close, FrameDecoder, FrameEvent, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, WebSocketError,
+    apply_mask, write_frame_head,
 };
 use crate::{
-    BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, Limits, Method,
-    OutgoingHead, OwnedPath, PathRules, Progress, RequestHead, RequestView, ResponseHead,
+    BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, MessageLimits,
+    Method, OutgoingHead, OwnedPath, PathRules, Progress, RequestHead, RequestView, ResponseHead,
     TargetForm, Version, write_chunk_head,
 };
 
 /// Limits low enough for a fuzzer to reach.
-fn small_limits() -> Limits {
-    Limits {
+fn small_limits() -> MessageLimits {
+    MessageLimits {
         large_header_buffer_size: 256,
         large_header_buffers: 3,
         max_body_size: 300,
         max_fields: 70,
         max_chunk_extension_bytes: 40,
         max_trailer_bytes: 80,
-        ..Limits::default()
+        ..MessageLimits::default()
     }
 }
 
 /// Request and response heads: any bytes, whole and in every prefix.
 pub fn head(bytes: &[u8]) {
     for limits in [
-        Limits::default(),
+        MessageLimits::default(),
         small_limits(),
-        Limits {
+        MessageLimits {
             discard_unsafe_fields: false,
-            ..Limits::default()
+            ..MessageLimits::default()
         },
     ] {
         request_head(bytes, &limits);
@@ -46,7 +46,7 @@ pub fn head(bytes: &[u8]) {
     }
 }
 
-fn request_head(bytes: &[u8], limits: &Limits) {
+fn request_head(bytes: &[u8], limits: &MessageLimits) {
     let mut whole = RequestHead::new();
     let outcome = whole.parse(bytes, limits);
     let mut pieces = RequestHead::new();
@@ -89,7 +89,7 @@ fn check_split(whole: Result<Progress, HeadError>, pieces: Result<Progress, Head
     }
 }
 
-fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &Limits) {
+fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &MessageLimits) {
     assert!(length <= bytes.len() && length <= limits.max_head_bytes());
     assert_eq!(view.length(), length);
     assert!(view.fields().len() <= limits.max_fields);
@@ -165,10 +165,10 @@ fn rewrite(view: &RequestView<'_>) -> Vec<u8> {
 /// An accepted head means the same to the next reader.
 fn check_rewritten(view: &RequestView<'_>) {
     let text = rewrite(view);
-    let roomy = Limits {
+    let roomy = MessageLimits {
         large_header_buffer_size: 1 << 20,
         discard_unsafe_fields: false,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let mut again = RequestHead::new();
     assert_eq!(
@@ -185,7 +185,7 @@ fn check_rewritten(view: &RequestView<'_>) {
     assert_eq!(second.facts().keep_alive, view.facts().keep_alive);
 }
 
-fn response_head(bytes: &[u8], limits: &Limits) {
+fn response_head(bytes: &[u8], limits: &MessageLimits) {
     let mut whole = ResponseHead::new();
     let outcome = whole.parse(bytes, limits);
     let mut pieces = ResponseHead::new();
@@ -205,9 +205,9 @@ fn response_head(bytes: &[u8], limits: &Limits) {
             .expect("an accepted field can be written");
     }
     written.write_http1(&mut text);
-    let roomy = Limits {
+    let roomy = MessageLimits {
         large_header_buffer_size: 1 << 20,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let mut again = ResponseHead::new();
     if view.version() == Version::Http10 {
@@ -230,7 +230,7 @@ pub fn chunked(bytes: &[u8]) {
     let Some((&seed, rest)) = bytes.split_first() else {
         return;
     };
-    for limits in [Limits::default(), small_limits()] {
+    for limits in [MessageLimits::default(), small_limits()] {
         let whole = decode_split(rest, &limits, |_| usize::MAX);
         let mut state = u32::from(seed);
         let random = decode_split(rest, &limits, |_| {
@@ -253,7 +253,7 @@ type DecodeOutcome = (Vec<u8>, usize, Result<bool, BodyError>);
 
 fn decode_split(
     input: &[u8],
-    limits: &Limits,
+    limits: &MessageLimits,
     mut next: impl FnMut(usize) -> usize,
 ) -> DecodeOutcome {
     let mut decoder =
@@ -280,7 +280,7 @@ fn decode_split(
 }
 
 /// A second, simpler reading of RFC 9112 §7.1, over complete input only: what it accepts the decoder must accept, and the reverse.
-fn check_against_reference(input: &[u8], outcome: &DecodeOutcome, limits: &Limits) {
+fn check_against_reference(input: &[u8], outcome: &DecodeOutcome, limits: &MessageLimits) {
     let reference = fuzzing_chunked::decode(input, limits);
     match &outcome.2 {
         Ok(true) => assert_eq!(reference, Some((outcome.0.clone(), outcome.1))),
@@ -299,9 +299,9 @@ fn round_trip(seed: u8, data: &[u8]) {
     coded.extend_from_slice(LAST_CHUNK);
     let end = coded.len();
     coded.extend_from_slice(b"GET / HTTP/1.1\r\n");
-    let outcome = decode_split(&coded, &Limits::default(), |_| 1 + usize::from(seed));
+    let outcome = decode_split(&coded, &MessageLimits::default(), |_| 1 + usize::from(seed));
     assert_eq!(outcome, (data.to_vec(), end, Ok(true)));
-    assert!(!ChunkedDecoder::new(&Limits::default()).is_finished());
+    assert!(!ChunkedDecoder::new(&MessageLimits::default()).is_finished());
 }
 
 /// WebSocket: the first byte says how the rest is split; it is taken as frames of a client, as it is and with its faults repaired.
@@ -343,10 +343,10 @@ pub fn websocket(bytes: &[u8]) {
 const MAX_MESSAGE: u64 = 300;
 
 /// Whole messages and control frames, and the fault that ended them.
-type Messages = (Vec<(Opcode, Vec<u8>)>, Option<Fault>);
+type Messages = (Vec<(Opcode, Vec<u8>)>, Option<WebSocketError>);
 
 fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messages {
-    let mut decoder = Decoder::new(Role::Server, MAX_MESSAGE);
+    let mut decoder = FrameDecoder::new(Role::Server, MAX_MESSAGE);
     let (mut found, mut message, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = input;
     loop {
@@ -361,7 +361,7 @@ fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messa
             };
             assert!(consumed <= before);
             match event {
-                Some(Event::Data {
+                Some(FrameEvent::Data {
                     kind,
                     range,
                     is_last,
@@ -373,7 +373,7 @@ fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messa
                         found.push((kind.opcode(), std::mem::take(&mut message)));
                     }
                 }
-                Some(Event::Control { opcode, range }) => {
+                Some(FrameEvent::Control { opcode, range }) => {
                     assert!(range.len() <= MAX_CONTROL_BYTES && range.end <= consumed);
                     found.push((opcode, buffer.get(range).expect("in the input").to_vec()));
                 }
@@ -392,7 +392,7 @@ fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messa
 }
 
 /// Nothing consumed means that the same bytes never give anything.
-fn event_is_none_for(decoder: &mut Decoder, buffer: &[u8]) -> bool {
+fn event_is_none_for(decoder: &mut FrameDecoder, buffer: &[u8]) -> bool {
     let mut copy = buffer.to_vec();
     let again = decoder.clone().decode(&mut copy, usize::MAX);
     matches!(again, Ok((0, None))) && copy == buffer
@@ -423,7 +423,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
 
 /// A client reads all that the server writes.
 fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
-    let mut decoder = Decoder::new(Role::Client, MAX_MESSAGE);
+    let mut decoder = FrameDecoder::new(Role::Client, MAX_MESSAGE);
     for (opcode, payload) in messages {
         let mut bytes = Vec::new();
         write_frame_head(&mut bytes, *opcode, true, payload.len() as u64);
@@ -433,7 +433,7 @@ fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
             .expect("what was accepted is valid");
         assert_eq!(consumed, bytes.len());
         let range = match event.expect("a frame") {
-            Event::Data { range, .. } | Event::Control { range, .. } => range,
+            FrameEvent::Data { range, .. } | FrameEvent::Control { range, .. } => range,
         };
         assert_eq!(bytes.get(range), Some(payload.as_slice()));
     }
@@ -460,7 +460,7 @@ pub fn http2(bytes: &[u8]) {
         websocket: None,
         version: crate::Version::Http2,
     };
-    for limits in [Limits::default(), small_limits()] {
+    for limits in [MessageLimits::default(), small_limits()] {
         let mut head = RequestHead::new();
         let mut buffer = Vec::new();
         if head

@@ -1,6 +1,6 @@
 //! A second reading of the chunked coding, for the oracle of the first.
 
-use crate::limits::Limits;
+use crate::limits::MessageLimits;
 
 /// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` without space before the first (RFC 9112 §7.1.1).
 fn are_extensions(written: &[u8]) -> bool {
@@ -45,7 +45,7 @@ fn are_extensions(written: &[u8]) -> bool {
 }
 
 /// The data of a whole body, and its length with the framing.
-pub(crate) fn decode(input: &[u8], limits: &Limits) -> Option<(Vec<u8>, usize)> {
+pub(crate) fn decode(input: &[u8], limits: &MessageLimits) -> Option<(Vec<u8>, usize)> {
     fn line<'a>(input: &'a [u8], position: &mut usize) -> Option<&'a [u8]> {
         let rest = input.get(*position..)?;
         let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

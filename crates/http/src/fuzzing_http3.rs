@@ -1,12 +1,14 @@
 //! The oracles of HTTP/3's streams and of QPACK's field sections.
 
-use crate::http3::{Control, Fault, MessageReader, Part, Section, UniReader, encode_fields};
+use crate::http3::{
+    Control, Http3Error, MessagePart, MessageReader, Section, UniReader, encode_fields,
+};
 
 /// Streams of HTTP/3, of a request and in one direction: the same bytes mean the same in whatever pieces they come, and field sections
 /// that are read come back as they were written.
 pub fn http3(bytes: &[u8]) {
     const MOST: usize = 4096;
-    let read = |step: usize| -> (Result<(), Fault>, Vec<u8>, Vec<Vec<u8>>) {
+    let read = |step: usize| -> (Result<(), Http3Error>, Vec<u8>, Vec<Vec<u8>>) {
         let mut reader = MessageReader::new(MOST);
         let (mut content, mut sections) = (Vec::new(), Vec::new());
         for piece in bytes.chunks(step.max(1)) {
@@ -14,8 +16,10 @@ pub fn http3(bytes: &[u8]) {
             loop {
                 match reader.next(&mut rest) {
                     Ok(None) => break,
-                    Ok(Some(Part::Data(data))) => content.extend_from_slice(data),
-                    Ok(Some(Part::Head(block) | Part::Trailers(block))) => sections.push(block),
+                    Ok(Some(MessagePart::Data(data))) => content.extend_from_slice(data),
+                    Ok(Some(MessagePart::Head(block) | MessagePart::Trailers(block))) => {
+                        sections.push(block)
+                    }
                     Err(fault) => return (Err(fault), content, sections),
                 }
             }

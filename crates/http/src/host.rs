@@ -69,7 +69,7 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
 
 /// The port that a client speaks to, as its `Host` has it; without one there that of the scheme (RFC 9110 §4.2). It is what goes into
 /// `X-Forwarded-Port`, whose readers put it beside the name of `X-Forwarded-Host`.
-pub fn told_port(authority: &[u8], is_https: bool) -> &[u8] {
+pub fn port_or_default(authority: &[u8], is_https: bool) -> &[u8] {
     match split_port(authority).1 {
         Some(port) if !port.is_empty() => port,
         _ if is_https => b"443",

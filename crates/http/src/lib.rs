@@ -48,7 +48,7 @@ mod host;
 pub mod http2;
 pub mod http3;
 mod huffman;
-mod known;
+mod known_fields;
 mod limits;
 mod method;
 mod outgoing;
@@ -78,16 +78,16 @@ pub use framing::{
     ConnectionField, DeclaredBody, ResponseDecision, ResponseFraming, ResponseQuestion,
     frame_response, status_has_body,
 };
-pub use head::request::{Facts, RequestHead, RequestView, TargetForm};
+pub use head::request::{MessageFacts, RequestHead, RequestView, TargetForm};
 pub use head::response::{ResponseHead, ResponseView};
-pub use head::{Progress, Span};
-pub use host::{split_port, told_port};
-pub use known::Known;
-pub use limits::Limits;
+pub use head::{BufferSpan, Progress};
+pub use host::{port_or_default, split_port};
+pub use known_fields::Known;
+pub use limits::MessageLimits;
 pub use method::{Method, is_idempotent, is_safe};
 pub use outgoing::OutgoingHead;
 pub use path::{
-    EncodedSlashes, OwnedPath, PathError, PathRules, RequestPath, encode, encode_argument,
+    OwnedPath, PathError, PathRules, RequestPath, SlashPolicy, encode, encode_argument,
     encode_path, encode_written,
 };
 pub use status::reason_phrase;

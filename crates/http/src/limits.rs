@@ -6,7 +6,7 @@ use crate::path::PathRules;
 ///
 /// The first five are `settings.http` options of the same name; the rest are ours, far above what any real client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MessageLimits {
     /// Longest single line of a head (request line or field) in bytes; default 8192. A longer request line is answered 414,
     /// a longer field 431.
     pub large_header_buffer_size: usize,
@@ -27,7 +27,7 @@ pub struct Limits {
     pub paths: Option<PathRules>,
 }
 
-impl Limits {
+impl MessageLimits {
     /// Those of the answers of an application's program: the size of the body is its own business, the head must fit what the
     /// transport takes.
     pub fn of_a_program() -> Self {
@@ -47,7 +47,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self {
             large_header_buffer_size: 8192,

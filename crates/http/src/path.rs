@@ -27,7 +27,7 @@ pub enum PathError {
     /// servers remove first.
     #[error("encoded dot segment in path")]
     DotSegment,
-    /// An encoded slash that [`EncodedSlashes`] does not accept.
+    /// An encoded slash that [`SlashPolicy`] does not accept.
     #[error("encoded slash in path")]
     Slash,
     /// A backslash, encoded or not, which some servers take for a slash.
@@ -41,7 +41,7 @@ pub struct PathRules {
     /// Repeated slashes are one.
     pub merge_slashes: bool,
     /// Which `%2F` are accepted.
-    pub encoded_slashes: EncodedSlashes,
+    pub encoded_slashes: SlashPolicy,
     /// `\` and `%5C` are accepted, as characters of a name.
     pub backslashes: bool,
     /// Escapes of unreserved characters (`%61`) are decoded in the encoded form, too: it means the same without them (RFC 3986 §6.2.2.2).
@@ -50,7 +50,7 @@ pub struct PathRules {
 
 /// Which encoded slashes (`%2F`) are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EncodedSlashes {
+pub enum SlashPolicy {
     /// Those between two names: `/group%2Fproject`.
     #[default]
     Plain,
@@ -64,7 +64,7 @@ impl PathRules {
     /// For a target that has been checked before: it means the same again.
     pub const CHECKED: Self = Self {
         merge_slashes: false,
-        encoded_slashes: EncodedSlashes::Any,
+        encoded_slashes: SlashPolicy::Any,
         backslashes: true,
         decode_unreserved: false,
     };
@@ -74,7 +74,7 @@ impl Default for PathRules {
     fn default() -> Self {
         Self {
             merge_slashes: true,
-            encoded_slashes: EncodedSlashes::Plain,
+            encoded_slashes: SlashPolicy::Plain,
             backslashes: false,
             decode_unreserved: true,
         }
@@ -268,9 +268,9 @@ impl Room {
             return Err(PathError::DotSegment);
         }
         match rules.encoded_slashes {
-            EncodedSlashes::Any => Ok(()),
-            EncodedSlashes::Plain if !has_empty_segment(&self.encoded) => Ok(()),
-            EncodedSlashes::Refuse if escape_of_slash(&self.encoded).is_none() => Ok(()),
+            SlashPolicy::Any => Ok(()),
+            SlashPolicy::Plain if !has_empty_segment(&self.encoded) => Ok(()),
+            SlashPolicy::Refuse if escape_of_slash(&self.encoded).is_none() => Ok(()),
             _ => Err(PathError::Slash),
         }
     }
@@ -633,15 +633,10 @@ mod tests {
             ..PathRules::default()
         };
         for (sent, rules, decoded, encoded) in [
-            (
-                "/q/%2F/n",
-                slashes(EncodedSlashes::Any),
-                "/q///n",
-                "/q/%2F/n",
-            ),
+            ("/q/%2F/n", slashes(SlashPolicy::Any), "/q///n", "/q/%2F/n"),
             (
                 "/http:%2f%2fa//b",
-                slashes(EncodedSlashes::Any),
+                slashes(SlashPolicy::Any),
                 "/http://a/b",
                 "/http:%2f%2fa/b",
             ),
@@ -654,10 +649,10 @@ mod tests {
             assert_eq!(forms(sent, &rules), Ok(expected), "{sent}");
         }
         for (sent, rules, error) in [
-            ("/a%2Fb", slashes(EncodedSlashes::Refuse), PathError::Slash),
+            ("/a%2Fb", slashes(SlashPolicy::Refuse), PathError::Slash),
             (
                 "/a%2F%2F..%2Fb",
-                slashes(EncodedSlashes::Any),
+                slashes(SlashPolicy::Any),
                 PathError::DotSegment,
             ),
             ("/a//%2fb", apart, PathError::Slash),

@@ -1,7 +1,7 @@
 //! The fuzz oracles on generated messages: any split, any damage, always the same answer and never a panic.
 
 use crate::websocket::{Utf8, apply_mask};
-use crate::{Limits, OwnedPath, PathRules, Progress, RequestHead, fuzzing};
+use crate::{MessageLimits, OwnedPath, PathRules, Progress, RequestHead, fuzzing};
 use proptest::prelude::*;
 
 /// Text that is often nearly right.
@@ -159,7 +159,7 @@ proptest! {
     fn valid_heads_complete_in_any_split(bytes in valid_request()) {
         let mut head = RequestHead::new();
         prop_assert_eq!(
-            head.parse(&bytes, &Limits::default()),
+            head.parse(&bytes, &MessageLimits::default()),
             Ok(Progress::Complete { length: bytes.len() })
         );
         fuzzing::head(&bytes);

@@ -10,7 +10,7 @@ use memchr::memchr;
 
 use crate::field::trim;
 use crate::field_lines::FieldLines;
-use crate::known::Known;
+use crate::known_fields::Known;
 
 /// Trailer fields that may be passed on, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
-use tutti_http::{BodyLength, HeadError, Known, Limits, Method, Progress, RequestHead, TargetForm};
+use tutti_http::{
+    BodyLength, HeadError, Known, MessageLimits, Method, Progress, RequestHead, TargetForm,
+};
 
 fn parse(bytes: &[u8]) -> RequestHead {
     let mut head = RequestHead::new();
-    let progress = head.parse(bytes, &Limits::default()).unwrap();
+    let progress = head.parse(bytes, &MessageLimits::default()).unwrap();
     assert!(
         matches!(progress, Progress::Complete { .. }),
         "{}",
@@ -15,7 +17,7 @@ fn parse(bytes: &[u8]) -> RequestHead {
     head
 }
 
-fn refusal(bytes: &[u8], limits: &Limits) -> HeadError {
+fn refusal(bytes: &[u8], limits: &MessageLimits) -> HeadError {
     RequestHead::new().parse(bytes, limits).unwrap_err()
 }
 
@@ -302,7 +304,7 @@ fn an_upgrade_needs_both_fields_and_version() {
 #[test]
 fn unsafe_field_names_are_dropped_unless_told_otherwise() {
     let bytes = b"GET / HTTP/1.1\r\nHost: h\r\nX_Auth: me\r\nX-Ok9: 1\r\nX.!#$%&'*+^`|~: 2\r\n\r\n";
-    let names = |limits: &Limits| {
+    let names = |limits: &MessageLimits| {
         let mut head = RequestHead::new();
         head.parse(bytes, limits).unwrap();
         let view = head.view(bytes);
@@ -313,12 +315,12 @@ fn unsafe_field_names_are_dropped_unless_told_otherwise() {
         (names, view.facts().has_discarded_fields)
     };
     assert_eq!(
-        names(&Limits::default()),
+        names(&MessageLimits::default()),
         (vec!["Host".into(), "X-Ok9".into()], true)
     );
-    let keep = Limits {
+    let keep = MessageLimits {
         discard_unsafe_fields: false,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     assert_eq!(
         names(&keep),
@@ -347,7 +349,7 @@ fn storage_is_fit_for_the_next_request() {
     let mut head = RequestHead::new();
     let first = b"POST /%61?q HTTP/1.1\r\nHost: UPPER\r\nContent-Length: 3\r\nRange: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
     let second = b"GET / HTTP/1.0\r\n\r\n";
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     head.parse(first, &limits).unwrap();
     assert_eq!(
         (head.view(first).path(), head.view(first).host_name()),
@@ -372,9 +374,9 @@ fn nothing_of_an_earlier_target_stays() {
     let mut head = RequestHead::new();
     let first = b"GET http://a/b?q HTTP/1.0\r\n\r\n";
     let second = b"OPTIONS * HTTP/1.0\r\n\r\n";
-    head.parse(first, &Limits::default()).unwrap();
+    head.parse(first, &MessageLimits::default()).unwrap();
     assert_eq!(head.view(first).query(), Some(&b"q"[..]));
-    head.parse(second, &Limits::default()).unwrap();
+    head.parse(second, &MessageLimits::default()).unwrap();
     let view = head.view(second);
     assert_eq!(
         (view.query(), view.host(), view.host_name()),
@@ -385,9 +387,9 @@ fn nothing_of_an_earlier_target_stays() {
 /// A line that just fits is accepted, one byte more is not, whatever its end and however it comes.
 #[test]
 fn the_line_limit_does_not_depend_on_the_split() {
-    let limits = Limits {
+    let limits = MessageLimits {
         large_header_buffer_size: 256,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     for (extra, line, value) in [
         (0, None, None),
@@ -426,7 +428,7 @@ fn the_line_limit_does_not_depend_on_the_split() {
 
 #[test]
 fn a_head_without_end_is_refused_at_the_limit() {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     for (start, expected) in [
         ("GET / HTTP/1.1\r\nHost: h\r\n", HeadError::FieldsTooLarge),
         ("\r\n", HeadError::FieldsTooLarge),
@@ -463,17 +465,17 @@ fn leading_empty_lines_are_skipped() {
 
 #[test]
 fn long_heads_are_refused_in_one_piece_and_in_many() {
-    let limits = Limits {
+    let limits = MessageLimits {
         large_header_buffer_size: 512,
         large_header_buffers: 3,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let long = "x".repeat(512);
     let fields: String = (0..40)
         .map(|number| format!("X-{number:02}: {}\r\n", &long[..40]))
         .collect();
     let many: String = (0..1100).map(|_| "a:\n").collect();
-    let roomy = Limits::default();
+    let roomy = MessageLimits::default();
     for (text, limits, expected) in [
         (
             format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"),
@@ -506,7 +508,7 @@ fn long_heads_are_refused_in_one_piece_and_in_many() {
 
 #[test]
 fn a_head_may_be_as_large_as_the_limits_say() {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     let cookie = "c".repeat(limits.large_header_buffer_size - "Cookie: ".len());
     let bytes = format!(
         "GET / HTTP/1.1\r\nHost: h\r\nCookie: {cookie}\r\nCookie: {cookie}\r\nCookie: {cookie}\r\n\r\n"
@@ -522,7 +524,7 @@ fn a_head_may_be_as_large_as_the_limits_say() {
 
 #[test]
 fn garbage_is_refused_before_its_end_comes() {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     assert_eq!(
         refusal(b"\x16\x03\x01\x02\x00\x01", &limits),
         HeadError::StartLine
@@ -560,7 +562,11 @@ fn other_versions_are_505_and_malformed_lines_400() {
         ("GET /\u{7f} HTTP/1.1", HeadError::StartLine),
     ] {
         let bytes = format!("{line}\r\nHost: h\r\n\r\n").into_bytes();
-        assert_eq!(refusal(&bytes, &Limits::default()), expected, "{line}");
+        assert_eq!(
+            refusal(&bytes, &MessageLimits::default()),
+            expected,
+            "{line}"
+        );
     }
 }
 
@@ -583,5 +589,8 @@ fn an_absolute_target_replaces_what_host_says() {
     }
     // Issue 28, 2.6: an empty one says that there is no authority (RFC 9110 §7.2).
     let bytes = b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n";
-    assert_eq!(refusal(bytes, &Limits::default()), HeadError::HostInvalid);
+    assert_eq!(
+        refusal(bytes, &MessageLimits::default()),
+        HeadError::HostInvalid
+    );
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 use tutti_http::{
-    BodyDecoder, BodyLength, ConnectionField, DeclaredBody, HeadError, Known, LAST_CHUNK, Limits,
-    Method, OutgoingHead, Progress, ResponseFraming, ResponseHead, ResponseQuestion, Version,
-    frame_response, write_chunk_head,
+    BodyDecoder, BodyLength, ConnectionField, DeclaredBody, HeadError, Known, LAST_CHUNK,
+    MessageLimits, Method, OutgoingHead, Progress, ResponseFraming, ResponseHead, ResponseQuestion,
+    Version, frame_response, write_chunk_head,
 };
 
 #[test]
@@ -162,7 +162,7 @@ fn what_is_written_is_read_the_same() {
                     }
                     let end = out.len();
                     out.extend_from_slice(b"HTTP/1.1 ");
-                    let (mut head, limits) = (ResponseHead::new(), Limits::default());
+                    let (mut head, limits) = (ResponseHead::new(), MessageLimits::default());
                     let Progress::Complete { length } = head.parse(&out, &limits).unwrap() else {
                         unreachable!("whole head given")
                     };
@@ -191,7 +191,7 @@ fn response_heads_are_read() {
         b"HTTP/1.1 200 All Right\r\nSet-Cookie: a\r\nset-cookie: b\r\nContent-Length: 3\r\n\r\nabc";
     let mut head = ResponseHead::new();
     assert_eq!(
-        head.parse(bytes, &Limits::default()),
+        head.parse(bytes, &MessageLimits::default()),
         Ok(Progress::Complete {
             length: bytes.len() - 3
         })
@@ -241,7 +241,7 @@ fn heads_of_cgi_answers_are_read() {
     ] {
         let bytes = format!("{LINE}{cgi}body");
         let mut head = ResponseHead::new();
-        let progress = head.parse(bytes.as_bytes(), &Limits::default());
+        let progress = head.parse(bytes.as_bytes(), &MessageLimits::default());
         let length = LINE.len() + cgi.len();
         assert_eq!(progress, Ok(Progress::Complete { length }), "{cgi:?}");
         let outcome = head.read_as_cgi(bytes.as_bytes()).map(|()| {
@@ -342,7 +342,7 @@ fn response_bodies_end_where_rfc_9112_says() {
         let bytes = format!("{head}\r\n").into_bytes();
         let mut parsed = ResponseHead::new();
         assert_eq!(
-            parsed.parse(&bytes, &Limits::default()),
+            parsed.parse(&bytes, &MessageLimits::default()),
             Ok(Progress::Complete {
                 length: bytes.len()
             }),
@@ -404,7 +404,7 @@ fn responses_with_two_readings_are_refused() {
     ] {
         let bytes = format!("{head}\r\n").into_bytes();
         assert_eq!(
-            ResponseHead::new().parse(&bytes, &Limits::default()),
+            ResponseHead::new().parse(&bytes, &MessageLimits::default()),
             Err(expected),
             "{head}"
         );

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
-use tutti_http::{BodyDecoder, BodyError, HeadError, Limits, Progress, RequestHead};
+use tutti_http::{BodyDecoder, BodyError, HeadError, MessageLimits, Progress, RequestHead};
 
 /// How a connection's bytes were read.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ enum Outcome {
 
 /// Reads a connection as the server does, with `step` bytes arriving at a time.
 fn read_connection(bytes: &[u8], step: usize) -> Outcome {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     let (mut requests, mut head) = (Vec::new(), RequestHead::new());
     let mut start = 0;
     let refused = |before: &Vec<String>, status| Outcome::Refused {

@@ -16,13 +16,13 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 use tutti_conn::pipe::{Face, Pipe};
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 use tutti_http::http2::{FloodGauge, Misuse, PREFACE};
 
-use crate::head::Head;
+use crate::head::Http2Head;
 use crate::heads::Heads;
-use crate::server::{Connection, Ending, Timeouts};
-use crate::stream::{Hub, Stream};
+use crate::server::{Ending, Http2Connection, Http2Timeouts};
+use crate::stream::{Http2Stream, Hub};
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
@@ -34,7 +34,7 @@ const FAREWELL: Millis = 5_000;
 const STREAM_BUFFER: usize = 64 * 1024;
 
 /// Serves a connection whose first bytes, as far as they have come, are `input`; returns when no more requests come over it.
-pub async fn serve(connection: &impl Connection, input: Vec<u8>, options: Http2) -> Ending {
+pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: Http2) -> Ending {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_active(true);
     let hub = Rc::new(Hub::new(connection.facts(), waker));
@@ -63,14 +63,14 @@ struct Driver<'c, C> {
     gauge: FloodGauge,
     heads: Heads,
     state: State,
-    timeouts: Timeouts,
+    timeouts: Http2Timeouts,
     /// When the connection was begun.
     opened: Millis,
     /// The client has been told to go.
     is_leaving: bool,
 }
 
-impl<'c, C: Connection> Driver<'c, C> {
+impl<'c, C: Http2Connection> Driver<'c, C> {
     fn new(connection: &'c C, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
         let terms = connection.terms();
         let now = now_millis();
@@ -165,7 +165,7 @@ impl<'c, C: Connection> Driver<'c, C> {
             *input = buffers.take();
         }
         match self.connection.poll_receive(input, cx) {
-            Poll::Ready(Ok(Received::Bytes(_))) => {}
+            Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
             Poll::Ready(Ok(_)) => {
                 pipe.has_ended = true;
                 return Ok(true);
@@ -353,15 +353,15 @@ impl<'c, C: Connection> Driver<'c, C> {
 
 /// Begins with a request.
 fn begin(
-    connection: &impl Connection,
+    connection: &impl Http2Connection,
     hub: &Rc<Hub>,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
     cx: &Context<'_>,
 ) {
     let (parts, body) = request.into_parts();
-    let head = Head::new(parts, !body.is_end_stream());
-    let stream = Stream::new(hub, head.kind(), body, respond);
+    let head = Http2Head::new(parts, !body.is_end_stream());
+    let stream = Http2Stream::new(hub, head.kind(), body, respond);
     hub.idle_since.set(None);
     connection.begin(&head, stream, cx.waker());
 }

@@ -9,13 +9,13 @@ use tutti_http::http2::{Opening, WebSocketKey};
 use crate::stream::Kind;
 
 /// The head of a request that has come.
-pub struct Head {
+pub struct Http2Head {
     parts: Parts,
     /// The stream does not end with it.
     has_body: bool,
 }
 
-impl Head {
+impl Http2Head {
     pub(crate) fn new(parts: Parts, has_body: bool) -> Self {
         Self { parts, has_body }
     }

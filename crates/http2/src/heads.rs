@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use tutti_http::http2::frame::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, PADDED, PRIORITY, RST_STREAM,
 };
-use tutti_http::http2::{FieldScreen, Unreadable};
+use tutti_http::http2::{BadFieldBlock, FieldScreen};
 
 /// Bytes of HEADERS that say where a stream stands among others.
 const PRIORITY_BYTES: usize = 5;
@@ -119,7 +119,11 @@ impl Heads {
         self.held.extend(input.drain(position..));
     }
 
-    fn screen(&mut self, opening: &Opening, block: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
+    fn screen(
+        &mut self,
+        opening: &Opening,
+        block: &[u8],
+    ) -> Result<Option<Vec<u8>>, BadFieldBlock> {
         let stream = number(opening.stream);
         let is_trailer = self.open.contains(&stream);
         let ends = opening.flags & END_STREAM != 0;

@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Waker};
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
-use tutti_tls::Facts;
+use tutti_conn::socket::ReadResult;
+use tutti_tls::HandshakeFacts;
 
-use crate::head::Head;
-use crate::stream::Stream;
+use crate::head::Http2Head;
+use crate::stream::Http2Stream;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub struct Http2Timeouts {
     /// For the preface, and for the head of a request.
     pub head: Millis,
     /// To take what there is for it.
@@ -25,11 +25,11 @@ pub struct Timeouts {
 
 /// The terms of a new connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct Http2Options {
     /// Bytes that the head of a request may have.
     pub most_head_bytes: usize,
     /// How long its client may take.
-    pub timeouts: Timeouts,
+    pub timeouts: Http2Timeouts,
 }
 
 /// How a connection ends.
@@ -44,12 +44,12 @@ pub enum Ending {
 }
 
 /// A connection as the server keeps it.
-pub trait Connection {
+pub trait Http2Connection {
     /// Its terms, which stay as they are.
-    fn terms(&self) -> Terms;
+    fn terms(&self) -> Http2Options;
 
     /// The outcome of its handshake, if its bytes are encrypted.
-    fn facts(&self) -> Option<Rc<Facts>>;
+    fn facts(&self) -> Option<Rc<HandshakeFacts>>;
 
     /// The thread's buffers.
     fn buffers(&self) -> &Buffers;
@@ -59,7 +59,7 @@ pub trait Connection {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>>;
+    ) -> Poll<Result<ReadResult, Gone>>;
 
     /// Sends some of `output`: ready when something has gone out, or nothing is left.
     fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
@@ -92,5 +92,5 @@ pub trait Connection {
     fn mention(&self, reason: &str);
 
     /// Begins with a request, or has begun with it when this returns.
-    fn begin(&self, head: &Head, stream: Stream, waker: &Waker);
+    fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker);
 }

@@ -14,16 +14,16 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
-use tutti_conn::socket::{BodyPart, Received};
+use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// The state that the streams of one connection share.
 pub(crate) struct Hub {
     /// The outcome of that connection's handshake, if its bytes are encrypted.
-    pub(crate) facts: Option<Rc<Facts>>,
+    pub(crate) facts: Option<Rc<HandshakeFacts>>,
     /// Wakes the connection's task.
     pub(crate) waker: Waker,
     /// Streams that have not ended.
@@ -45,7 +45,7 @@ const GIVEN_BYTES: usize = 256 * 1024;
 
 impl Hub {
     /// For a connection that has no stream yet.
-    pub(crate) fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
+    pub(crate) fn new(facts: Option<Rc<HandshakeFacts>>, waker: Waker) -> Self {
         Self {
             facts,
             waker,
@@ -97,7 +97,7 @@ enum Sending {
 }
 
 /// A stream of an HTTP/2 connection.
-pub struct Stream {
+pub struct Http2Stream {
     hub: Rc<Hub>,
     /// The request was HEAD.
     is_head: bool,
@@ -109,7 +109,7 @@ pub struct Stream {
     trailers: RefCell<Trailers>,
     /// The reason that a client is given whose response is not whole.
     abort_reason: Cell<Reason>,
-    /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
+    /// A response of known length does not end before [`Http2Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
     /// Bytes the client had taken on the connection when this stream last had its part of them counted.
     counted: Cell<u64>,
@@ -132,7 +132,7 @@ pub(crate) struct Kind {
     pub(crate) is_websocket: bool,
 }
 
-impl Stream {
+impl Http2Stream {
     /// For a request that has come.
     pub(crate) fn new(
         hub: &Rc<Hub>,
@@ -179,7 +179,7 @@ impl Stream {
     }
 
     /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
-    pub fn facts(&self) -> Option<&Rc<Facts>> {
+    pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.hub.facts.as_ref()
     }
 
@@ -197,7 +197,7 @@ impl Stream {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         let mut receiving = self.receiving.borrow_mut();
         let Receiving {
             body,
@@ -214,7 +214,7 @@ impl Stream {
                             if let Some(fields) = fields {
                                 *trailers = Trailers::of_map(&fields);
                             }
-                            Poll::Ready(Ok(Received::End))
+                            Poll::Ready(Ok(ReadResult::End))
                         }
                         Poll::Ready(Err(_)) => Poll::Ready(Err(Gone::Closed)),
                         Poll::Pending => Poll::Pending,
@@ -228,7 +228,7 @@ impl Stream {
         buffer.extend_from_slice(&taken);
         // Fails only for more than was received.
         let _ = body.flow_control().release_capacity(taken.len());
-        Poll::Ready(Ok(Received::Bytes(taken.len())))
+        Poll::Ready(Ok(ReadResult::Bytes(taken.len())))
     }
 
     /// Sends what the client's windows allow; true if nothing is left in `output`.
@@ -390,7 +390,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
         let open = self.hub.open.get().saturating_sub(1);
         self.hub.open.set(open);

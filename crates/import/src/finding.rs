@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 /// A place in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourceLocation {
     pub(crate) file: Rc<str>,
     /// The line, from 1.
     pub(crate) line: usize,
@@ -47,19 +47,31 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Something is not carried over.
-    pub(crate) fn lost(&mut self, place: &Place, directive: &str, problem: &str, hint: &str) {
+    pub(crate) fn lost(
+        &mut self,
+        place: &SourceLocation,
+        directive: &str,
+        problem: &str,
+        hint: &str,
+    ) {
         self.add(Importance::Lost, place, directive, problem, hint);
     }
 
     /// Nothing is missing.
-    pub(crate) fn note(&mut self, place: &Place, directive: &str, problem: &str, hint: &str) {
+    pub(crate) fn note(
+        &mut self,
+        place: &SourceLocation,
+        directive: &str,
+        problem: &str,
+        hint: &str,
+    ) {
         self.add(Importance::Note, place, directive, problem, hint);
     }
 
     fn add(
         &mut self,
         importance: Importance,
-        place: &Place,
+        place: &SourceLocation,
         directive: &str,
         problem: &str,
         hint: &str,
@@ -93,7 +105,7 @@ impl Findings {
 /// A source that cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", match .line { 0 => .file.clone(), line => format!("{}:{line}", .file) })]
-pub struct Unreadable {
+pub struct UnreadableSource {
     /// The file.
     pub file: String,
     /// The line, from 1; 0 where it is the file as a whole.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::finding::Findings;
-use crate::finding::Unreadable;
+use crate::finding::UnreadableSource;
 use crate::ini::{self, Entry};
 use crate::output::{Output, unused};
 use crate::sources::{self, Sources};
@@ -48,7 +48,10 @@ impl Pool {
 }
 
 /// The pools of a file's entries.
-pub(crate) fn pools(entries: &[Entry], sources: &dyn Sources) -> Result<Vec<Pool>, Unreadable> {
+pub(crate) fn pools(
+    entries: &[Entry],
+    sources: &dyn Sources,
+) -> Result<Vec<Pool>, UnreadableSource> {
     let mut pools: Vec<Pool> = Vec::new();
     collect(entries, sources, 0, &mut pools)?;
     Ok(pools)
@@ -59,11 +62,11 @@ fn collect(
     sources: &dyn Sources,
     depth: usize,
     pools: &mut Vec<Pool>,
-) -> Result<(), Unreadable> {
+) -> Result<(), UnreadableSource> {
     for entry in entries {
         if entry.name == "include" {
             if depth >= DEEPEST_INCLUDE {
-                return Err(Unreadable {
+                return Err(UnreadableSource {
                     file: entry.place.file.to_string(),
                     line: entry.place.line,
                     problem: "files include each other without end".to_owned(),
@@ -97,7 +100,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut out = Output::default();
     for path in files {
         let (name, text) = sources::text(path, sources)?;

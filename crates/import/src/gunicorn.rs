@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::output::{slug, when};
 use crate::program::Program;
@@ -25,10 +25,10 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut program = Program::default();
     program.options.insert("type".to_owned(), "python".into());
-    let mut settings: Vec<(String, Value, Place)> = Vec::new();
+    let mut settings: Vec<(String, Value, SourceLocation)> = Vec::new();
     for path in files {
         let (file, text) = sources::text(path, sources)?;
         for setting in assignments(&file, &text, findings) {
@@ -72,14 +72,14 @@ pub(crate) fn import(
     let (file, place) = match files.first() {
         Some(path) => (
             path.display().to_string(),
-            Place {
+            SourceLocation {
                 file: path.display().to_string().into(),
                 line: 1,
             },
         ),
         None => (
             String::new(),
-            Place {
+            SourceLocation {
                 file: "".into(),
                 line: 1,
             },
@@ -189,7 +189,7 @@ fn forwarded(text: &str, program: &mut Program) {
 fn setting(
     name: &str,
     value: &Value,
-    place: &Place,
+    place: &SourceLocation,
     program: &mut Program,
     findings: &mut Findings,
 ) {
@@ -288,7 +288,11 @@ fn setting(
 }
 
 /// The names that get a literal at the top of the file; all else is told.
-fn assignments(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<(String, Value, Place)> {
+fn assignments(
+    file: &Rc<str>,
+    text: &str,
+    findings: &mut Findings,
+) -> Vec<(String, Value, SourceLocation)> {
     let mut found = Vec::new();
     let mut rest = text;
     let (mut counted, mut line_number) = (text, 1_usize);
@@ -301,7 +305,7 @@ fn assignments(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<(Stri
             .matches('\n')
             .count();
         counted = rest;
-        let place = Place {
+        let place = SourceLocation {
             file: Rc::clone(file),
             line: line_number,
         };

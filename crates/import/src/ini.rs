@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::finding::Place;
-use crate::finding::Unreadable;
+use crate::finding::SourceLocation;
+use crate::finding::UnreadableSource;
 
 /// A line of a section.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     /// Its value, without quotes.
     pub(crate) value: String,
     /// The line.
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// True if the first line that says something opens a section.
@@ -27,12 +27,12 @@ pub(crate) fn looks_like(text: &str) -> bool {
 }
 
 /// The entries of a file. Quotes around a value are not part of it.
-pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Entry>, Unreadable> {
+pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Entry>, UnreadableSource> {
     let file: Rc<str> = name.into();
     let mut section = String::new();
     let mut entries = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let place = Place {
+        let place = SourceLocation {
             file: Rc::clone(&file),
             line: number + 1,
         };
@@ -42,7 +42,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Entry>, Unreadable> {
         }
         if let Some(inner) = line.strip_prefix('[') {
             let Some(inner) = inner.strip_suffix(']') else {
-                return Err(Unreadable {
+                return Err(UnreadableSource {
                     file: name.to_owned(),
                     line: number + 1,
                     problem: "a `[` is not closed".to_owned(),

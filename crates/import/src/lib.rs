@@ -29,10 +29,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-pub use finding::{Finding, Importance, Unreadable};
+pub use finding::{Finding, Importance, UnreadableSource};
 pub use nginx::tree::{Statement, parse as parse_nginx};
 pub use sources::{Disk, LARGEST_FILE, Sources};
-pub use tutti_ctl::import::Source;
+pub use tutti_ctl::import::ForeignServer;
 
 use finding::Findings;
 
@@ -55,19 +55,19 @@ impl Imported {
 
 /// Reads a configuration of another server.
 pub fn import(
-    source: Source,
+    source: ForeignServer,
     files: &[PathBuf],
     sources: &dyn Sources,
-) -> Result<Imported, Unreadable> {
+) -> Result<Imported, UnreadableSource> {
     let mut findings = Findings::default();
     let configuration = match source {
-        Source::Nginx => nginx::import(files, sources, &mut findings)?,
-        Source::Apache => apache::import(files, sources, &mut findings)?,
-        Source::Fpm => fpm::import(files, sources, &mut findings)?,
-        Source::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
-        Source::Caddy => caddy::import(files, sources, &mut findings)?,
-        Source::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
-        Source::Puma => puma::import(files, sources, &mut findings)?,
+        ForeignServer::Nginx => nginx::import(files, sources, &mut findings)?,
+        ForeignServer::Apache => apache::import(files, sources, &mut findings)?,
+        ForeignServer::Fpm => fpm::import(files, sources, &mut findings)?,
+        ForeignServer::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
+        ForeignServer::Caddy => caddy::import(files, sources, &mut findings)?,
+        ForeignServer::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
+        ForeignServer::Puma => puma::import(files, sources, &mut findings)?,
     };
     Ok(Imported {
         configuration,

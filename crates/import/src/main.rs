@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde_json::{Value, json};
 use tutti_ctl::import::{Findings, ImportArguments, UNREADABLE};
-use tutti_ctl::report::{Failure, write};
+use tutti_ctl::report::{CommandError, write};
 use tutti_ctl::{style, usage};
 use tutti_import::{Disk, Finding, Importance, Imported};
 
@@ -35,10 +35,10 @@ fn main() -> ExitCode {
     run(&arguments).unwrap_or_else(|failure| failure.show())
 }
 
-fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
+fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
     let imported =
         tutti_import::import(arguments.kind, &arguments.files, &Disk).map_err(|error| {
-            let failure = Failure::new(error.to_string()).code(UNREADABLE);
+            let failure = CommandError::new(error.to_string()).code(UNREADABLE);
             match error.hint {
                 Some(hint) => failure.hint(hint),
                 None => failure,
@@ -63,13 +63,13 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
 }
 
 /// A file that is there is never overwritten: it may be the one that a server runs with.
-fn put(path: &Path, text: &str) -> Result<(), Failure> {
+fn put(path: &Path, text: &str) -> Result<(), CommandError> {
     let created = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(path);
     let name = path.display();
-    let failed = |error: io::Error| Failure::new(format!("cannot write `{name}`: {error}"));
+    let failed = |error: io::Error| CommandError::new(format!("cannot write `{name}`: {error}"));
     let mut file = created.map_err(|error| {
         let failure = failed(error);
         if path.exists() {

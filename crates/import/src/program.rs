@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::output::{Output, when};
 
 /// A server of one application.
@@ -87,7 +87,7 @@ impl Program {
     pub(crate) fn listen(
         &mut self,
         text: &str,
-        place: &Place,
+        place: &SourceLocation,
         directive: &str,
         findings: &mut Findings,
     ) {

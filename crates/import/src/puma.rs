@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::program::Program;
 use crate::sources::{self, Sources};
@@ -26,7 +26,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut program = Program::default();
     program.options.insert("type".to_owned(), "ruby".into());
     // Puma's own defaults.
@@ -35,7 +35,7 @@ pub(crate) fn import(
         .insert("script".to_owned(), "config.ru".into());
     program.options.insert("threads".to_owned(), 5.into());
     let mut host = "0.0.0.0".to_owned();
-    let mut port: Option<(u64, Place)> = None;
+    let mut port: Option<(u64, SourceLocation)> = None;
     for path in files {
         let (file, text) = sources::text(path, sources)?;
         let folder = root(path);
@@ -121,7 +121,7 @@ fn root(path: &Path) -> PathBuf {
     }
 }
 
-fn bind(address: &str, place: &Place, program: &mut Program, findings: &mut Findings) {
+fn bind(address: &str, place: &SourceLocation, program: &mut Program, findings: &mut Findings) {
     let (bare, query) = address.split_once('?').unwrap_or((address, ""));
     if let Some(rest) = bare.strip_prefix("ssl://") {
         let value = |name: &str| {
@@ -153,7 +153,7 @@ fn bind(address: &str, place: &Place, program: &mut Program, findings: &mut Find
 struct Call {
     name: String,
     arguments: Vec<Value>,
-    place: Place,
+    place: SourceLocation,
 }
 
 fn as_number(value: &Value) -> Option<u64> {
@@ -173,7 +173,7 @@ fn calls(
     let mut calls = Vec::new();
     let mut depth = 0_usize;
     for (number, line) in text.lines().enumerate() {
-        let place = Place {
+        let place = SourceLocation {
             file: Rc::clone(file),
             line: number + 1,
         };
@@ -272,7 +272,7 @@ fn calls(
 fn value(
     literals: &mut Literals<'_>,
     variables: &BTreeMap<String, Value>,
-    place: &Place,
+    place: &SourceLocation,
     findings: &mut Findings,
 ) -> Option<Value> {
     let text = literals.rest().trim_start();

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::finding::Unreadable;
+use crate::finding::UnreadableSource;
 
 /// Bytes of the largest file that is read. The largest that people write, lists of redirects, have some hundred kilobytes.
 pub const LARGEST_FILE: u64 = 4 << 20;
@@ -60,9 +60,12 @@ impl Sources for Disk {
 }
 
 /// Reads a file as text. What is not UTF-8 is refused with its line: a pattern or a path could not be written down in JSON.
-pub(crate) fn text(path: &Path, sources: &dyn Sources) -> Result<(Rc<str>, String), Unreadable> {
+pub(crate) fn text(
+    path: &Path,
+    sources: &dyn Sources,
+) -> Result<(Rc<str>, String), UnreadableSource> {
     let name = path.display().to_string();
-    let bytes = sources.read(path).map_err(|error| Unreadable {
+    let bytes = sources.read(path).map_err(|error| UnreadableSource {
         file: name.clone(),
         line: 0,
         problem: format!("cannot be read: {error}"),
@@ -73,7 +76,7 @@ pub(crate) fn text(path: &Path, sources: &dyn Sources) -> Result<(Rc<str>, Strin
         Err(error) => {
             let valid = error.utf8_error().valid_up_to();
             let before = error.as_bytes().get(..valid).unwrap_or_default();
-            Err(Unreadable {
+            Err(UnreadableSource {
                 file: name,
                 line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
                 problem: "these bytes are no UTF-8".to_owned(),

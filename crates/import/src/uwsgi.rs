@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::slug;
 use crate::program::Program;
 use crate::sources::{self, Sources};
@@ -30,7 +30,7 @@ const NEEDLESS: Words = Words(
 struct Line {
     name: String,
     value: String,
-    place: Place,
+    place: SourceLocation,
 }
 
 /// Reads one file of uWSGI.
@@ -38,7 +38,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut lines = Vec::new();
     let mut name = "app".to_owned();
     let mut folder = PathBuf::from("/");
@@ -89,7 +89,7 @@ pub(crate) fn import(
 }
 
 /// The options of a file, by its ending.
-fn read(path: &Path, file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
+fn read(path: &Path, file: &Rc<str>, text: &str) -> Result<Vec<Line>, UnreadableSource> {
     let ending = path
         .extension()
         .map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -117,17 +117,18 @@ fn structured(
     file: &Rc<str>,
     text: &str,
     format: tutti_config::Format,
-) -> Result<Vec<Line>, Unreadable> {
-    let document = tutti_config::read(text.as_bytes(), format).map_err(|faults| Unreadable {
-        file: file.to_string(),
-        line: 0,
-        problem: faults.to_string(),
-        hint: None,
-    })?;
+) -> Result<Vec<Line>, UnreadableSource> {
+    let document =
+        tutti_config::read(text.as_bytes(), format).map_err(|faults| UnreadableSource {
+            file: file.to_string(),
+            line: 0,
+            problem: faults.to_string(),
+            hint: None,
+        })?;
     let mut lines = Vec::new();
     let value: Value = serde_json::from_str(&document.root().to_json()).unwrap_or_default();
     let Some(options) = value.get("uwsgi").and_then(Value::as_object) else {
-        return Err(Unreadable {
+        return Err(UnreadableSource {
             file: file.to_string(),
             line: 0,
             problem: "there is no `uwsgi` in it".to_owned(),
@@ -155,7 +156,7 @@ fn structured(
                 value: value
                     .as_str()
                     .map_or_else(|| value.to_string(), str::to_owned),
-                place: Place {
+                place: SourceLocation {
                     file: Rc::clone(file),
                     line: line.map_or(1, |line| line + 1),
                 },
@@ -166,7 +167,7 @@ fn structured(
 }
 
 /// `<uwsgi><name>value</name><flag/></uwsgi>`, the only shape that uWSGI reads.
-fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
+fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, UnreadableSource> {
     let mut lines = Vec::new();
     let mut rest = text;
     let (mut counted, mut line) = (text, 1_usize);
@@ -178,7 +179,7 @@ fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
             .matches('\n')
             .count();
         counted = after;
-        let place = Place {
+        let place = SourceLocation {
             file: Rc::clone(file),
             line,
         };
@@ -187,7 +188,7 @@ fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
             continue;
         }
         let Some((tag, tail)) = after.split_once('>') else {
-            return Err(Unreadable {
+            return Err(UnreadableSource {
                 file: file.to_string(),
                 line: place.line,
                 problem: "a `<` is not closed".to_owned(),
@@ -208,7 +209,7 @@ fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
         } else {
             let closing = format!("</{name}>");
             let Some((value, tail)) = tail.split_once(closing.as_str()) else {
-                return Err(Unreadable {
+                return Err(UnreadableSource {
                     file: file.to_string(),
                     line: place.line,
                     problem: format!("`<{name}>` is not closed"),
@@ -287,12 +288,12 @@ struct Reading {
     chdir: Option<String>,
     callable: Option<String>,
     wsgi_file: Option<String>,
-    mounts: Vec<(String, String, Place)>,
+    mounts: Vec<(String, String, SourceLocation)>,
     /// Files of mules.
-    mules: Vec<(String, Place)>,
+    mules: Vec<(String, SourceLocation)>,
     cheaper: Option<u64>,
     processes: u64,
-    is_socket: Option<Place>,
+    is_socket: Option<SourceLocation>,
     master: bool,
     lazy: bool,
 }
@@ -365,7 +366,7 @@ impl Reading {
     }
 
     /// Rules of uWSGI's own router may keep somebody out: nobody is let in instead.
-    fn closed(&mut self, place: &Place, name: &str, findings: &mut Findings) {
+    fn closed(&mut self, place: &SourceLocation, name: &str, findings: &mut Findings) {
         let hint = "write the rule as a step of `routes`, then take out `source` of the listener's first step";
         findings.lost(
             place,
@@ -389,7 +390,7 @@ impl Reading {
     fn finish(mut self, program: &mut Program, lines: &[Line], findings: &mut Findings) {
         let is_closed = self.python.remove("closed").is_some();
         let place = lines.first().map_or_else(
-            || Place {
+            || SourceLocation {
                 file: "".into(),
                 line: 1,
             },
@@ -422,7 +423,12 @@ impl Reading {
         }
     }
 
-    fn as_python(&mut self, program: &mut Program, place: &Place, findings: &mut Findings) {
+    fn as_python(
+        &mut self,
+        program: &mut Program,
+        place: &SourceLocation,
+        findings: &mut Findings,
+    ) {
         program.options.insert("type".to_owned(), "python".into());
         if let Some(home) = self.python.remove("home") {
             program.options.insert("home".to_owned(), home);

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
-use tutti_import::{Importance, Imported, Source, Sources, Unreadable};
+use tutti_import::{ForeignServer, Importance, Imported, Sources, UnreadableSource};
 
-fn import(files: &[PathBuf], sources: &dyn Sources) -> Result<Imported, Unreadable> {
-    tutti_import::import(Source::Apache, files, sources)
+fn import(files: &[PathBuf], sources: &dyn Sources) -> Result<Imported, UnreadableSource> {
+    tutti_import::import(ForeignServer::Apache, files, sources)
 }
 
 struct Memory(BTreeMap<PathBuf, Vec<u8>>);
@@ -42,7 +42,7 @@ impl Sources for Memory {
 
 const MAIN: &str = "/etc/apache2/apache2.conf";
 
-fn files(files: &[(&str, &str)]) -> Result<Imported, Unreadable> {
+fn files(files: &[(&str, &str)]) -> Result<Imported, UnreadableSource> {
     let memory = files
         .iter()
         .map(|(name, text)| (PathBuf::from(name), text.as_bytes().to_vec()));

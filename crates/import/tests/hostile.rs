@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tutti_import::{Source, Sources, import};
+use tutti_import::{ForeignServer, Sources, import};
 
 /// One text, under whatever name it is asked for.
 struct Everywhere(Vec<u8>);
@@ -21,14 +21,14 @@ impl Sources for Everywhere {
     }
 }
 
-const KINDS: [Source; 7] = [
-    Source::Nginx,
-    Source::Apache,
-    Source::Fpm,
-    Source::Uwsgi,
-    Source::Caddy,
-    Source::Gunicorn,
-    Source::Puma,
+const KINDS: [ForeignServer; 7] = [
+    ForeignServer::Nginx,
+    ForeignServer::Apache,
+    ForeignServer::Fpm,
+    ForeignServer::Uwsgi,
+    ForeignServer::Caddy,
+    ForeignServer::Gunicorn,
+    ForeignServer::Puma,
 ];
 
 fn read(bytes: &[u8]) {

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_import::{Importance, Imported, Source, Sources, import};
+use tutti_import::{ForeignServer, Importance, Imported, Sources, import};
 
 struct Memory(BTreeMap<PathBuf, Vec<u8>>);
 
@@ -54,7 +54,7 @@ fn imported(text: &str) -> Imported {
         ),
     ]);
     import(
-        Source::Nginx,
+        ForeignServer::Nginx,
         &[PathBuf::from("/etc/nginx/nginx.conf")],
         &files,
     )
@@ -285,7 +285,7 @@ fn a_pool_of_php_fpm_becomes_an_application() {
         ),
     ]);
     let paths = ["/etc/nginx/sites/s", "/etc/php/pool.d/s.conf"].map(PathBuf::from);
-    let imported = import(Source::Nginx, &paths, &files).unwrap();
+    let imported = import(ForeignServer::Nginx, &paths, &files).unwrap();
     assert_eq!(
         imported.configuration["applications"]["s"],
         json!({"type": "php", "processes": 7, "user": "s", "limits": {"timeout": 120, "requests": 9}, "environment": {"A": "b"},
@@ -316,7 +316,7 @@ fn includes_are_followed_and_bounded() {
     ]);
     let of = |name: &str| {
         import(
-            Source::Nginx,
+            ForeignServer::Nginx,
             &[PathBuf::from(format!("/etc/nginx/{name}"))],
             &files,
         )
@@ -338,7 +338,7 @@ fn a_file_that_is_too_large_is_refused() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("large.conf");
     std::fs::write(&path, vec![b' '; tutti_import::LARGEST_FILE as usize + 1]).unwrap();
-    let error = import(Source::Nginx, &[path], &tutti_import::Disk).unwrap_err();
+    let error = import(ForeignServer::Nginx, &[path], &tutti_import::Disk).unwrap_err();
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(error.problem.contains("larger than 4 MiB"), "{error}");
 }

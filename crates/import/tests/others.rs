@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_import::{Importance, Source, Sources, import};
+use tutti_import::{ForeignServer, Importance, Sources, import};
 
 struct Memory(&'static [(&'static str, String)], String);
 
@@ -31,7 +31,7 @@ impl Sources for Memory {
     }
 }
 
-fn imported(kind: Source, text: &str) -> (Value, Vec<String>) {
+fn imported(kind: ForeignServer, text: &str) -> (Value, Vec<String>) {
     let sources = Memory(&[], text.to_owned());
     let imported = import(kind, &[PathBuf::from("/srv/config.ini")], &sources).unwrap();
     let lost = imported.findings.iter();
@@ -47,7 +47,7 @@ fn caddys_passwords_are_asked_for() {
     let text = format!(
         ":8080 {{\n root * /srv\n basic_auth /staff/* {{\n anna {HASH}\n }}\n file_server\n}}\n"
     );
-    let (whole, lost) = imported(Source::Caddy, &text);
+    let (whole, lost) = imported(ForeignServer::Caddy, &text);
     assert_eq!(lost, [""; 0]);
     let text = whole.to_string();
     assert!(
@@ -59,7 +59,7 @@ fn caddys_passwords_are_asked_for() {
         ":80 {\n basic_auth {\n a plain\n }\n root * /srv\n file_server\n}\n",
         ":80 {\n forward_auth a:1 {\n uri /x\n copy_headers A>B\n }\n root * /srv\n file_server\n}\n",
     ] {
-        let (whole, lost) = imported(Source::Caddy, closed);
+        let (whole, lost) = imported(ForeignServer::Caddy, closed);
         assert_eq!(lost.len(), 1, "{closed}: {lost:?}");
         let text = whole.to_string();
         assert!(text.contains("403") && !text.contains("/srv"), "{text}");
@@ -69,7 +69,7 @@ fn caddys_passwords_are_asked_for() {
 #[test]
 fn caddy_asks_another_server() {
     let text = ":80 {\n forward_auth 127.0.0.1:9091 {\n uri /verify\n copy_headers Remote-User Remote-Groups\n }\n reverse_proxy 127.0.0.1:1\n}\n";
-    let (whole, lost) = imported(Source::Caddy, text);
+    let (whole, lost) = imported(ForeignServer::Caddy, text);
     assert_eq!(lost, [""; 0]);
     assert_eq!(
         whole["routes"]["site"][0]["action"]["authenticate"],
@@ -81,7 +81,7 @@ fn caddy_asks_another_server() {
 #[test]
 fn caddys_certificates_come_by_themselves() {
     let text = "{\n email admin@shop.com\n}\nshop.com, www.shop.com {\n root * /srv\n file_server browse\n handle_errors {\n rewrite * /{err.status_code}.html\n file_server\n }\n}\n";
-    let (whole, lost) = imported(Source::Caddy, text);
+    let (whole, lost) = imported(ForeignServer::Caddy, text);
     assert_eq!(lost, [""; 0]);
     assert_eq!(
         whole["listeners"]["*:443"]["tls"]["certificate"],
@@ -99,7 +99,7 @@ fn caddys_certificates_come_by_themselves() {
         "{text}"
     );
     let (whole, lost) = imported(
-        Source::Caddy,
+        ForeignServer::Caddy,
         "shop.com {\n tls internal\n respond 204\n}\n",
     );
     assert_eq!(lost, ["shop.com", "tls"]);
@@ -110,7 +110,7 @@ fn caddys_certificates_come_by_themselves() {
 #[test]
 fn uwsgis_work_without_a_request() {
     let text = "[uwsgi]\nhttp = :8080\nmodule = site\ncron = -5 -1 -1 -1 -1 /srv/clean --all\nunique-cron = 30 3 -1 -1 1 report\nattach-daemon = redis-server --port 1\nspooler = /tmp/s\nmule\n";
-    let (whole, lost) = imported(Source::Uwsgi, text);
+    let (whole, lost) = imported(ForeignServer::Uwsgi, text);
     assert_eq!(lost, ["spooler", "mule"]);
     assert_eq!(
         whole["schedules"]["srv-clean-all"],
@@ -126,7 +126,7 @@ fn uwsgis_work_without_a_request() {
 /// A site on port 80 whose last directive answers from a server.
 fn closed(text: &str) -> (String, Vec<String>) {
     let text = format!(":80 {{\n{text}\n reverse_proxy 127.0.0.1:1\n}}\n");
-    let (whole, lost) = imported(Source::Caddy, &text);
+    let (whole, lost) = imported(ForeignServer::Caddy, &text);
     (whole["routes"]["site"].to_string(), lost)
 }
 
@@ -163,7 +163,14 @@ fn what_caddy_refuses_is_refused() {
     assert!(steps.contains(r#""headers":{"A":"b","C":"d"}"#), "{steps}");
     let text = ":80 {\n import no-such-snippet\n}\n".to_owned();
     let sources = Memory(&[], text);
-    assert!(import(Source::Caddy, &[PathBuf::from("/srv/config.ini")], &sources).is_err());
+    assert!(
+        import(
+            ForeignServer::Caddy,
+            &[PathBuf::from("/srv/config.ini")],
+            &sources
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -173,7 +180,7 @@ fn caddys_directives_act_in_the_order_that_the_source_gives() {
         let text = format!(
             "{order}:80 {{\n {kind} {{\n {guard}\n rewrite * /index.php\n reverse_proxy 127.0.0.1:1\n }}\n}}\n"
         );
-        let (whole, lost) = imported(Source::Caddy, &text);
+        let (whole, lost) = imported(ForeignServer::Caddy, &text);
         assert_eq!(lost, [""; 0], "{text}");
         let pass = whole["routes"]["site"][0]["action"]["pass"]
             .as_str()
@@ -201,19 +208,19 @@ fn what_caddy_encrypts_is_encrypted_or_not_there() {
         "{\n local_certs\n}\nshop.com {\n respond 204\n}\n".to_owned(),
         ":80 {\n bind {$NOWHERE}\n respond 204\n}\n".to_owned(),
     ] {
-        let (whole, lost) = imported(Source::Caddy, &text);
+        let (whole, lost) = imported(ForeignServer::Caddy, &text);
         assert!(whole["listeners"].is_null(), "{text}: {whole}");
         assert!(!lost.is_empty(), "{text}");
     }
     let (whole, _) = imported(
-        Source::Caddy,
+        ForeignServer::Caddy,
         "{\n default_bind 127.0.0.1\n}\n:80 {\n respond 204\n}\n",
     );
     assert!(whole["listeners"]["127.0.0.1:80"].is_object(), "{whole}");
     let behind = |transport: &str| {
         let text =
             format!(":80 {{\n reverse_proxy 10.0.0.1:1 {{\n transport {transport}\n }}\n}}\n");
-        imported(Source::Caddy, &text).0
+        imported(ForeignServer::Caddy, &text).0
     };
     assert_eq!(
         behind("http {\n tls\n }")["upstreams"]["site-servers"]["tls"],
@@ -241,7 +248,7 @@ fn caddys_clients_show_certificates() {
         )
     };
     let required = "mode require_and_verify\n trusted_ca_cert_file /ca.pem";
-    let (whole, lost) = imported(Source::Caddy, &site("a.example", required));
+    let (whole, lost) = imported(ForeignServer::Caddy, &site("a.example", required));
     assert_eq!(lost, [""; 0]);
     let tls = &whole["listeners"]["*:443"]["tls"];
     assert_eq!(tls["client_ca"], "/ca.pem");
@@ -254,7 +261,7 @@ fn caddys_clients_show_certificates() {
         "trust_pool http https://ca",
         "leaf_cert_file /leaf.pem",
     ] {
-        let (whole, lost) = imported(Source::Caddy, &site("a.example", unknown));
+        let (whole, lost) = imported(ForeignServer::Caddy, &site("a.example", unknown));
         assert_eq!(lost, ["client_auth"], "{unknown}");
         assert_eq!(
             whole["routes"]["listen-443"][0]["action"]["pass"], "routes/refused",
@@ -262,7 +269,10 @@ fn caddys_clients_show_certificates() {
         );
     }
     let other = site("b.example", "trusted_ca_cert_file /other.pem");
-    let (whole, lost) = imported(Source::Caddy, &(site("a.example", required) + &other));
+    let (whole, lost) = imported(
+        ForeignServer::Caddy,
+        &(site("a.example", required) + &other),
+    );
     assert_eq!(lost, ["client_auth"]);
     assert!(
         whole["routes"]["listen-443"]
@@ -275,7 +285,7 @@ fn caddys_clients_show_certificates() {
 fn caddys_files_stay_hidden() {
     let files = |inside: &str| {
         let text = format!(":80 {{\n root * /srv\n {inside}\n}}\n");
-        imported(Source::Caddy, &text).0["routes"]["site"].to_string()
+        imported(ForeignServer::Caddy, &text).0["routes"]["site"].to_string()
     };
     let text = files("file_server {\n hide .git /srv/private\n }");
     assert!(
@@ -301,7 +311,10 @@ fn caddys_files_stay_hidden() {
         let text = files(inside);
         assert!(!text.contains("\"share\""), "{inside}: {text}");
     }
-    let (whole, lost) = imported(Source::Caddy, "http://a.example/docs* {\n respond 204\n}\n");
+    let (whole, lost) = imported(
+        ForeignServer::Caddy,
+        "http://a.example/docs* {\n respond 204\n}\n",
+    );
     assert_eq!(lost, [""; 0]);
     assert_eq!(
         whole["routes"]["a.example-path"][1],

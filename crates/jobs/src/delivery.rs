@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tutti_config::model::SCHEDULE_PREFIX;
 
 use crate::queue::written;
-use crate::store::Request;
+use crate::store::JobRequest;
 
 /// The field with the number of a job: the same in each delivery.
 const ID: &str = "x-tutti-job-id";
@@ -33,7 +33,7 @@ const LONGEST_WISH: u64 = 86_400;
 
 /// A delivery that failed.
 #[derive(Debug, Default)]
-pub(crate) struct Failure {
+pub(crate) struct DeliveryError {
     /// For people.
     pub(crate) why: String,
     /// The receiver has said when to come again.
@@ -42,11 +42,11 @@ pub(crate) struct Failure {
     pub(crate) is_ours: bool,
 }
 
-impl Failure {
+impl DeliveryError {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Failure {
+        DeliveryError {
             why: why.into(),
-            ..Failure::default()
+            ..DeliveryError::default()
         }
     }
 }
@@ -60,11 +60,11 @@ pub(crate) struct Label<'a> {
 }
 
 /// True if the request can be delivered at all.
-pub(crate) fn is_deliverable(request: &Request) -> bool {
+pub(crate) fn is_deliverable(request: &JobRequest) -> bool {
     head(request).is_some()
 }
 
-fn head(request: &Request) -> Option<(Method, Uri)> {
+fn head(request: &JobRequest) -> Option<(Method, Uri)> {
     let method = Method::from_bytes(request.method.as_bytes()).ok()?;
     let target = Uri::try_from(request.target.as_slice()).ok()?;
     Some((method, target))
@@ -74,14 +74,14 @@ fn head(request: &Request) -> Option<(Method, Uri)> {
 pub(crate) async fn deliver(
     connection: io::Result<OwnedFd>,
     label: &Label<'_>,
-    request: Request,
+    request: JobRequest,
     timeout: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), DeliveryError> {
     match tokio::time::timeout(timeout, exchange(connection, label, request)).await {
         Ok(outcome) => outcome,
         Err(_) => {
             let why = format!("no answer in {} seconds (`timeout`)", timeout.as_secs_f64());
-            Err(Failure::new(why))
+            Err(DeliveryError::new(why))
         }
     }
 }
@@ -89,9 +89,9 @@ pub(crate) async fn deliver(
 async fn exchange(
     connection: io::Result<OwnedFd>,
     label: &Label<'_>,
-    request: Request,
-) -> Result<(), Failure> {
-    let broken = |error: &dyn std::fmt::Display| Failure::new(format!("no answer: {error}"));
+    request: JobRequest,
+) -> Result<(), DeliveryError> {
+    let broken = |error: &dyn std::fmt::Display| DeliveryError::new(format!("no answer: {error}"));
     let stream = UnixStream::from(connection.map_err(|e| broken(&e))?);
     let stream = tokio::net::UnixStream::from_std(stream).map_err(|e| broken(&e))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -101,10 +101,10 @@ async fn exchange(
     let mut driver = JoinSet::new();
     driver.spawn(connection);
     let request =
-        outgoing(label, request).ok_or_else(|| Failure::new("its request is malformed"))?;
+        outgoing(label, request).ok_or_else(|| DeliveryError::new("its request is malformed"))?;
     let mut answer = sender.send_request(request).await.map_err(|e| broken(&e))?;
     while let Some(frame) = answer.body_mut().frame().await {
-        frame.map_err(|e| Failure::new(format!("the answer broke off: {e}")))?;
+        frame.map_err(|e| DeliveryError::new(format!("the answer broke off: {e}")))?;
     }
     if answer.status().is_success() {
         return Ok(());
@@ -114,14 +114,14 @@ async fn exchange(
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok());
     let wish: Option<u64> = wish.and_then(|text| text.trim().parse().ok());
-    Err(Failure {
+    Err(DeliveryError {
         why: format!("answered {}", answer.status().as_u16()),
         retry_after: wish.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WISH))),
         is_ours: false,
     })
 }
 
-fn outgoing(label: &Label<'_>, request: Request) -> Option<http::Request<Full<Bytes>>> {
+fn outgoing(label: &Label<'_>, request: JobRequest) -> Option<http::Request<Full<Bytes>>> {
     let (method, target) = head(&request)?;
     let mut outgoing = http::Request::new(Full::new(Bytes::from(request.body)));
     *outgoing.method_mut() = method;
@@ -164,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn request() -> Request {
-        Request {
+    fn request() -> JobRequest {
+        JobRequest {
             method: "POST".into(),
             target: b"/send?to=a".to_vec(),
             fields: vec![
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// Delivers to somebody who answers with this; what came, and the outcome.
-    async fn delivered(answer: &'static [u8]) -> (String, Result<(), Failure>) {
+    async fn delivered(answer: &'static [u8]) -> (String, Result<(), DeliveryError>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         theirs.set_nonblocking(true).unwrap();

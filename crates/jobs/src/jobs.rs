@@ -18,10 +18,10 @@ use tutti_config::model::{SCHEDULE_PREFIX, Spooler};
 use tutti_log::Level;
 
 use crate::clock::now;
-use crate::delivery::{Failure, Label, deliver, is_deliverable};
-use crate::queue::{Standing, Time, written};
+use crate::delivery::{DeliveryError, Label, deliver, is_deliverable};
+use crate::queue::{JobState, Time, written};
 use crate::state::State;
-use crate::store::{self, Addition, Found, Listener, Order, Request, StoreError};
+use crate::store::{self, Addition, Found, JobRequest, JobStoreError, Listener, Order};
 
 /// Bytes that a job takes beside its request, in the file and in memory.
 pub(crate) const OVERHEAD: u64 = 256;
@@ -42,7 +42,7 @@ pub struct RunEnded {
 pub type Running = Pin<Box<dyn Future<Output = Option<Result<String, RunEnded>>> + Send>>;
 
 /// Provides what jobs need from outside.
-pub trait Surroundings: Send + Sync + 'static {
+pub trait JobEnvironment: Send + Sync + 'static {
     /// A connection to where this spooler passes its jobs.
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd>;
 
@@ -50,7 +50,7 @@ pub trait Surroundings: Send + Sync + 'static {
     fn run_command(&self, schedule: &str, timeout: Duration) -> Running;
 
     /// A job was delivered after the store was closed: whoever has the store now is to be told.
-    fn tell_successor(&self, spooler: &str, id: u64);
+    fn notify_successor(&self, spooler: &str, id: u64);
 
     /// Takes a line for the log.
     fn log(&self, level: Level, line: &str);
@@ -59,7 +59,7 @@ pub trait Surroundings: Send + Sync + 'static {
 /// Why a job was not taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum JobRejection {
     /// Nothing has this name.
     #[error("there is no such spooler")]
     Unknown,
@@ -80,7 +80,7 @@ pub enum Refusal {
     Malformed,
     /// The disk did not take it.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] JobStoreError),
 }
 
 /// All jobs. A handle: clones are the same thing.
@@ -88,7 +88,7 @@ pub enum Refusal {
 pub struct Jobs(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) around: Box<dyn Surroundings>,
+    pub(crate) around: Box<dyn JobEnvironment>,
     state: Mutex<State>,
     /// Something may be due.
     pub(crate) stirred: Notify,
@@ -134,7 +134,7 @@ impl Listener for Hears {
         self.0.stirred.notify_one();
     }
 
-    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, Standing)>) {
+    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, JobState)>) {
         let mut state = self.0.state();
         let queue = state.queues.entry(spooler.to_owned()).or_default();
         queue.settle(size, stored);
@@ -142,7 +142,7 @@ impl Listener for Hears {
         self.0.stirred.notify_one();
     }
 
-    fn troubled(&self, why: Option<&StoreError>) {
+    fn troubled(&self, why: Option<&JobStoreError>) {
         self.0.state().trouble = why.map(ToString::to_string);
         match why {
             Some(error) => self.0.around.log(
@@ -168,7 +168,7 @@ impl Inner {
 
 impl Jobs {
     /// Without any spooler, and without a store. Inside a runtime, which delivers from now on.
-    pub fn new(around: impl Surroundings) -> Jobs {
+    pub fn new(around: impl JobEnvironment) -> Jobs {
         let jobs = Jobs(Arc::new(Inner {
             around: Box::new(around),
             state: Mutex::default(),
@@ -232,27 +232,27 @@ impl Jobs {
     pub async fn post(
         &self,
         spooler: &str,
-        request: Request,
+        request: JobRequest,
         delay: Duration,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, JobRejection> {
         if !is_deliverable(&request) {
-            return Err(Refusal::Malformed);
+            return Err(JobRejection::Malformed);
         }
         let size = request.size() + OVERHEAD;
         let (answer, stored) = oneshot::channel();
         {
             let mut state = self.0.state();
             let Some(options) = state.spoolers.get(spooler).map(|one| one.options.clone()) else {
-                return Err(Refusal::Unknown);
+                return Err(JobRejection::Unknown);
             };
             let Some(store) = state.store.clone() else {
-                return Err(StoreError::Closed.into());
+                return Err(JobStoreError::Closed.into());
             };
             let queue = state.queues.entry(spooler.to_owned()).or_default();
             if !queue.reserve(size, (options.max_jobs, options.max_size)) {
                 let (waiting, delivering, failed, bytes) = queue.totals();
                 let waiting = waiting + delivering;
-                return Err(Refusal::NoRoom {
+                return Err(JobRejection::NoRoom {
                     waiting,
                     failed,
                     bytes,
@@ -262,19 +262,19 @@ impl Jobs {
             let addition = Addition {
                 spooler: spooler.to_owned(),
                 request,
-                standing: Standing {
+                standing: JobState {
                     due: now().saturating_add(delay),
                     size,
-                    ..Standing::default()
+                    ..JobState::default()
                 },
                 answer,
             };
             if store.send(Order::Add(Box::new(addition))).is_err() {
                 queue.settle(size, None);
-                return Err(StoreError::Closed.into());
+                return Err(JobStoreError::Closed.into());
             }
         }
-        let id = stored.await.map_err(|_| StoreError::Closed)??;
+        let id = stored.await.map_err(|_| JobStoreError::Closed)??;
         Ok(written(id))
     }
 
@@ -420,7 +420,7 @@ impl Jobs {
         // A run that failed is over, too.
         let is_over = is_delivered || name.starts_with(SCHEDULE_PREFIX);
         if is_over && is_closed {
-            self.0.around.tell_successor(name, id);
+            self.0.around.notify_successor(name, id);
         }
         if let Some((level, line)) = line {
             self.0.around.log(level, &line);
@@ -434,8 +434,8 @@ impl Jobs {
         &self,
         spooler: &Spooler,
         label: &Label<'_>,
-        request: Request,
-    ) -> Result<(), Failure> {
+        request: JobRequest,
+    ) -> Result<(), DeliveryError> {
         let timeout = spooler.options.timeout;
         let schedule = spooler.name.strip_prefix(SCHEDULE_PREFIX);
         let Some(schedule) = schedule.filter(|_| spooler.pass.is_none()) else {
@@ -445,11 +445,11 @@ impl Jobs {
         let running = self.0.around.run_command(schedule, timeout);
         let outcome = match running.await {
             // It became a request, or went, before it began.
-            None => Err(Failure::new("the schedule has no command any more")),
+            None => Err(DeliveryError::new("the schedule has no command any more")),
             Some(Ok(output)) => Ok(output),
-            Some(Err(ended)) => Err(Failure {
+            Some(Err(ended)) => Err(DeliveryError {
                 is_ours: ended.is_ours,
-                ..Failure::new(ended.why)
+                ..DeliveryError::new(ended.why)
             }),
         };
         if let Some(timed) = self.0.state().schedules.get_mut(schedule) {
@@ -472,7 +472,7 @@ impl Jobs {
                 };
                 let kept = spooler.options.keep_failed.as_millis();
                 let is_over =
-                    |standing: &Standing| u128::from(now.saturating_sub(standing.failed)) >= kept;
+                    |standing: &JobState| u128::from(now.saturating_sub(standing.failed)) >= kept;
                 let failures = queue.failures().filter(|(_, standing)| is_over(standing));
                 let over: Vec<u64> = failures.map(|(id, _)| id).collect();
                 for id in &over {

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod administration;
 mod clock;
 mod delivery;
 mod jobs;
@@ -26,12 +27,11 @@ mod queue;
 mod schedules;
 mod state;
 mod store;
-mod tending;
 mod timing;
 
-pub use jobs::{Jobs, Refusal, RunEnded, Running, Surroundings};
-pub use queue::Counts;
+pub use administration::{SpoolerStatus, Task};
+pub use jobs::{JobEnvironment, JobRejection, Jobs, RunEnded, Running};
+pub use queue::JobCounts;
 pub use schedules::ScheduleStatus;
-pub use store::{Request, StoreError};
-pub use tending::{SpoolerStatus, Task};
+pub use store::{JobRequest, JobStoreError};
 pub use timing::RunCounts;

@@ -30,7 +30,7 @@ pub(crate) fn written(id: u64) -> String {
 
 /// Where a job stands, as the store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct JobState {
     /// Deliveries that have failed.
     pub(crate) attempts: u32,
     /// Not before this time.
@@ -45,7 +45,7 @@ pub(crate) struct Standing {
 
 /// Counts since the router was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct JobCounts {
     /// Jobs stored.
     pub stored: u64,
     /// Jobs delivered.
@@ -79,7 +79,7 @@ impl Patience {
 /// Jobs of one spooler.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    jobs: BTreeMap<u64, Standing>,
+    jobs: BTreeMap<u64, JobState>,
     /// Those that wait, by when they are due.
     waiting: BTreeSet<(Time, u64)>,
     delivering: BTreeSet<u64>,
@@ -88,7 +88,7 @@ pub(crate) struct Queue {
     size: u64,
     /// Room that is taken for jobs on their way to the disk.
     reserved: (usize, u64),
-    pub(crate) counts: Counts,
+    pub(crate) counts: JobCounts,
 }
 
 impl Queue {
@@ -104,7 +104,7 @@ impl Queue {
     }
 
     /// The job that room was taken for is on disk, or will not be.
-    pub(crate) fn settle(&mut self, size: u64, stored: Option<(u64, Standing)>) {
+    pub(crate) fn settle(&mut self, size: u64, stored: Option<(u64, JobState)>) {
         let (jobs, bytes) = self.reserved;
         self.reserved = (jobs.saturating_sub(1), bytes.saturating_sub(size));
         if let Some((id, standing)) = stored {
@@ -114,7 +114,7 @@ impl Queue {
     }
 
     /// Takes in a job from the file at `now`. One that came in the future is of a clock that was set back since, and so are its times.
-    pub(crate) fn restore(&mut self, id: u64, mut standing: Standing, now: Time) {
+    pub(crate) fn restore(&mut self, id: u64, mut standing: JobState, now: Time) {
         let came = received(id);
         let ahead = came.saturating_sub(now);
         // A number may be ahead of its job, for numbers only grow; such a job has the times of the clock as it is.
@@ -129,7 +129,7 @@ impl Queue {
     }
 
     /// Takes in a job that the store has.
-    pub(crate) fn insert(&mut self, id: u64, standing: Standing) {
+    pub(crate) fn insert(&mut self, id: u64, standing: JobState) {
         self.size += standing.size;
         match standing.failed {
             0 => drop(self.waiting.insert((standing.due, id))),
@@ -178,7 +178,7 @@ impl Queue {
         wish: Option<Duration>,
         now: Time,
         patience: &Patience,
-    ) -> Option<Standing> {
+    ) -> Option<JobState> {
         self.delivering.remove(&id);
         self.counts.failures += 1;
         let job = self.jobs.get_mut(&id)?;
@@ -210,7 +210,7 @@ impl Queue {
     }
 
     /// Puts off those being delivered until `due`, by when their end is known: where they stand.
-    pub(crate) fn put_off(&mut self, due: Time) -> Vec<(u64, Standing)> {
+    pub(crate) fn put_off(&mut self, due: Time) -> Vec<(u64, JobState)> {
         let mut put_off = Vec::new();
         for id in &self.delivering {
             if let Some(job) = self.jobs.get_mut(id) {
@@ -224,7 +224,7 @@ impl Queue {
     /// Moves the times of waiting and failed jobs with a clock that was set: pauses last as long as they would have.
     pub(crate) fn follow(&mut self, jump: Jump) {
         let is_waiting =
-            |id: &u64, job: &Standing| job.failed == 0 && !self.delivering.contains(id);
+            |id: &u64, job: &JobState| job.failed == 0 && !self.delivering.contains(id);
         self.waiting = self
             .jobs
             .iter_mut()
@@ -239,7 +239,7 @@ impl Queue {
     }
 
     /// A failed job is to be tried again from the beginning; where it stands now.
-    pub(crate) fn retry(&mut self, id: u64, now: Time) -> Option<Standing> {
+    pub(crate) fn retry(&mut self, id: u64, now: Time) -> Option<JobState> {
         if !self.failed.remove(&id) {
             return None;
         }
@@ -264,7 +264,7 @@ impl Queue {
     }
 
     /// Failed jobs, the oldest first.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (u64, &Standing)> {
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (u64, &JobState)> {
         let of = |id: &u64| Some((*id, self.jobs.get(id)?));
         self.failed.iter().filter_map(of)
     }
@@ -304,11 +304,11 @@ mod tests {
         attempts: 3,
     };
 
-    fn waiting(due: Time) -> Standing {
-        Standing {
+    fn waiting(due: Time) -> JobState {
+        JobState {
             due,
             size: 10,
-            ..Standing::default()
+            ..JobState::default()
         }
     }
 
@@ -401,9 +401,9 @@ mod tests {
             40,
             Some((
                 1,
-                Standing {
+                JobState {
                     size: 40,
-                    ..Standing::default()
+                    ..JobState::default()
                 },
             )),
         );

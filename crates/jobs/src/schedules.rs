@@ -11,9 +11,9 @@ use tutti_log::Level;
 
 use crate::clock::now;
 use crate::jobs::{Jobs, OVERHEAD};
-use crate::queue::{Standing, Time};
+use crate::queue::{JobState, Time};
 use crate::state::{State, Timed};
-use crate::store::{Addition, Order, Request, StoreError};
+use crate::store::{Addition, JobRequest, JobStoreError, Order};
 use crate::timing::{Look, RunCounts, look};
 
 /// The clock may be set meanwhile: what is due by it is found soon.
@@ -97,7 +97,11 @@ impl Jobs {
     }
 
     /// Says so if the disk does not take a run.
-    async fn await_stored(self, name: String, answer: oneshot::Receiver<Result<u64, StoreError>>) {
+    async fn await_stored(
+        self,
+        name: String,
+        answer: oneshot::Receiver<Result<u64, JobStoreError>>,
+    ) {
         if let Ok(Err(error)) = answer.await {
             let line =
                 format!("schedule \"{name}\": a run is left out, for it cannot be stored: {error}");
@@ -129,7 +133,10 @@ impl Jobs {
 
 impl State {
     /// Stores a run as a job; `None`: the one before goes on.
-    fn begin(&mut self, schedule: &Schedule) -> Option<oneshot::Receiver<Result<u64, StoreError>>> {
+    fn begin(
+        &mut self,
+        schedule: &Schedule,
+    ) -> Option<oneshot::Receiver<Result<u64, JobStoreError>>> {
         let request = request(schedule);
         let size = request.size() + OVERHEAD;
         let spooler = &schedule.runs;
@@ -144,10 +151,10 @@ impl State {
         self.order(Order::Add(Box::new(Addition {
             spooler: spooler.name.clone(),
             request,
-            standing: Standing {
+            standing: JobState {
                 due: now(),
                 size,
-                ..Standing::default()
+                ..JobState::default()
             },
             answer,
         })));
@@ -161,13 +168,13 @@ impl State {
     }
 }
 
-fn request(schedule: &Schedule) -> Request {
+fn request(schedule: &Schedule) -> JobRequest {
     let options = &schedule.options;
     let host = (b"Host".to_vec(), options.host.clone().into_bytes());
     let headers = schedule.headers.iter();
     let headers =
         headers.map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
-    Request {
+    JobRequest {
         method: options.method.clone(),
         target: options.uri.clone().into_bytes(),
         fields: std::iter::once(host).chain(headers).collect(),

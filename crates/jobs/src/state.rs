@@ -10,7 +10,7 @@ use tutti_log::Level;
 use tutti_sys::clock::ClockWatch;
 
 use crate::clock::now;
-use crate::delivery::Failure;
+use crate::delivery::DeliveryError;
 use crate::queue::{Patience, Queue, Time, written};
 use crate::store::Order;
 use crate::timing::{Run, RunCounts};
@@ -148,7 +148,7 @@ impl State {
         spooler: &str,
         schedule: &str,
         id: u64,
-        outcome: Option<Result<(), Failure>>,
+        outcome: Option<Result<(), DeliveryError>>,
     ) -> Option<(Level, String)> {
         let rests = self.rests;
         let queue = self.queues.get_mut(spooler)?;
@@ -191,7 +191,7 @@ impl State {
         &mut self,
         spooler: &Spooler,
         id: u64,
-        outcome: Option<Result<(), Failure>>,
+        outcome: Option<Result<(), DeliveryError>>,
     ) -> Option<(Level, String)> {
         let name = &spooler.name;
         if let Some(schedule) = name.strip_prefix(SCHEDULE_PREFIX) {

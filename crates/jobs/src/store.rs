@@ -19,12 +19,12 @@ use redb::{
 };
 use tokio::sync::oneshot;
 
-use crate::queue::{Standing, Time, next_id};
+use crate::queue::{JobState, Time, next_id};
 use crate::timing::Run;
 
 /// The request of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct JobRequest {
     /// Its method.
     pub method: String,
     /// Path and query.
@@ -35,7 +35,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl JobRequest {
     /// Bytes that it takes.
     pub(crate) fn size(&self) -> u64 {
         let fields = self
@@ -50,7 +50,7 @@ impl Request {
 /// Why something was not stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum JobStoreError {
     /// The disk is full, or over quota.
     #[error("the disk is full: {0}")]
     Full(String),
@@ -65,20 +65,20 @@ pub enum StoreError {
 /// Everything there is when the store is opened.
 #[derive(Default)]
 pub(crate) struct Found {
-    pub(crate) jobs: Vec<(String, u64, Standing)>,
+    pub(crate) jobs: Vec<(String, u64, JobState)>,
     /// The last runs of schedules.
     pub(crate) runs: Vec<(String, Run)>,
 }
 
 /// The answer to a job that was to be stored.
-pub(crate) type Added = oneshot::Sender<Result<u64, StoreError>>;
+pub(crate) type Added = oneshot::Sender<Result<u64, JobStoreError>>;
 
 /// An order to the thread.
 pub(crate) enum Order {
     /// Store a job.
     Add(Box<Addition>),
     /// Where a job stands has changed.
-    Note(String, u64, Standing),
+    Note(String, u64, JobState),
     /// A job is done with.
     Remove(String, u64),
     /// A schedule has been looked at, or its run has ended; `None`: it is no more.
@@ -87,7 +87,7 @@ pub(crate) enum Order {
     Load(
         String,
         u64,
-        oneshot::Sender<Result<Option<Request>, StoreError>>,
+        oneshot::Sender<Result<Option<JobRequest>, JobStoreError>>,
     ),
     /// Write what waits, and let go of the file.
     Close,
@@ -96,8 +96,8 @@ pub(crate) enum Order {
 /// A job to be stored.
 pub(crate) struct Addition {
     pub(crate) spooler: String,
-    pub(crate) request: Request,
-    pub(crate) standing: Standing,
+    pub(crate) request: JobRequest,
+    pub(crate) standing: JobState,
     /// Nobody listens: it is not stored.
     pub(crate) answer: Added,
 }
@@ -107,9 +107,9 @@ pub(crate) trait Listener: Send + 'static {
     /// It is open, and has these jobs.
     fn opened(&self, found: Found);
     /// A job is on disk, or is not.
-    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, Standing)>);
+    fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, JobState)>);
     /// It cannot be used, or can again (`None`).
-    fn troubled(&self, why: Option<&StoreError>);
+    fn troubled(&self, why: Option<&JobStoreError>);
     /// It has been let go of.
     fn closed(&self);
 }
@@ -165,7 +165,7 @@ pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Or
 }
 
 /// A change of a job there is: where it stands now; `None`: it is done with.
-type Change = Option<Standing>;
+type Change = Option<JobState>;
 
 struct Thread<L> {
     file: File,
@@ -201,7 +201,7 @@ impl<L: Listener> Thread<L> {
             }
         }
         for addition in std::mem::take(&mut self.waiting) {
-            self.refuse(addition, StoreError::Closed);
+            self.refuse(addition, JobStoreError::Closed);
         }
         self.database = None;
         self.listener.closed();
@@ -231,7 +231,7 @@ impl<L: Listener> Thread<L> {
             Err(None) => Some(LOCKED_PAUSE),
             Err(Some(error)) => {
                 for addition in std::mem::take(&mut self.waiting) {
-                    self.refuse(addition, StoreError::Failed(error.to_string()));
+                    self.refuse(addition, JobStoreError::Failed(error.to_string()));
                 }
                 self.settle_trouble(Some(error));
                 Some(TROUBLE_PAUSE)
@@ -239,7 +239,7 @@ impl<L: Listener> Thread<L> {
         }
     }
 
-    fn settle_trouble(&mut self, error: Option<StoreError>) {
+    fn settle_trouble(&mut self, error: Option<JobStoreError>) {
         let was_troubled = std::mem::replace(&mut self.is_troubled, error.is_some());
         if was_troubled != error.is_some() {
             self.listener.troubled(error.as_ref());
@@ -247,7 +247,7 @@ impl<L: Listener> Thread<L> {
     }
 
     /// The database and its jobs; `None` as the error: somebody else has it open.
-    fn opened(&self) -> Result<(Database, Found), Option<StoreError>> {
+    fn opened(&self) -> Result<(Database, Found), Option<JobStoreError>> {
         let file = self.file.try_clone().map_err(|e| Some(failed(&e)))?;
         let open = || {
             let backend = FileBackend::new(file)?;
@@ -258,7 +258,7 @@ impl<L: Listener> Thread<L> {
         };
         let database = open().map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => None,
-            error => Some(StoreError::Failed(error.to_string())),
+            error => Some(JobStoreError::Failed(error.to_string())),
         })?;
         let found = all(&database).map_err(Some)?;
         Ok((database, found))
@@ -309,9 +309,9 @@ impl<L: Listener> Thread<L> {
         }
     }
 
-    fn load(&self, spooler: &str, id: u64) -> Result<Option<Request>, StoreError> {
-        let database = self.database.as_ref().ok_or(StoreError::Closed)?;
-        load(database, spooler, id).map_err(|error| StoreError::Failed(error.to_string()))
+    fn load(&self, spooler: &str, id: u64) -> Result<Option<JobRequest>, JobStoreError> {
+        let database = self.database.as_ref().ok_or(JobStoreError::Closed)?;
+        load(database, spooler, id).map_err(|error| JobStoreError::Failed(error.to_string()))
     }
 
     /// Writes what waits, and answers.
@@ -352,8 +352,8 @@ impl<L: Listener> Thread<L> {
                 let error = classified(&error);
                 for addition in wanted {
                     let again = match &error {
-                        StoreError::Full(text) => StoreError::Full(text.clone()),
-                        other => StoreError::Failed(other.to_string()),
+                        JobStoreError::Full(text) => JobStoreError::Full(text.clone()),
+                        other => JobStoreError::Failed(other.to_string()),
                     };
                     self.refuse(addition, again);
                 }
@@ -364,7 +364,7 @@ impl<L: Listener> Thread<L> {
         }
     }
 
-    fn refuse(&self, addition: Addition, error: StoreError) {
+    fn refuse(&self, addition: Addition, error: JobStoreError) {
         self.listener
             .settled(&addition.spooler, addition.standing.size, None);
         let _ = addition.answer.send(Err(error));
@@ -386,24 +386,24 @@ fn empty_unless_made(backend: &FileBackend) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-fn failed(error: &io::Error) -> StoreError {
-    StoreError::Failed(error.to_string())
+fn failed(error: &io::Error) -> JobStoreError {
+    JobStoreError::Failed(error.to_string())
 }
 
-fn classified(error: &redb::Error) -> StoreError {
+fn classified(error: &redb::Error) -> JobStoreError {
     if let redb::Error::Io(io) = error
         && matches!(
             io.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         )
     {
-        return StoreError::Full(io.to_string());
+        return JobStoreError::Full(io.to_string());
     }
-    StoreError::Failed(error.to_string())
+    JobStoreError::Failed(error.to_string())
 }
 
 /// All jobs; makes the tables of a new file.
-fn all(database: &Database) -> Result<Found, StoreError> {
+fn all(database: &Database) -> Result<Found, JobStoreError> {
     let read = || -> Result<Found, redb::Error> {
         let writing = database.begin_write()?;
         drop(writing.open_table(JOBS)?);
@@ -417,7 +417,7 @@ fn all(database: &Database) -> Result<Found, StoreError> {
             let (key, value) = row?;
             let (spooler, id) = key.value();
             let (attempts, due, failed, error, size) = value.value();
-            let standing = Standing {
+            let standing = JobState {
                 attempts,
                 due,
                 failed,
@@ -442,7 +442,7 @@ fn all(database: &Database) -> Result<Found, StoreError> {
     read().map_err(|error| classified(&error))
 }
 
-fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<Request>, redb::Error> {
+fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<JobRequest>, redb::Error> {
     let reading = database.begin_read()?;
     let table = reading.open_table(JOBS)?;
     let Some(row) = table.get((spooler, id))? else {
@@ -452,7 +452,7 @@ fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<Request>, 
     let fields = fields
         .iter()
         .map(|(name, value)| (name.to_vec(), value.to_vec()));
-    Ok(Some(Request {
+    Ok(Some(JobRequest {
         method: method.to_owned(),
         target: target.to_vec(),
         fields: fields.collect(),
@@ -472,7 +472,7 @@ fn write(
         let mut jobs = writing.open_table(JOBS)?;
         let mut standings = writing.open_table(STANDINGS)?;
         for (addition, id) in additions.iter().zip(ids) {
-            let Request {
+            let JobRequest {
                 method,
                 target,
                 fields,
@@ -522,7 +522,7 @@ fn write(
     Ok(())
 }
 
-fn row_of(standing: &Standing) -> (u32, Time, Time, &str, u64) {
+fn row_of(standing: &JobState) -> (u32, Time, Time, &str, u64) {
     (
         standing.attempts,
         standing.due,
@@ -552,13 +552,13 @@ mod tests {
                 .send(format!("opened {:?}", found.collect::<Vec<_>>()));
         }
 
-        fn settled(&self, spooler: &str, _: u64, stored: Option<(u64, Standing)>) {
+        fn settled(&self, spooler: &str, _: u64, stored: Option<(u64, JobState)>) {
             let _ = self
                 .0
                 .send(format!("settled {spooler} {}", stored.is_some()));
         }
 
-        fn troubled(&self, why: Option<&StoreError>) {
+        fn troubled(&self, why: Option<&JobStoreError>) {
             let _ = self.0.send(format!("troubled {}", why.is_some()));
         }
 
@@ -583,9 +583,9 @@ mod tests {
             self.heard.recv_timeout(Duration::from_secs(60)).unwrap()
         }
 
-        fn add(&self, spooler: &str, body: &[u8]) -> oneshot::Receiver<Result<u64, StoreError>> {
+        fn add(&self, spooler: &str, body: &[u8]) -> oneshot::Receiver<Result<u64, JobStoreError>> {
             let (answer, stored) = oneshot::channel();
-            let request = Request {
+            let request = JobRequest {
                 method: "POST".into(),
                 target: b"/a".to_vec(),
                 fields: vec![(b"Host".to_vec(), b"b".to_vec())],
@@ -594,14 +594,14 @@ mod tests {
             let addition = Addition {
                 spooler: spooler.to_owned(),
                 request,
-                standing: Standing::default(),
+                standing: JobState::default(),
                 answer,
             };
             self.orders.send(Order::Add(Box::new(addition))).unwrap();
             stored
         }
 
-        fn load(&self, spooler: &str, id: u64) -> Result<Option<Request>, StoreError> {
+        fn load(&self, spooler: &str, id: u64) -> Result<Option<JobRequest>, JobStoreError> {
             let (answer, loaded) = oneshot::channel();
             let order = Order::Load(spooler.to_owned(), id, answer);
             self.orders.send(order).unwrap();
@@ -651,9 +651,9 @@ mod tests {
         let kept = store.add("mail", b"body").blocking_recv().unwrap().unwrap();
         let done = store.add("mail", b"").blocking_recv().unwrap().unwrap();
         assert!(done > kept);
-        let standing = Standing {
+        let standing = JobState {
             attempts: 3,
-            ..Standing::default()
+            ..JobState::default()
         };
         store
             .orders
@@ -704,7 +704,7 @@ mod tests {
         let store = Opened::of(file(&path));
         assert_eq!(store.next(), "troubled true");
         let refused = store.add("mail", b"").blocking_recv().unwrap().unwrap_err();
-        assert!(matches!(refused, StoreError::Failed(_)), "{refused}");
+        assert!(matches!(refused, JobStoreError::Failed(_)), "{refused}");
         store.close();
         assert_eq!(std::fs::read(&path).unwrap(), vec![b'x'; 10_000]);
     }

@@ -141,7 +141,8 @@ mod tests {
         let text =
             format!(r#"{{"routes": [], "schedules": {{"a": {{"pass": "routes", {members}}}}}}}"#);
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let config = tutti_config::validate(&document, &tutti_config::Context::default()).unwrap();
+        let config =
+            tutti_config::validate(&document, &tutti_config::ValidationContext::default()).unwrap();
         Arc::clone(&config.schedules["a"])
     }
 

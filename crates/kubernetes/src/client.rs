@@ -13,9 +13,9 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::task::JoinSet;
-use tutti_dialer::{Target, authorities, client_config, dial, error_chain};
+use tutti_dialer::{DialTarget, authorities, client_config, dial, error_chain};
 
-use crate::failure::Failure;
+use crate::failure::FollowError;
 use crate::objects::Status;
 
 /// How long the API server has to connect, to answer, and for each piece of an answer that is no watch.
@@ -32,7 +32,7 @@ const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// How the API server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct ClusterAccess {
     /// Its name or address.
     pub host: String,
     /// Its port.
@@ -50,31 +50,31 @@ pub(crate) struct Papers {
 }
 
 /// Dropping it ends the connection.
-pub(crate) struct Connection {
+pub(crate) struct ApiConnection {
     sender: SendRequest<Empty<Bytes>>,
     _driver: JoinSet<hyper::Result<()>>,
     host: String,
 }
 
-impl Connection {
+impl ApiConnection {
     /// Connects to the first of the addresses that answers.
     pub(crate) async fn open(
-        access: &Access,
+        access: &ClusterAccess,
         addresses: &[IpAddr],
         ca: &[u8],
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FollowError> {
         let place = match access.host.contains(':') {
             true => format!("[{}]:{}", access.host, access.port),
             false => format!("{}:{}", access.host, access.port),
         };
         let roots = authorities(ca).map_err(|error| {
             let file = access.ca.display();
-            Failure::new(format!(
+            FollowError::new(format!(
                 "the certificates in `{file}` cannot be used: {error}"
             ))
         })?;
-        let config = Arc::new(client_config(roots, None).map_err(Failure::new)?);
-        let target = Target {
+        let config = Arc::new(client_config(roots, None).map_err(FollowError::new)?);
+        let target = DialTarget {
             host: &access.host,
             port: access.port,
             addresses: Some(addresses),
@@ -82,8 +82,9 @@ impl Connection {
             server_name: None,
             patience: Some(PATIENCE),
         };
-        let failed =
-            |why: String| Failure::new(format!("cannot connect to the API server {place}: {why}"));
+        let failed = |why: String| {
+            FollowError::new(format!("cannot connect to the API server {place}: {why}"))
+        };
         let stream = dial(&target)
             .await
             .map_err(|error| failed(error.to_string()))?;
@@ -100,7 +101,7 @@ impl Connection {
         // The next question notices its end.
         let mut driver = JoinSet::new();
         driver.spawn(connection);
-        Ok(Connection {
+        Ok(ApiConnection {
             sender,
             _driver: driver,
             host: place,
@@ -113,7 +114,7 @@ impl Connection {
         target: &str,
         token: &str,
         namespace: &str,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, FollowError> {
         let request = Request::get(target)
             .header(header::HOST, &self.host)
             .header(header::ACCEPT, "application/json")
@@ -121,7 +122,9 @@ impl Connection {
             .header(header::USER_AGENT, "tutti")
             .body(Empty::new())
             // A token with letters that no field may have.
-            .map_err(|_| Failure::new("the token file has something else in it than a token"))?;
+            .map_err(|_| {
+                FollowError::new("the token file has something else in it than a token")
+            })?;
         let answer = async {
             self.sender.ready().await?;
             self.sender.send_request(request).await
@@ -129,14 +132,16 @@ impl Connection {
         let answer = tokio::time::timeout(PATIENCE, answer)
             .await
             .map_err(|_| silent())?
-            .map_err(|error| Failure::new(format!("the API server: {}", error_chain(&error))))?;
+            .map_err(|error| {
+                FollowError::new(format!("the API server: {}", error_chain(&error)))
+            })?;
         if answer.status() == http::StatusCode::OK {
             return Ok(answer);
         }
         let status = answer.status().as_u16();
         let body = whole(answer, LONGEST_REFUSAL).await.unwrap_or_default();
         let refusal: Status = serde_json::from_slice(&body).unwrap_or_default();
-        Err(Failure::of_status(status, &refusal.message, namespace))
+        Err(FollowError::of_status(status, &refusal.message, namespace))
     }
 
     /// The same, with all of the body.
@@ -145,18 +150,18 @@ impl Connection {
         target: &str,
         token: &str,
         namespace: &str,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, FollowError> {
         whole(self.get(target, token, namespace).await?, LONGEST_ANSWER).await
     }
 }
 
-async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failure> {
+async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, FollowError> {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
     while let Some(piece) = piece(&mut body, PATIENCE).await? {
         if bytes.len() + piece.len() > most {
             let limit = most >> 10;
-            return Err(Failure::new(format!(
+            return Err(FollowError::new(format!(
                 "the API server answers more than {limit} KiB"
             )));
         }
@@ -169,18 +174,18 @@ async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failu
 pub(crate) async fn piece(
     body: &mut Incoming,
     patience: Duration,
-) -> Result<Option<Bytes>, Failure> {
+) -> Result<Option<Bytes>, FollowError> {
     let frame = tokio::time::timeout(patience, body.frame()).await;
     match frame.map_err(|_| silent())? {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Some(Err(error)) => Err(Failure::new(format!(
+        Some(Err(error)) => Err(FollowError::new(format!(
             "the answer of the API server breaks off: {}",
             error_chain(&error)
         ))),
     }
 }
 
-fn silent() -> Failure {
-    Failure::new("the API server does not answer in time")
+fn silent() -> FollowError {
+    FollowError::new("the API server does not answer in time")
 }

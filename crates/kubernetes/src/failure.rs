@@ -4,7 +4,7 @@ use http::StatusCode;
 
 /// The end of an attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum FollowError {
     /// The version from which we wanted to go on is no longer there: list again.
     Gone,
     /// It answers, and does not give what we want: what we know may be what is wrong. For the log.
@@ -13,9 +13,9 @@ pub(crate) enum Failure {
     Other(String),
 }
 
-impl Failure {
+impl FollowError {
     pub(crate) fn new(text: impl std::fmt::Display) -> Self {
-        Failure::Other(text.to_string())
+        FollowError::Other(text.to_string())
     }
 
     /// From the status of an answer and what the API server says of it.
@@ -25,14 +25,14 @@ impl Failure {
             message => format!(": {message}"),
         };
         match StatusCode::from_u16(status) {
-            Ok(StatusCode::GONE) => Failure::Gone,
-            Ok(StatusCode::UNAUTHORIZED) => Failure::Other(format!(
+            Ok(StatusCode::GONE) => FollowError::Gone,
+            Ok(StatusCode::UNAUTHORIZED) => FollowError::Other(format!(
                 "the API server does not take the token (401){said}"
             )),
-            Ok(StatusCode::FORBIDDEN) => Failure::Refused(format!(
+            Ok(StatusCode::FORBIDDEN) => FollowError::Refused(format!(
                 "the API server does not allow it (403){said}; hint: a Role in the namespace `{namespace}` has to allow `list` and `watch` of `endpointslices` of `discovery.k8s.io`"
             )),
-            _ => Failure::Refused(format!("the API server answers {status}{said}")),
+            _ => FollowError::Refused(format!("the API server answers {status}{said}")),
         }
     }
 }

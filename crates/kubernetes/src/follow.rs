@@ -1,19 +1,17 @@
 //! Following the slices of one Service: a list, and from its version on a watch, which is begun again where it ended.
 
-use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use tutti_dialer::{Backoff, random_time_below};
+use tutti_dialer::{Backoff, BoxFuture, random_time_below};
 
-use crate::client::{Access, Connection, Papers, piece};
-use crate::failure::Failure;
+use crate::client::{ApiConnection, ClusterAccess, Papers, piece};
+use crate::failure::FollowError;
 use crate::lines::Lines;
 use crate::objects::{Bookmark, EndpointSlice, Event, List, Status};
-use crate::slices::{Endpoint, Port, Slices};
+use crate::slices::{Port, ReadyEndpoint, Slices};
 
 /// Slices of one page of a list. Each has a hundred endpoints as a rule.
 const PAGE: usize = 100;
@@ -32,21 +30,18 @@ const STEADY: Duration = Duration::from_secs(10);
 /// back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A boxed future.
-pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
-
 /// The way of this client to files and to the DNS.
-pub trait Surroundings: Send + Sync {
+pub trait ClusterEnvironment: Send + Sync {
     /// Reads a file, as it is now.
-    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>>;
+    fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>>;
 
     /// Looks a name up.
-    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>>;
+    fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
 }
 
 /// The endpoints that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WatchedService {
     /// The namespace of the Service.
     pub namespace: String,
     /// Its name.
@@ -59,7 +54,7 @@ pub struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// These get requests; with the reason where there are none.
-    Ready(Vec<Endpoint>, Option<String>),
+    Ready(Vec<ReadyEndpoint>, Option<String>),
     /// The API server can be heard, and is.
     Followed,
     /// It cannot: what is known stays.
@@ -68,9 +63,9 @@ pub enum News {
 
 /// Follows a Service for as long as this runs.
 pub async fn follow(
-    access: &Access,
-    wanted: &Wanted,
-    surroundings: &dyn Surroundings,
+    access: &ClusterAccess,
+    wanted: &WatchedService,
+    surroundings: &dyn ClusterEnvironment,
     tell: &(dyn Fn(News) + Sync),
 ) {
     let mut following = Following {
@@ -90,21 +85,21 @@ pub async fn follow(
         }
         match ended {
             Ok(()) => {}
-            Err(Failure::Gone) => following.version = None,
-            Err(Failure::Refused(why)) => {
+            Err(FollowError::Gone) => following.version = None,
+            Err(FollowError::Refused(why)) => {
                 following.version = None;
                 tell(News::Lost(why));
             }
-            Err(Failure::Other(why)) => tell(News::Lost(why)),
+            Err(FollowError::Other(why)) => tell(News::Lost(why)),
         }
         tokio::time::sleep(following.backoff.after_failure()).await;
     }
 }
 
 struct Following<'s> {
-    access: &'s Access,
-    wanted: &'s Wanted,
-    surroundings: &'s dyn Surroundings,
+    access: &'s ClusterAccess,
+    wanted: &'s WatchedService,
+    surroundings: &'s dyn ClusterEnvironment,
     tell: &'s (dyn Fn(News) + Sync),
     slices: Slices,
     /// The version up to which the slices are known; `None`: they have to be listed.
@@ -114,17 +109,19 @@ struct Following<'s> {
 
 impl Following<'_> {
     /// One connection: a list if one is needed, and a watch until it ends.
-    async fn round(&mut self) -> Result<(), Failure> {
+    async fn round(&mut self) -> Result<(), FollowError> {
         let papers = self.papers().await?;
         let addresses = match self.access.host.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
                 let found = self.surroundings.addresses(&self.access.host).await;
                 let host = &self.access.host;
-                found.map_err(|why| Failure::new(format!("`{host}` cannot be resolved: {why}")))?
+                found.map_err(|why| {
+                    FollowError::new(format!("`{host}` cannot be resolved: {why}"))
+                })?
             }
         };
-        let mut connection = Connection::open(self.access, &addresses, &papers.ca).await?;
+        let mut connection = ApiConnection::open(self.access, &addresses, &papers.ca).await?;
         let version = match self.version.clone() {
             Some(version) => version,
             None => self.list(&mut connection, &papers.token).await?,
@@ -133,8 +130,9 @@ impl Following<'_> {
     }
 
     /// The files as they are now: a token is replaced while it is used.
-    async fn papers(&self) -> Result<Papers, Failure> {
-        let named = |file: &Path, why: String| Failure::new(format!("`{}` {why}", file.display()));
+    async fn papers(&self) -> Result<Papers, FollowError> {
+        let named =
+            |file: &Path, why: String| FollowError::new(format!("`{}` {why}", file.display()));
         let (ca, token_file) = (&self.access.ca, &self.access.token_file);
         let certificates = self.surroundings.read(ca).await;
         let certificates = certificates.map_err(|why| named(ca, why))?;
@@ -163,7 +161,11 @@ impl Following<'_> {
     }
 
     /// Lists the slices, page by page, and returns the version that they have.
-    async fn list(&mut self, connection: &mut Connection, token: &str) -> Result<String, Failure> {
+    async fn list(
+        &mut self,
+        connection: &mut ApiConnection,
+        token: &str,
+    ) -> Result<String, FollowError> {
         let mut slices = Slices::default();
         let mut rest = String::new();
         loop {
@@ -171,7 +173,7 @@ impl Following<'_> {
             let namespace = &self.wanted.namespace;
             let page = connection.get_whole(&target, token, namespace).await?;
             let page: List = serde_json::from_slice(&page)
-                .map_err(|error| Failure::new(format!("the API server's list: {error}")))?;
+                .map_err(|error| FollowError::new(format!("the API server's list: {error}")))?;
             page.items
                 .into_iter()
                 .flatten()
@@ -195,10 +197,10 @@ impl Following<'_> {
 
     async fn watch(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut ApiConnection,
         token: &str,
         version: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FollowError> {
         let time = WATCH + random_time_below(WATCH / 2);
         let seconds = time.as_secs();
         let version = utf8_percent_encode(version, NON_ALPHANUMERIC);
@@ -210,7 +212,7 @@ impl Following<'_> {
         (self.tell)(News::Followed);
         let mut lines = Lines::default();
         while let Some(piece) = piece(&mut body, time + GRACE).await? {
-            let ended = lines.take(&piece).map_err(Failure::Other)?;
+            let ended = lines.take(&piece).map_err(FollowError::Other)?;
             let mut is_changed = false;
             for line in ended {
                 is_changed |= self.event(&line)?;
@@ -224,9 +226,9 @@ impl Following<'_> {
     }
 
     /// Takes an event. True: slices have changed.
-    fn event(&mut self, line: &[u8]) -> Result<bool, Failure> {
+    fn event(&mut self, line: &[u8]) -> Result<bool, FollowError> {
         let unusable = |error: serde_json::Error| {
-            Failure::Refused(format!("an event of the API server: {error}"))
+            FollowError::Refused(format!("an event of the API server: {error}"))
         };
         let event: Event = serde_json::from_slice(line).map_err(unusable)?;
         match event.kind.as_str() {
@@ -251,7 +253,11 @@ impl Following<'_> {
             "ERROR" => {
                 let status: Status = serde_json::from_value(event.object).map_err(unusable)?;
                 let namespace = &self.wanted.namespace;
-                Err(Failure::of_status(status.code, &status.message, namespace))
+                Err(FollowError::of_status(
+                    status.code,
+                    &status.message,
+                    namespace,
+                ))
             }
             // Whoever adds a kind of event has to keep clients that do not know it.
             _ => Ok(false),

@@ -16,6 +16,6 @@ mod lines;
 mod objects;
 mod slices;
 
-pub use client::Access;
-pub use follow::{News, Pinned, Surroundings, Wanted, follow};
-pub use slices::{Endpoint, Port};
+pub use client::ClusterAccess;
+pub use follow::{ClusterEnvironment, News, WatchedService, follow};
+pub use slices::{Port, ReadyEndpoint};

@@ -28,7 +28,7 @@ impl fmt::Display for Port {
 
 /// An endpoint that is ready.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Endpoint {
+pub struct ReadyEndpoint {
     /// The pod, where the slice says it.
     pub name: Option<String>,
     /// Where it listens.
@@ -49,7 +49,7 @@ impl Slices {
     }
 
     /// Returns the endpoints that get requests, and why there are none where there are none.
-    pub(crate) fn ready(&self, port: Option<&Port>) -> (Vec<Endpoint>, Option<String>) {
+    pub(crate) fn ready(&self, port: Option<&Port>) -> (Vec<ReadyEndpoint>, Option<String>) {
         let mut found = BTreeSet::new();
         let mut others: BTreeSet<String> = BTreeSet::new();
         for slice in self.0.values() {
@@ -120,7 +120,7 @@ fn is_ready(endpoint: &EndpointObject) -> bool {
 }
 
 /// The first address: the others have no meaning.
-fn one(slice: &EndpointSlice, endpoint: &EndpointObject, port: u16) -> Option<Endpoint> {
+fn one(slice: &EndpointSlice, endpoint: &EndpointObject, port: u16) -> Option<ReadyEndpoint> {
     let ip: IpAddr = endpoint.addresses.as_ref()?.first()?.parse().ok()?;
     let is_of_kind = match slice.address_type.as_str() {
         "IPv4" => ip.is_ipv4(),
@@ -129,7 +129,7 @@ fn one(slice: &EndpointSlice, endpoint: &EndpointObject, port: u16) -> Option<En
     };
     let target = endpoint.target_ref.as_ref();
     let name = target.map(|target| target.name.clone());
-    is_of_kind.then(|| Endpoint {
+    is_of_kind.then(|| ReadyEndpoint {
         name: name.filter(|name| !name.is_empty()),
         address: SocketAddr::new(ip, port),
     })

@@ -9,7 +9,7 @@
 
 mod limit;
 mod lines;
-mod losses;
+mod lost_lines;
 pub mod syslog;
 
 use std::io;
@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
-use tutti_sys::log_stream::{Later, LogStream, Told};
+use tutti_sys::log_stream::{Later, LogStream, LossLine};
 use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
 use self::lines::{Entry, Writer};
-pub use self::losses::Losses;
+pub use self::lost_lines::Losses;
 pub use tutti_options::logging::{Level, LogForm, LogStyle};
 
 /// Where log lines go. Cloning gives a handle on the same log.
@@ -181,7 +181,7 @@ fn stream(
 ) -> Arc<LogStream> {
     let of = Arc::clone(writer);
     // Told when the reader goes on, or the disk has room again.
-    let told = Told::by(move |count| {
+    let told = LossLine::by(move |count| {
         let message = format!(
             "{count} lines of this log are lost: it could not be written, or whoever reads it stood still; nothing waits for that"
         );

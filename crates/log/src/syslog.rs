@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use tutti_options::syslog::{SyslogFormat, SyslogServer, SyslogTarget};
 use tutti_sys::datagrams::{self, Recipient};
-use tutti_sys::log_stream::{Later, LogStream, Told};
+use tutti_sys::log_stream::{Later, LogStream, LossLine};
 use tutti_sys::{process, time};
 
 /// The beginning of messages to one server.
@@ -79,7 +79,7 @@ fn recipient(target: &SyslogTarget) -> Recipient {
 pub fn stream(
     target: &SyslogTarget,
     later: Later,
-    told: Option<Told>,
+    told: Option<LossLine>,
     lost: Arc<AtomicU64>,
 ) -> io::Result<Arc<LogStream>> {
     let recipient = recipient(target);
@@ -92,7 +92,7 @@ pub(crate) fn stream_of(
     socket: OwnedFd,
     target: &SyslogTarget,
     later: Later,
-    told: Option<Told>,
+    told: Option<LossLine>,
     lost: Arc<AtomicU64>,
 ) -> Arc<LogStream> {
     LogStream::datagrams(socket, recipient(target), later, told, lost)

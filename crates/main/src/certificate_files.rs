@@ -12,8 +12,8 @@ use rustix::fs::OFlags;
 use tutti_log::{Level, Log};
 use tutti_sys::error::context;
 use tutti_sys::exposed;
-use tutti_sys::mark::Mark;
-use tutti_sys::moment::Moment;
+use tutti_sys::file_mark::FileMark;
+use tutti_sys::path_snapshot::PathSnapshot;
 
 /// More than any chain or key has.
 const MOST_BYTES: u64 = 1 << 20;
@@ -33,11 +33,11 @@ const MOST_KEYS: usize = 10_000;
 /// The files with keys, each as it was when it was last read: a file that other users can read is logged when it changes, not each
 /// time that it is read.
 #[derive(Default)]
-pub(super) struct Keys(HashMap<PathBuf, Mark>);
+pub(super) struct Keys(HashMap<PathBuf, FileMark>);
 
 impl Keys {
     fn note(&mut self, path: &Path, metadata: &Metadata, log: &Log) {
-        let mark = Mark::of(metadata);
+        let mark = FileMark::of(metadata);
         if self.0.get(path) == Some(&mark) {
             return;
         }
@@ -63,7 +63,7 @@ pub(super) fn read(
     (keys, log): (&mut Keys, &Log),
 ) -> io::Result<String> {
     let file = absolute(config, file)?;
-    let mut read_one = |moment: &mut Moment, path: &Path| {
+    let mut read_one = |moment: &mut PathSnapshot, path: &Path| {
         let (text, metadata) = read_one(moment, path)?;
         if text.contains(PRIVATE_KEY) {
             keys.note(path, &metadata, log);
@@ -71,14 +71,14 @@ pub(super) fn read(
         Ok(text)
     };
     let Some(key) = key else {
-        return read_one(&mut Moment::default(), &file);
+        return read_one(&mut PathSnapshot::default(), &file);
     };
     let key = absolute(config, key)?;
-    let marks = || [&file, &key].map(|path| path.metadata().ok().map(|found| Mark::of(&found)));
+    let marks = || [&file, &key].map(|path| path.metadata().ok().map(|found| FileMark::of(&found)));
     for _ in 0..ATTEMPTS {
         let before = marks();
         // A link to the folder of both may be changed, and changed back, between one and the other.
-        let mut moment = Moment::default();
+        let mut moment = PathSnapshot::default();
         let text = read_one(&mut moment, &file)
             .and_then(|text| Ok(format!("{text}\n{}", read_one(&mut moment, &key)?)));
         // Or each is replaced by itself.
@@ -109,7 +109,7 @@ fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
     Ok(folder.join(path))
 }
 
-fn read_one(moment: &mut Moment, path: &Path) -> io::Result<(String, Metadata)> {
+fn read_one(moment: &mut PathSnapshot, path: &Path) -> io::Result<(String, Metadata)> {
     let named = |error| context(format!("reading `{}`", path.display()), error);
     let invalid = |what: &str| {
         let message = format!("`{}` {what}", path.display());

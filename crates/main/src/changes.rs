@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tutti_log::Level;
 use tutti_protocol::{
-    Cause, Change, Fault, Grants, Question, Reason, ToController, ToRouter, Told,
+    Cause, Change, ChangeError, Grants, Reason, RouterQuery, RouterReply, ToController, ToRouter,
 };
 
 use super::pending::{PendingChange, PendingQuestion, Stage};
@@ -60,12 +60,12 @@ impl Supervisor {
     }
 
     /// Asks the router that serves.
-    pub(super) fn ask(&mut self, asked: u64, question: Question) {
+    pub(super) fn ask(&mut self, asked: u64, question: RouterQuery) {
         if self.pending.questions.len() >= MOST_QUESTIONS {
             let text = "too many questions at once: the router does not answer them";
             return self.refuse(asked, Reason::Unavailable, text);
         }
-        if let Question::Challenges { challenges } = &question {
+        if let RouterQuery::Challenges { challenges } = &question {
             self.holdings.challenges.clone_from(challenges);
         }
         let number = self.pending.next();
@@ -159,7 +159,7 @@ impl Supervisor {
     }
 
     /// The change is in force.
-    pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<Fault>) {
+    pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<ChangeError>) {
         if let Some(change) = self.pending.take_stored(pid, number) {
             let id = change.asked;
             self.tell_controller(&ToController::Done { id, warnings }, Vec::new());
@@ -168,7 +168,7 @@ impl Supervisor {
     }
 
     /// The router cannot.
-    pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<Fault>) {
+    pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<ChangeError>) {
         let Some(change) = self.pending.take_unstored(pid, number) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Supervisor {
         &mut self,
         pid: i32,
         number: u64,
-        told: Told,
+        told: RouterReply,
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(question) = self.pending.take_question(pid, number) else {
@@ -195,15 +195,17 @@ impl Supervisor {
         };
         match told {
             // The controller looks at the content of the file.
-            Told::Done => self.answer(question.asked, descriptors.into_iter().take(1).collect()),
-            Told::Unknown => {
+            RouterReply::Done => {
+                self.answer(question.asked, descriptors.into_iter().take(1).collect())
+            }
+            RouterReply::Unknown => {
                 self.refuse(
                     question.asked,
                     Reason::Unknown,
                     "there is no such application",
                 );
             }
-            Told::Failed { faults } => {
+            RouterReply::Failed { faults } => {
                 let failed = ToController::Failed {
                     id: question.asked,
                     message: "the router could not do it".to_owned(),

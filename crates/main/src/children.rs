@@ -19,7 +19,7 @@ use tutti_wire::control::{FD_CONTROL, FD_LIFELINE, FD_START, MODULE_VARIABLE};
 
 use super::handover::{HandedCommand, HandedGroup};
 use super::hosts::Hosts;
-use super::isolation::{Refusal, Surroundings};
+use super::isolation::{IsolationError, PrototypeEnvironment};
 use super::service_manager;
 
 /// Time between being asked to end and being made to.
@@ -58,7 +58,7 @@ pub(super) struct Prototype<'a> {
     pub(super) host: &'a Path,
     /// The grant that says what it is; the router says nothing about that.
     pub(super) grant: Rc<ApplicationGrant>,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: PrototypeEnvironment,
     pub(super) start_document: OwnedFd,
     /// In the order of [`tutti_protocol::FromRouter::Start`].
     pub(super) descriptors: Vec<OwnedFd>,
@@ -71,7 +71,7 @@ pub(super) struct Runner<'a> {
     pub(super) host: &'a Path,
     /// The grant that says what it is.
     pub(super) grant: Rc<CommandGrant>,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: PrototypeEnvironment,
     pub(super) start_document: OwnedFd,
     /// In the order of [`tutti_protocol::FromRouter::RunCommand`].
     pub(super) descriptors: Vec<OwnedFd>,
@@ -84,9 +84,9 @@ const FIXED_DESCRIPTORS: usize = 4;
 
 impl Children {
     /// Starts a prototype; its number.
-    pub(super) fn start(&mut self, prototype: Prototype<'_>) -> Result<i32, Refusal> {
+    pub(super) fn start(&mut self, prototype: Prototype<'_>) -> Result<i32, IsolationError> {
         if prototype.descriptors.len() <= FIXED_DESCRIPTORS {
-            return Err(Refusal::from(io::Error::new(
+            return Err(IsolationError::from(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "too few descriptors for a prototype",
             )));
@@ -145,7 +145,10 @@ impl Children {
     }
 
     /// Starts the runner of a command; its number. `None`: a former process of this place and number has not ended yet.
-    pub(super) fn run_command(&mut self, runner: Runner<'_>) -> Result<Option<i32>, Refusal> {
+    pub(super) fn run_command(
+        &mut self,
+        runner: Runner<'_>,
+    ) -> Result<Option<i32>, IsolationError> {
         let command = HandedCommand {
             place: runner
                 .process
@@ -164,7 +167,7 @@ impl Children {
         }
         let [control, output] = <[OwnedFd; 2]>::try_from(runner.descriptors).map_err(|_| {
             let text = "a command takes two descriptors";
-            Refusal::from(io::Error::new(io::ErrorKind::InvalidInput, text))
+            IsolationError::from(io::Error::new(io::ErrorKind::InvalidInput, text))
         })?;
         let (ours, theirs) = lifeline::pair()?;
         let twin = output.try_clone()?;

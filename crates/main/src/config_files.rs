@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 use tutti_options::Format;
 use tutti_protocol::ConfigFile;
 use tutti_sys::error::context;
-use tutti_sys::mark::Mark;
-use tutti_sys::moment::Moment;
+use tutti_sys::file_mark::FileMark;
+use tutti_sys::path_snapshot::PathSnapshot;
 
 /// More files than this are somebody's home folder, not a configuration.
 const MOST_FILES: usize = 1000;
@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 128 << 20;
 const ATTEMPTS: usize = 10;
 
 /// The files with their marks; one that a link leads to nowhere has none.
-pub(super) type Look = Vec<(PathBuf, Option<Mark>)>;
+pub(super) type Look = Vec<(PathBuf, Option<FileMark>)>;
 
 /// Looks at the file or folder, and at nothing that is in the files.
 ///
@@ -33,7 +33,7 @@ pub(super) fn look(path: &Path) -> io::Result<Look> {
     let files = list(path)?.into_iter();
     let marked = files.map(|file| {
         let metadata = std::fs::metadata(&file).ok();
-        (file, metadata.map(|metadata| Mark::of(&metadata)))
+        (file, metadata.map(|metadata| FileMark::of(&metadata)))
     });
     Ok(marked.collect())
 }
@@ -62,7 +62,7 @@ fn read_once<'f>(
 ) -> io::Result<Vec<ConfigFile>> {
     let mut left = MOST_BYTES;
     // A link on the way to several may be changed, and changed back, between one and the next.
-    let mut moment = Moment::default();
+    let mut moment = PathSnapshot::default();
     let mut files = Vec::new();
     for file in list {
         let named = |error| context(format!("reading `{}`", file.display()), error);

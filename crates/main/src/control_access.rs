@@ -10,10 +10,10 @@ use std::path::Path;
 
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_protocol::{Access, Token};
+use tutti_protocol::{ControlAccess, Token};
 use tutti_sys::credentials;
 use tutti_sys::error::context;
-use tutti_sys::listen::Endpoint;
+use tutti_sys::listen::SocketName;
 
 use crate::flags::Flags;
 
@@ -27,13 +27,13 @@ const NOT_THE_OWNERS: u32 = 0o077;
 ///
 /// # Errors
 /// A user, group or token that is not there, a token that others can read, a TCP port without a token.
-pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
+pub(crate) fn wanted(flags: &Flags, endpoint: &SocketName) -> io::Result<ControlAccess> {
     let token = flags
         .control_token
         .as_deref()
         .map(read_secret)
         .transpose()?;
-    if let (Endpoint::Inet(address), None) = (endpoint, &token) {
+    if let (SocketName::Inet(address), None) = (endpoint, &token) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
@@ -44,7 +44,7 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
         ));
     }
     assert!(
-        token.is_some() || !matches!(endpoint, Endpoint::Inet(_)),
+        token.is_some() || !matches!(endpoint, SocketName::Inet(_)),
         "a TCP port is never bound without a token"
     );
     let user = flags.control_user.as_deref().map(credentials::user_number);
@@ -52,7 +52,7 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
         .control_group
         .as_deref()
         .map(credentials::group_number);
-    Ok(Access {
+    Ok(ControlAccess {
         users: std::iter::once(Ok(credentials::current_user()))
             .chain(user)
             .collect::<io::Result<_>>()?,
@@ -62,7 +62,7 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
 }
 
 /// Tells what is worth a second thought.
-pub(crate) fn warn(flags: &Flags, endpoint: &Endpoint, log: &Log) {
+pub(crate) fn warn(flags: &Flags, endpoint: &SocketName, log: &Log) {
     if let Some(address) = flags.unserved_control() {
         let text = format!(
             "`--control {address}` is not served: without a token, every user of the machine, and any web page that one of them opens, \
@@ -71,7 +71,7 @@ pub(crate) fn warn(flags: &Flags, endpoint: &Endpoint, log: &Log) {
         );
         log.line(Level::Warn, &text);
     }
-    if let Endpoint::Inet(address) = endpoint {
+    if let SocketName::Inet(address) = endpoint {
         let clear = if address.ip().is_loopback() {
             "a unix socket needs no secret"
         } else {

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use tutti_log::Level;
 use tutti_protocol::{
-    Cause, ControllerHello, FromController, GivenSource, Grants, Reason, Store, ToController,
+    Cause, ControllerHello, FromController, GivenSource, Grants, Reason, StoreKind, ToController,
 };
 use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
-use super::life::{Life, Pace, QUICK_STOP, Stop};
+use super::lifecycle::{Life, Pace, QUICK_STOP, Stop};
 use super::own_process::{ControllerProcess, Launch};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{certificate_files, control_access, history, state, stored};
@@ -51,8 +51,8 @@ impl Supervisor {
             log: self.instance.log.style().clone(),
             log_file: self.instance.places.log.clone(),
             configuration: self.holdings.configuration.clone(),
-            certificates: self.stored(Store::Certificates),
-            js_modules: self.stored(Store::JsModules),
+            certificates: self.stored(StoreKind::Certificates),
+            js_modules: self.stored(StoreKind::JsModules),
             files: self.files_to_begin_with(),
             source: self.given_source(),
             is_lenient: self.instance.places.is_lenient,
@@ -331,7 +331,7 @@ impl Supervisor {
         }
         for (name, text) in certificates {
             let state = &self.instance.places.state;
-            if let Err(error) = stored::keep(state, Store::Certificates, name, text) {
+            if let Err(error) = stored::keep(state, StoreKind::Certificates, name, text) {
                 let text = format!("cannot store the certificate `{name}`: {error}");
                 self.log(Level::Alert, &text);
             }

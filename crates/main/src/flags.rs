@@ -7,7 +7,7 @@ use clap::Parser;
 use tutti_options::logging::{Level, LogForm, LogStyle};
 use tutti_options::syslog::SyslogTarget;
 use tutti_sys::credentials;
-use tutti_sys::listen::Endpoint;
+use tutti_sys::listen::SocketName;
 
 const AFTER_HELP: &str = "\
 `tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
@@ -24,7 +24,7 @@ pub struct Flags {
 
     /// Address of the control socket: `unix:/path`, `unix:@name` or `127.0.0.1:8000`
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    pub control: Option<Endpoint>,
+    pub control: Option<SocketName>,
 
     /// Mode of the control socket's file, in octal
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
@@ -131,9 +131,9 @@ pub enum LogTo {
 
 /// Where everything is, for certain.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ServerPaths {
     /// The control socket.
-    pub control: Endpoint,
+    pub control: SocketName,
     /// The pid file.
     pub pid: PathBuf,
     /// `None`: standard error, or a syslog server.
@@ -155,26 +155,26 @@ pub struct Places {
 }
 
 /// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
-pub fn parse_address(text: &str) -> Result<Endpoint, String> {
+pub fn parse_address(text: &str) -> Result<SocketName, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.strip_prefix('@') {
             Some("") => Err("the name after `unix:@` is empty".to_owned()),
-            Some(name) => Ok(Endpoint::Abstract(name.as_bytes().to_vec())),
+            Some(name) => Ok(SocketName::Abstract(name.as_bytes().to_vec())),
             None if path.is_empty() => Err("the path after `unix:` is empty".to_owned()),
-            None => Ok(Endpoint::Path(PathBuf::from(path))),
+            None => Ok(SocketName::Path(PathBuf::from(path))),
         };
     }
     if let Some(port) = text.strip_prefix("*:") {
         let port = port
             .parse()
             .map_err(|_| format!("`{port}` is not a port number"))?;
-        return Ok(Endpoint::Inet(SocketAddr::from((
+        return Ok(SocketName::Inet(SocketAddr::from((
             Ipv4Addr::UNSPECIFIED,
             port,
         ))));
     }
     if let Ok(address) = text.parse() {
-        return Ok(Endpoint::Inet(address));
+        return Ok(SocketName::Inet(address));
     }
     if let Some(name) = text.strip_prefix("localhost:") {
         return parse_address(&format!("127.0.0.1:{name}"));
@@ -231,8 +231,8 @@ pub fn is_unit_name(program: &str) -> bool {
 }
 
 /// The control socket of a server that was started without `--control`.
-pub fn default_control() -> Endpoint {
-    Endpoint::Path(Defaults::own().control)
+pub fn default_control() -> SocketName {
+    SocketName::Path(Defaults::own().control)
 }
 
 /// Where everything is unless a flag says otherwise.
@@ -344,7 +344,7 @@ impl Flags {
     /// The TCP address of `--control` that is not served: NGINX Unit serves it without a token, and images for Unit ask for it.
     pub(crate) fn unserved_control(&self) -> Option<SocketAddr> {
         match &self.control {
-            Some(Endpoint::Inet(address)) if self.as_unit && self.control_token.is_none() => {
+            Some(SocketName::Inet(address)) if self.as_unit && self.control_token.is_none() => {
                 Some(*address)
             }
             _ => None,
@@ -352,7 +352,7 @@ impl Flags {
     }
 
     /// Fills in the defaults.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> ServerPaths {
         let defaults = match self.as_unit {
             true => Defaults::of_unit(Path::new("/")),
             false => Defaults::own(),
@@ -366,8 +366,8 @@ impl Flags {
             Some(_) => None,
             None => self.control.clone(),
         };
-        Places {
-            control: absolute_endpoint(control.unwrap_or(Endpoint::Path(defaults.control))),
+        ServerPaths {
+            control: absolute_endpoint(control.unwrap_or(SocketName::Path(defaults.control))),
             pid: absolute(self.pid.clone().unwrap_or(defaults.pid)),
             log: log.map(absolute),
             modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
@@ -392,9 +392,9 @@ fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-fn absolute_endpoint(endpoint: Endpoint) -> Endpoint {
+fn absolute_endpoint(endpoint: SocketName) -> SocketName {
     match endpoint {
-        Endpoint::Path(path) => Endpoint::Path(absolute(path)),
+        SocketName::Path(path) => SocketName::Path(absolute(path)),
         other => other,
     }
 }
@@ -422,7 +422,7 @@ mod tests {
         ])
         .unwrap();
         for flags in [apart, joined] {
-            assert_eq!(flags.control, Some(Endpoint::Path("/a".into())));
+            assert_eq!(flags.control, Some(SocketName::Path("/a".into())));
             assert_eq!(flags.statedir, Some("/s".into()));
             assert!(flags.no_daemon);
         }
@@ -460,7 +460,7 @@ mod tests {
             let words = ["unitd", "--control", "127.0.0.1:8000"];
             let mut flags = Flags::try_parse_from(words.iter().chain(more)).unwrap();
             flags.as_unit = as_unit;
-            let is_tcp = matches!(flags.places().control, Endpoint::Inet(_));
+            let is_tcp = matches!(flags.places().control, SocketName::Inet(_));
             (flags.unserved_control().is_some(), is_tcp)
         };
         assert_eq!(read(true, &[]), (true, false));
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(parse_address("[::1]:80").unwrap().to_string(), "[::1]:80");
         assert_eq!(
             parse_address("unix:@x").unwrap(),
-            Endpoint::Abstract(b"x".to_vec())
+            SocketName::Abstract(b"x".to_vec())
         );
         assert!(
             parse_address("/run/x")

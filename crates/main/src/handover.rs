@@ -11,10 +11,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tutti_protocol::{Grants, Place, Totals};
+use tutti_protocol::{BindAddress, Grants, RouterCounts};
 use tutti_sys::{handover, memfd, spawn};
 
-use crate::flags::Places;
+use crate::flags::ServerPaths;
 
 /// Version of this format and of the messages between main and the processes it starts for itself (2: with a controller). Members may be added with a default; anything else
 /// makes it another version, which can only be started anew.
@@ -66,7 +66,7 @@ pub(super) struct HandedCommand {
 /// A listening socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct HandedSocket {
-    pub(super) place: Place,
+    pub(super) place: BindAddress,
     pub(super) socket: RawFd,
     pub(super) backlog: i32,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Handover {
     /// The pid file, locked.
     #[serde(default)]
     pub(super) pid_file: Option<RawFd>,
-    pub(super) control_place: Place,
+    pub(super) control_place: BindAddress,
     pub(super) pid: PathBuf,
     pub(super) log_path: Option<PathBuf>,
     pub(super) modules: PathBuf,
@@ -134,7 +134,7 @@ pub(crate) struct Handover {
     pub(super) router: Option<HandedRouter>,
     pub(super) retired: Vec<HandedRouter>,
     /// Counted by routers that have ended.
-    pub(super) totals: Totals,
+    pub(super) totals: RouterCounts,
 }
 
 impl Handover {
@@ -161,8 +161,8 @@ impl Handover {
         ))
     }
 
-    pub(super) fn places(&self) -> Places {
-        Places {
+    pub(super) fn places(&self) -> ServerPaths {
+        ServerPaths {
             control: self.control_place.clone().into(),
             pid: self.pid.clone(),
             log: self.log_path.clone(),

@@ -7,29 +7,29 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use tutti_log::{Level, Log};
-use tutti_protocol::{Access, ApplicationGrant, Module};
+use tutti_protocol::{ApplicationGrant, ControlAccess, LanguageModule};
 use tutti_sys::credentials::Credentials;
 
-use super::flags::Places;
+use super::flags::ServerPaths;
 use super::pid_file::PidFile;
 use super::status_socket::StatusSocket;
 use super::temporary;
 
 /// Everything that main knows once it has started, for good.
 pub(crate) struct Instance {
-    pub(crate) places: Places,
+    pub(crate) places: ServerPaths,
     pub(crate) log: Log,
     /// Whom applications run as that name nobody; `None` when not root.
     pub(crate) default_credentials: Option<Credentials>,
     /// Whom controller and router run as; `None` when not root.
     pub(crate) own_credentials: Option<Credentials>,
     pub(crate) default_user: Option<String>,
-    pub(crate) modules: Vec<Module>,
+    pub(crate) modules: Vec<LanguageModule>,
     pub(crate) control: OwnedFd,
     /// The one at which routers read the status.
     pub(crate) status: StatusSocket,
     /// Who may use the control socket.
-    pub(crate) access: Access,
+    pub(crate) access: ControlAccess,
     /// The folder of temporary files was made by this process.
     pub(crate) has_own_temporary_folder: bool,
     /// In the background, with standard error going to the log.
@@ -46,7 +46,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// The module that runs an application.
-    pub(crate) fn module_of(&self, grant: &ApplicationGrant) -> io::Result<&Module> {
+    pub(crate) fn module_of(&self, grant: &ApplicationGrant) -> io::Result<&LanguageModule> {
         let mut modules = self.modules.iter();
         let found = modules.find(|m| m.kind == grant.kind && m.version == grant.version);
         found.ok_or_else(|| {

@@ -19,16 +19,16 @@ use super::sockets;
 
 /// Why something was refused, and what to do about it.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct IsolationError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
     /// The option of the application that it is about.
     pub(super) option: Option<String>,
 }
 
-impl From<sockets::Refusal> for Refusal {
-    fn from(refusal: sockets::Refusal) -> Refusal {
-        Refusal {
+impl From<sockets::BindError> for IsolationError {
+    fn from(refusal: sockets::BindError) -> IsolationError {
+        IsolationError {
             message: refusal.message,
             hint: refusal.hint,
             option: None,
@@ -36,9 +36,9 @@ impl From<sockets::Refusal> for Refusal {
     }
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
-        Refusal {
+impl From<io::Error> for IsolationError {
+    fn from(error: io::Error) -> IsolationError {
+        IsolationError {
             message: error.to_string(),
             hint: None,
             option: None,
@@ -46,9 +46,13 @@ impl From<io::Error> for Refusal {
     }
 }
 
-impl Refusal {
-    pub(super) fn at(option: &str, message: impl Into<String>, hint: impl Into<String>) -> Refusal {
-        Refusal {
+impl IsolationError {
+    pub(super) fn at(
+        option: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> IsolationError {
+        IsolationError {
             message: message.into(),
             hint: Some(hint.into()),
             option: Some(option.to_owned()),
@@ -58,9 +62,9 @@ impl Refusal {
 
 /// Who and where a prototype will be.
 #[derive(Default)]
-pub(super) struct Surroundings {
+pub(super) struct PrototypeEnvironment {
     credentials: Option<Credentials>,
-    isolation: Option<sys::Isolation>,
+    isolation: Option<sys::IsolationPlan>,
     may_not_gain_privileges: bool,
 }
 
@@ -83,12 +87,12 @@ const DEVICES: [&str; 5] = [
 /// The loaders of programs: what a root has that has libraries of its own.
 const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
-impl Surroundings {
+impl PrototypeEnvironment {
     /// Without isolation.
-    pub(super) fn plain(credentials: Option<Credentials>) -> Surroundings {
-        Surroundings {
+    pub(super) fn plain(credentials: Option<Credentials>) -> PrototypeEnvironment {
+        PrototypeEnvironment {
             credentials,
-            ..Surroundings::default()
+            ..PrototypeEnvironment::default()
         }
     }
 
@@ -123,10 +127,10 @@ impl Surroundings {
 
 impl Surrounded {
     /// The cure for what the kernel says.
-    pub(super) fn explain(self, error: &SpawnError) -> Refusal {
-        let plain = Refusal::from(io::Error::new(error.source.kind(), error.to_string()));
+    pub(super) fn explain(self, error: &SpawnError) -> IsolationError {
+        let plain = IsolationError::from(io::Error::new(error.source.kind(), error.to_string()));
         let code = error.source.raw_os_error();
-        let at = |option: &str, hint: &str| Refusal {
+        let at = |option: &str, hint: &str| IsolationError {
             message: plain.message.clone(),
             hint: Some(hint.to_owned()),
             option: Some(option.to_owned()),
@@ -199,10 +203,10 @@ pub(super) struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    pub(super) fn carry_out(mut self) -> Result<Surroundings, Refusal> {
+    pub(super) fn carry_out(mut self) -> Result<PrototypeEnvironment, IsolationError> {
         self.check_rights()?;
         let wanted = self.isolation.namespaces;
-        let namespaces = sys::Namespaces {
+        let namespaces = sys::NamespaceSet {
             cgroup: wanted.cgroup,
             user: wanted.credential,
             ipc: wanted.ipc,
@@ -226,9 +230,9 @@ impl Preparation<'_> {
             Some(path) => Some(self.cgroups.enter(path)?),
             None => None,
         };
-        Ok(Surroundings {
+        Ok(PrototypeEnvironment {
             credentials: self.credentials,
-            isolation: Some(sys::Isolation {
+            isolation: Some(sys::IsolationPlan {
                 namespaces,
                 maps,
                 cgroup,
@@ -239,14 +243,14 @@ impl Preparation<'_> {
     }
 
     /// Who is not root has power in a user namespace of their own only.
-    fn check_rights(&self) -> Result<(), Refusal> {
+    fn check_rights(&self) -> Result<(), IsolationError> {
         let namespaces = self.isolation.namespaces;
         if credentials::is_root() || namespaces.credential {
             return Ok(());
         }
         let hint = "start the server as root, or set `namespaces.credential` to true as well";
         if self.isolation.rootfs.is_some() {
-            return Err(Refusal::at(
+            return Err(IsolationError::at(
                 "isolation/rootfs",
                 "a new root needs a server started by root",
                 hint,
@@ -262,7 +266,7 @@ impl Preparation<'_> {
             ("uname", namespaces.uname),
         ];
         match powerful.iter().find(|(_, is_wanted)| *is_wanted) {
-            Some((name, _)) => Err(Refusal::at(
+            Some((name, _)) => Err(IsolationError::at(
                 &format!("isolation/namespaces/{name}"),
                 format!("a new `{name}` namespace needs a server started by root"),
                 hint,
@@ -272,7 +276,7 @@ impl Preparation<'_> {
     }
 
     /// The maps, and the credentials as they are inside.
-    fn map_ids(&mut self) -> Result<IdMaps, Refusal> {
+    fn map_ids(&mut self) -> Result<IdMaps, IsolationError> {
         let (uid, gid) = match &self.credentials {
             Some(credentials) => (credentials.uid, credentials.gid),
             None => (credentials::current_user(), credentials::current_group()),
@@ -304,8 +308,9 @@ impl Preparation<'_> {
         Ok(maps)
     }
 
-    fn root(&self, path: &Path) -> Result<Root, Refusal> {
-        let at_root = |message: String, hint: &str| Refusal::at("isolation/rootfs", message, hint);
+    fn root(&self, path: &Path) -> Result<Root, IsolationError> {
+        let at_root =
+            |message: String, hint: &str| IsolationError::at("isolation/rootfs", message, hint);
         if !path.is_absolute() || !path.is_dir() {
             return Err(at_root(
                 format!("`{}` is no folder", path.display()),
@@ -398,8 +403,8 @@ fn inside(ranges: &[IdRange], id: u32) -> Option<u32> {
     ranges.iter().find_map(|range| range.inward(id))
 }
 
-fn unmapped(option: &str, what: &str, name: &str, id: u32) -> Refusal {
-    Refusal::at(
+fn unmapped(option: &str, what: &str, name: &str, id: u32) -> IsolationError {
+    IsolationError::at(
         &format!("isolation/{option}"),
         format!("{what} `{name}` ({id}) is in no range of `{option}`"),
         format!(
@@ -408,10 +413,10 @@ fn unmapped(option: &str, what: &str, name: &str, id: u32) -> Refusal {
     )
 }
 
-fn check_own(ranges: &[IdRange], own: u32, option: &str, what: &str) -> Result<(), Refusal> {
+fn check_own(ranges: &[IdRange], own: u32, option: &str, what: &str) -> Result<(), IsolationError> {
     match ranges {
         [range] if range.outside == own && range.count == 1 => Ok(()),
-        _ => Err(Refusal::at(
+        _ => Err(IsolationError::at(
             option,
             format!("a server not started by root may map its own {what} {own} only"),
             format!(
@@ -453,8 +458,10 @@ impl Cgroups {
     }
 
     /// Makes the group where it is missing, and opens it.
-    fn enter(&mut self, path: &Path) -> Result<std::os::fd::OwnedFd, Refusal> {
-        let at = |message: String, hint: &str| Refusal::at("isolation/cgroup/path", message, hint);
+    fn enter(&mut self, path: &Path) -> Result<std::os::fd::OwnedFd, IsolationError> {
+        let at = |message: String, hint: &str| {
+            IsolationError::at("isolation/cgroup/path", message, hint)
+        };
         let Some(hierarchy) = cgroup::hierarchy()? else {
             return Err(at(
                 "there is no cgroup hierarchy of version 2 on this system".to_owned(),

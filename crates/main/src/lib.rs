@@ -9,6 +9,7 @@
 mod acme;
 mod cache_files;
 mod certificate_files;
+mod certificate_requests;
 mod certificates;
 mod changes;
 mod children;
@@ -20,19 +21,19 @@ mod dynamic_users;
 pub mod flags;
 mod fleet;
 mod handover;
+mod heartbeat;
 mod history;
 mod hosts;
 mod instance;
 mod isolation;
 mod jobs;
-mod life;
+mod lifecycle;
 pub mod modules;
 mod nodes;
 mod own_process;
 mod pending;
 mod pid_file;
 mod processes;
-mod pulse;
 mod requests;
 mod restarts;
 mod rights;
@@ -52,7 +53,6 @@ mod temporary;
 mod trial;
 mod users;
 mod watchdog;
-mod wishes;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -68,14 +68,14 @@ pub use trial::try_takeover;
 use tutti_log::Level;
 use tutti_log::{self, Log};
 use tutti_sys::credentials;
-use tutti_sys::daemon::{self, Side, Starter};
+use tutti_sys::daemon::{self, DaemonSide, Starter};
 use tutti_sys::error::context;
-use tutti_sys::listen::{Endpoint, ListenOptions, listen};
+use tutti_sys::listen::{ListenOptions, SocketName, listen};
 use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::inherited;
 use tutti_sys::{guarded, oom, process, title};
 
-use crate::flags::{Flags, Places};
+use crate::flags::{Flags, ServerPaths};
 use crate::handover::Handover;
 use crate::instance::Instance;
 use crate::pid_file::PidFile;
@@ -105,9 +105,9 @@ pub fn run(flags: &Flags, arguments: &[OsString]) -> ExitCode {
         daemon::foreground()
     } else {
         match daemon::go() {
-            Ok(Side::Background(starter)) => starter,
-            Ok(Side::Terminal(Ok(()))) => return ExitCode::SUCCESS,
-            Ok(Side::Terminal(Err(message))) => return complain(&message),
+            Ok(DaemonSide::Background(starter)) => starter,
+            Ok(DaemonSide::Terminal(Ok(()))) => return ExitCode::SUCCESS,
+            Ok(DaemonSide::Terminal(Err(message))) => return complain(&message),
             Err(error) => return complain(&error.to_string()),
         }
     };
@@ -148,7 +148,7 @@ fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
 fn prepare_takeover(
     flags: &Flags,
     handover: &Handover,
-) -> io::Result<(Vec<tutti_protocol::Module>, Signals)> {
+) -> io::Result<(Vec<tutti_protocol::LanguageModule>, Signals)> {
     let signals = Signals::take(&SIGNALS)?;
     signal::ignore(libc::SIGPIPE)?;
     process::become_subreaper()?;
@@ -163,7 +163,7 @@ fn prepare_takeover(
 fn adopt(
     flags: &Flags,
     handover: &Handover,
-    modules: Vec<tutti_protocol::Module>,
+    modules: Vec<tutti_protocol::LanguageModule>,
     arguments: Vec<OsString>,
 ) -> io::Result<Instance> {
     let log = Log::of_main(inherited(handover.log)?, &flags.log_style());
@@ -208,7 +208,7 @@ fn complain(message: &str) -> ExitCode {
 
 fn serve(
     flags: &Flags,
-    places: Places,
+    places: ServerPaths,
     mut starter: Starter,
     call: (Vec<OsString>, PathBuf),
 ) -> ExitCode {
@@ -245,7 +245,7 @@ fn serve(
     }
 }
 
-fn open_log(flags: &Flags, places: &Places) -> io::Result<Log> {
+fn open_log(flags: &Flags, places: &ServerPaths) -> io::Result<Log> {
     let style = flags.log_style();
     if let Some(target) = &style.syslog {
         return Ok(Log::of_main(tutti_log::syslog::socket(target)?, &style));
@@ -268,7 +268,7 @@ fn open_log(flags: &Flags, places: &Places) -> io::Result<Log> {
 /// step fails: the pid file and socket are removed again.
 fn start(
     flags: &Flags,
-    mut places: Places,
+    mut places: ServerPaths,
     log: Log,
     (arguments, program): (Vec<OsString>, PathBuf),
 ) -> io::Result<(Instance, Signals)> {
@@ -364,9 +364,9 @@ fn lock_state(folder: &Path) -> io::Result<File> {
     }
 }
 
-fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
+fn bind_control(flags: &Flags, endpoint: &SocketName) -> io::Result<OwnedFd> {
     let bound = match endpoint {
-        Endpoint::Path(path) => bind_control_file(flags, endpoint, path),
+        SocketName::Path(path) => bind_control_file(flags, endpoint, path),
         _ => listen(endpoint, ListenOptions::default()),
     };
     bound.map_err(|error| {
@@ -378,7 +378,7 @@ fn bind_control(flags: &Flags, endpoint: &Endpoint) -> io::Result<OwnedFd> {
     })
 }
 
-fn control_in_use(endpoint: &Endpoint) -> io::Error {
+fn control_in_use(endpoint: &SocketName) -> io::Error {
     io::Error::new(
         io::ErrorKind::AddrInUse,
         format!(
@@ -388,13 +388,13 @@ fn control_in_use(endpoint: &Endpoint) -> io::Error {
 }
 
 /// Another instance's pid file must not be overwritten, so this is looked at before ours is written.
-fn check_control_is_free(endpoint: &Endpoint) -> io::Result<()> {
+fn check_control_is_free(endpoint: &SocketName) -> io::Result<()> {
     use std::os::linux::net::SocketAddrExt;
     let is_answered = match endpoint {
-        Endpoint::Path(path) => UnixStream::connect(path).is_ok(),
-        Endpoint::Abstract(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
+        SocketName::Path(path) => UnixStream::connect(path).is_ok(),
+        SocketName::Abstract(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
             .is_ok_and(|address| UnixStream::connect_addr(&address).is_ok()),
-        Endpoint::Inet(address) => std::net::TcpListener::bind(address)
+        SocketName::Inet(address) => std::net::TcpListener::bind(address)
             .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse),
     };
     if is_answered {
@@ -404,7 +404,7 @@ fn check_control_is_free(endpoint: &Endpoint) -> io::Result<()> {
     }
 }
 
-fn bind_control_file(flags: &Flags, endpoint: &Endpoint, path: &Path) -> io::Result<OwnedFd> {
+fn bind_control_file(flags: &Flags, endpoint: &SocketName, path: &Path) -> io::Result<OwnedFd> {
     make_folder_of(path, 0o755)?;
     let socket = listen(
         endpoint,

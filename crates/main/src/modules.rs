@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_options::logging::LogStyle;
-use tutti_protocol::Module;
+use tutti_protocol::LanguageModule;
 use tutti_sys::priority;
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal::{self, Signals};
@@ -25,7 +25,7 @@ const LONGEST_DESCRIPTION: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// A host that is being asked.
-struct Asked {
+struct HostProbe {
     path: PathBuf,
     pid: i32,
     answer: io::PipeReader,
@@ -47,7 +47,11 @@ struct Search<'a> {
 ///
 /// # Errors
 /// `Interrupted` when told to stop meanwhile.
-pub(crate) fn discover(folder: &Path, log: &Log, signals: &Signals) -> io::Result<Vec<Module>> {
+pub(crate) fn discover(
+    folder: &Path,
+    log: &Log,
+    signals: &Signals,
+) -> io::Result<Vec<LanguageModule>> {
     let mut search = Search::new(Some(signals));
     let modules = search.run(folder, |level, message| log.line(level, message));
     match search.stopped_by {
@@ -63,7 +67,7 @@ pub(crate) fn discover(folder: &Path, log: &Log, signals: &Signals) -> io::Resul
 }
 
 /// Asks the same for a command. Broken ones are told on standard error.
-pub fn found(folder: &Path) -> Vec<Module> {
+pub fn found(folder: &Path) -> Vec<LanguageModule> {
     let log = Log::to_stderr(&LogStyle::default()).ok();
     Search::new(None).run(folder, |level, message| {
         if let (Some(log), true) = (&log, level <= Level::Warn) {
@@ -81,7 +85,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn run(&mut self, folder: &Path, log: impl Fn(Level, &str)) -> Vec<Module> {
+    fn run(&mut self, folder: &Path, log: impl Fn(Level, &str)) -> Vec<LanguageModule> {
         let programs = match executables(folder) {
             Ok(programs) => programs,
             Err(error) => {
@@ -127,7 +131,7 @@ impl<'a> Search<'a> {
         modules
     }
 
-    fn listen_to(&mut self, asked: Asked) -> Result<Vec<Module>, String> {
+    fn listen_to(&mut self, asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
         let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
         // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
         if let Err(reason) = self.wait_for_end(&handle) {
@@ -181,8 +185,8 @@ fn executables(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn ask(path: PathBuf) -> Result<Asked, String> {
-    let described = || -> io::Result<Asked> {
+fn ask(path: PathBuf) -> Result<HostProbe, String> {
+    let described = || -> io::Result<HostProbe> {
         let (answer, answer_write) = io::pipe()?;
         let (complaint, complaint_write) = io::pipe()?;
         let mut spawn = Spawn::new(&path)?
@@ -201,7 +205,7 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
             .start()
             .map_err(io::Error::other)?;
         priority::give_way(pid);
-        Ok(Asked {
+        Ok(HostProbe {
             path: path.clone(),
             pid,
             answer,
@@ -215,14 +219,14 @@ fn ask(path: PathBuf) -> Result<Asked, String> {
 #[derive(Deserialize)]
 struct Description {
     #[serde(flatten)]
-    module: Module,
+    module: LanguageModule,
     /// Further types of applications that it runs.
     #[serde(default)]
     also: Vec<String>,
 }
 
 /// The host as a module of each type that it runs.
-fn read_description(asked: Asked) -> Result<Vec<Module>, String> {
+fn read_description(asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
     let status = reap_one(asked.pid);
     let text = read_available(asked.answer);
     if status != Some(Ended::Code(0)) {
@@ -236,16 +240,16 @@ fn read_description(asked: Asked) -> Result<Vec<Module>, String> {
             text.trim().chars().take(200).collect::<String>()
         )
     })?;
-    let module = Module {
+    let module = LanguageModule {
         path: asked.path,
         ..described.module
     };
     let mut modules = vec![module.clone()];
-    modules.extend(described.also.into_iter().map(|kind| Module {
+    modules.extend(described.also.into_iter().map(|kind| LanguageModule {
         kind,
         ..module.clone()
     }));
-    let is_empty = |module: &Module| module.kind.is_empty() || module.version.is_empty();
+    let is_empty = |module: &LanguageModule| module.kind.is_empty() || module.version.is_empty();
     if modules.iter().any(is_empty) {
         return Err("`--describe` gives no type or no version".to_owned());
     }

@@ -13,7 +13,7 @@ use tutti_log::Level;
 use tutti_options::source::{LiveNode, LiveNodes};
 use tutti_protocol::{EtcdPlan, SourcePlan, ToFleet, ToRouter};
 
-use super::life::{Life, Stop};
+use super::lifecycle::{Life, Stop};
 use super::stored::{self, Shelf};
 use super::supervisor::Supervisor;
 
@@ -182,7 +182,7 @@ impl Supervisor {
 
 #[cfg(test)]
 mod tests {
-    use tutti_options::source::Member;
+    use tutti_options::source::EtcdMember;
 
     use super::*;
 
@@ -191,7 +191,7 @@ mod tests {
         let store = |hosts: &[&str], prefix: &str| EtcdPlan {
             members: hosts
                 .iter()
-                .map(|&host| Member {
+                .map(|&host| EtcdMember {
                     is_secure: false,
                     host: host.to_owned(),
                     port: 2379,

@@ -10,17 +10,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tutti_protocol::{
-    self, BECOME, CONTROLLER_TITLE, FromController, FromRouter, LINE, Packet, ROUTER_TITLE, Totals,
-    written_user,
+    self, BECOME, CONTROLLER_TITLE, FromController, FromRouter, LINE, Packet, ROUTER_TITLE,
+    RouterCounts, written_user,
 };
 use tutti_sys::error::context;
 use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{seqpacket, signal};
 
 use super::handover::{HandedController, HandedRouter};
+use super::heartbeat::Pulse;
 use super::instance::Instance;
 use super::processes::Numbered;
-use super::pulse::Pulse;
 use super::service_manager;
 
 /// The very file this process runs, also when another version has been put at its path meanwhile: processes of different versions
@@ -75,7 +75,7 @@ pub(super) struct RouterProcess {
     /// It serves what it has been told to.
     pub(super) is_ready: bool,
     /// Its counts, while it retires.
-    pub(super) totals: Totals,
+    pub(super) totals: RouterCounts,
 }
 
 impl ControllerProcess {
@@ -119,7 +119,7 @@ impl RouterProcess {
         Ok(RouterProcess {
             process: OwnProcess::start(instance, ROUTER_TITLE, tutti_protocol::LONGEST_OF_ROUTER)?,
             is_ready: false,
-            totals: Totals::default(),
+            totals: RouterCounts::default(),
         })
     }
 
@@ -132,7 +132,7 @@ impl RouterProcess {
                 tutti_protocol::LONGEST_OF_ROUTER,
             )?,
             is_ready: handed.is_ready,
-            totals: Totals::default(),
+            totals: RouterCounts::default(),
         })
     }
 

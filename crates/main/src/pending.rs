@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tutti_protocol::{Cause, Change, Grants, Question};
+use tutti_protocol::{Cause, Change, Grants, RouterQuery};
 
 /// A change that is not in force yet.
 pub(super) struct PendingChange {
@@ -40,7 +40,7 @@ impl Stage {
 pub(super) struct PendingQuestion {
     /// The request of the controller.
     pub(super) asked: u64,
-    pub(super) question: Question,
+    pub(super) question: RouterQuery,
     /// The router that was asked.
     pub(super) router: Option<i32>,
 }
@@ -102,7 +102,7 @@ impl Pending {
                 return true;
             }
             question.router = None;
-            let is_lost = matches!(question.question, Question::Restart { .. });
+            let is_lost = matches!(question.question, RouterQuery::Restart { .. });
             if is_lost {
                 lost.push(question.asked);
             }

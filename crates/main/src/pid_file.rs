@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 
 use tutti_sys::error::context;
-use tutti_sys::guarded::{self, Named};
+use tutti_sys::guarded::{self, NameInFolder};
 use tutti_sys::process;
 use tutti_sys::spawn::inherited;
 
@@ -20,7 +20,7 @@ const TRIES: u32 = 8;
 /// The file, held locked.
 #[derive(Debug)]
 pub(crate) struct PidFile {
-    name: Named,
+    name: NameInFolder,
     file: File,
 }
 

@@ -1,5 +1,5 @@
 //! The processes of one kind that main has started for itself: one serves, others leave. One that is to serve after an upgrade is
-//! part of that: see [`super::life`].
+//! part of that: see [`super::lifecycle`].
 
 /// A process that can be told from others.
 pub(super) trait Numbered {

@@ -14,11 +14,12 @@ use std::time::Instant;
 use tutti_log as log;
 use tutti_log::Level;
 use tutti_protocol::{
-    ApplicationGrant, CacheGrant, Challenge, CommandGrant, FromRouter, Grants, Place, ToRouter,
+    ApplicationGrant, BindAddress, CacheGrant, Challenge, CommandGrant, FromRouter, Grants,
+    ToRouter,
 };
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
-use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{guarded, memfd, signal};
 use tutti_wire::control::{Start, encode};
 
@@ -26,14 +27,14 @@ use super::cache_files;
 use super::children::{Children, Prototype, Runner};
 use super::dynamic_users::{self, AUTO};
 use super::instance::Instance;
-use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
+use super::isolation::{Cgroups, IsolationError, Preparation, PrototypeEnvironment};
 use super::jobs;
 use super::rights::Rights;
 use super::sockets::Sockets;
 
 /// Everything that the routers have had main open or start, and that outlives a router.
 #[derive(Default)]
-pub(super) struct Holdings {
+pub(super) struct RouterResources {
     pub(super) sockets: Sockets,
     /// The keys of QUIC are made of it; the same for all routers there will be.
     pub(super) quic_secret: Vec<u8>,
@@ -55,10 +56,10 @@ pub(super) struct Holdings {
 const QUIC_SECRET_BYTES: usize = 32;
 
 /// An answer to the router with its descriptors.
-pub(super) type Answer = Option<(ToRouter, Vec<OwnedFd>)>;
+pub(super) type ReplyWithDescriptors = Option<(ToRouter, Vec<OwnedFd>)>;
 
-fn failed(id: u64, refusal: impl Into<Refusal>) -> Answer {
-    let Refusal {
+fn failed(id: u64, refusal: impl Into<IsolationError>) -> ReplyWithDescriptors {
+    let IsolationError {
         message,
         hint,
         option,
@@ -72,7 +73,7 @@ fn failed(id: u64, refusal: impl Into<Refusal>) -> Answer {
     Some((answer, Vec::new()))
 }
 
-fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
+fn done(id: u64, descriptors: Vec<OwnedFd>) -> ReplyWithDescriptors {
     Some((ToRouter::Done { id, pid: None }, descriptors))
 }
 
@@ -84,7 +85,10 @@ fn open_file(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The answer to a request for what is to be opened.
-fn opened(id: u64, result: Result<Vec<OwnedFd>, impl Into<Refusal>>) -> Answer {
+fn opened(
+    id: u64,
+    result: Result<Vec<OwnedFd>, impl Into<IsolationError>>,
+) -> ReplyWithDescriptors {
     match result {
         Ok(descriptors) => done(id, descriptors),
         Err(refusal) => failed(id, refusal),
@@ -92,8 +96,8 @@ fn opened(id: u64, result: Result<Vec<OwnedFd>, impl Into<Refusal>>) -> Answer {
 }
 
 /// Refuses a request that no configuration allows.
-fn not_granted(what: &str) -> Refusal {
-    Refusal::from(io::Error::new(
+fn not_granted(what: &str) -> IsolationError {
+    IsolationError::from(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!("{what} is not in the configuration"),
     ))
@@ -106,7 +110,7 @@ fn too_many(what: &str) -> io::Error {
     )
 }
 
-impl Holdings {
+impl RouterResources {
     /// The secret of QUIC, which is made when it is first asked for.
     pub(super) fn quic_secret(&mut self) -> io::Result<Vec<u8>> {
         if self.quic_secret.is_empty() {
@@ -131,7 +135,7 @@ impl Holdings {
         router: i32,
         message: FromRouter,
         descriptors: Vec<OwnedFd>,
-    ) -> Answer {
+    ) -> ReplyWithDescriptors {
         let rights = self.rights.get(&router);
         match message {
             FromRouter::Listen { id, ref place } => {
@@ -242,7 +246,7 @@ impl Holdings {
         router: i32,
         id: u64,
         cache: &CacheGrant,
-    ) -> Answer {
+    ) -> ReplyWithDescriptors {
         let rights = self.rights.get(&router);
         if !rights.is_some_and(|rights| rights.has_cache(cache)) {
             let cache = cache.clone();
@@ -253,7 +257,13 @@ impl Holdings {
     }
 
     /// Answers what no configuration allows, and tells of it unless it was allowed a moment ago.
-    fn refuse(&mut self, instance: &Instance, router: i32, id: u64, wanted: &FromRouter) -> Answer {
+    fn refuse(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        id: u64,
+        wanted: &FromRouter,
+    ) -> ReplyWithDescriptors {
         let what = match wanted {
             FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
             FromRouter::ListenDatagrams { address, .. } => {
@@ -297,7 +307,7 @@ impl Holdings {
         router: i32,
         message: FromRouter,
         descriptors: Vec<OwnedFd>,
-    ) -> Answer {
+    ) -> ReplyWithDescriptors {
         let FromRouter::Start {
             id,
             ref name,
@@ -326,7 +336,7 @@ impl Holdings {
     }
 
     /// The socket of the dashboard. A router's listener and the dashboard are never one socket, not for a moment.
-    pub(super) fn listen_for_dashboard(&mut self, place: &Place) -> io::Result<OwnedFd> {
+    pub(super) fn listen_for_dashboard(&mut self, place: &BindAddress) -> io::Result<OwnedFd> {
         if self.grants.places.iter().any(|grant| grant.place == *place) {
             let message = "a listener has this address; move it first, in a change of its own";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
@@ -345,7 +355,7 @@ impl Holdings {
         router: i32,
         message: &FromRouter,
         descriptors: Vec<OwnedFd>,
-    ) -> Answer {
+    ) -> ReplyWithDescriptors {
         let FromRouter::RunCommand {
             id,
             ref place,
@@ -377,7 +387,7 @@ impl Holdings {
         grant: Rc<CommandGrant>,
         process: Option<u32>,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Option<i32>, Refusal> {
+    ) -> Result<Option<i32>, IsolationError> {
         let own = instance.module_of(&grant.application)?;
         // The host of programs of their own is the smallest; each can run a command.
         let small = instance
@@ -411,12 +421,12 @@ impl Holdings {
         instance: &Instance,
         grant: &ApplicationGrant,
         (dependencies, libraries): (&[PathBuf], &[PathBuf]),
-    ) -> Result<Surroundings, Refusal> {
+    ) -> Result<PrototypeEnvironment, IsolationError> {
         let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
         let credentials = credentials_for(instance, &grant.name, user, group)
             .map_err(|error| unfit(&error, user, group))?;
         match &grant.isolation {
-            None => Ok(Surroundings::plain(credentials)),
+            None => Ok(PrototypeEnvironment::plain(credentials)),
             Some(isolation) => Preparation {
                 isolation,
                 credentials,
@@ -450,7 +460,8 @@ impl Holdings {
     /// Closes what a router that has ended did not give back: the next asks for what is in the configuration.
     pub(super) fn release_what_is_not_granted(&mut self) {
         let grants = &self.grants;
-        let is_granted = |place: &Place| grants.places.iter().any(|grant| grant.place == *place);
+        let is_granted =
+            |place: &BindAddress| grants.places.iter().any(|grant| grant.place == *place);
         self.sockets.retain(is_granted);
         self.sockets
             .retain_datagrams(|address| grants.datagrams.contains(address));
@@ -464,7 +475,7 @@ impl Holdings {
         grant: Rc<ApplicationGrant>,
         (threads, workers): (u32, u32),
         descriptors: Vec<OwnedFd>,
-    ) -> Result<i32, Refusal> {
+    ) -> Result<i32, IsolationError> {
         let module = instance.module_of(&grant)?;
         let files = (module.dependencies.as_slice(), module.libraries.as_slice());
         let surroundings = self.surroundings(instance, &grant, files)?;
@@ -512,23 +523,23 @@ fn open_spool(instance: &Instance, folder: &Path) -> io::Result<UnnamedFile> {
 }
 
 /// Says which of the two options is at fault.
-fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> Refusal {
+fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> IsolationError {
     let is_unknown = |found: io::Result<u32>| found.is_err();
     match (user, group) {
         (Some(user), _) if user != AUTO && is_unknown(credentials::user_number(user)) => {
-            Refusal::at(
+            IsolationError::at(
                 "user",
                 error.to_string(),
                 format!("name a user there is, or make this one: `useradd --system {user}`"),
             )
         }
-        (_, Some(group)) if is_unknown(credentials::group_number(group)) => Refusal::at(
+        (_, Some(group)) if is_unknown(credentials::group_number(group)) => IsolationError::at(
             "group",
             error.to_string(),
             format!("name a group there is, or make this one: `groupadd --system {group}`"),
         ),
-        (Some(_), _) => Refusal::at("user", error.to_string(), "leave it out"),
-        _ => Refusal::at("group", error.to_string(), "leave it out"),
+        (Some(_), _) => IsolationError::at("user", error.to_string(), "leave it out"),
+        _ => IsolationError::at("group", error.to_string(), "leave it out"),
     }
 }
 
@@ -570,7 +581,7 @@ fn credentials_for(
 #[cfg(test)]
 mod tests {
     use tutti_log::Log;
-    use tutti_protocol::{ApplicationGrant, Module, PlaceGrant};
+    use tutti_protocol::{ApplicationGrant, LanguageModule, PlaceGrant};
 
     use super::*;
     use crate::flags::Flags;
@@ -589,7 +600,7 @@ mod tests {
             default_credentials: None,
             own_credentials: None,
             default_user: None,
-            modules: vec![Module {
+            modules: vec![LanguageModule {
                 kind: "php".into(),
                 version: "8.2.0".into(),
                 path: "/bin/false".into(),
@@ -598,7 +609,7 @@ mod tests {
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
             status: crate::status_socket::StatusSocket::open().unwrap(),
-            access: tutti_protocol::Access::default(),
+            access: tutti_protocol::ControlAccess::default(),
             has_own_temporary_folder: false,
             is_daemon: false,
             state_lock: std::fs::File::open(folder).unwrap(),
@@ -632,7 +643,7 @@ mod tests {
     }
 
     /// A router may have what a configuration with this one application lets it have.
-    fn with(application: &ApplicationGrant) -> Holdings {
+    fn with(application: &ApplicationGrant) -> RouterResources {
         let grants = Grants {
             applications: vec![application.clone()],
             ..Grants::default()
@@ -640,8 +651,8 @@ mod tests {
         with_grants(&grants)
     }
 
-    fn with_grants(grants: &Grants) -> Holdings {
-        let mut holdings = Holdings::default();
+    fn with_grants(grants: &Grants) -> RouterResources {
+        let mut holdings = RouterResources::default();
         holdings.rights.insert(ROUTER, Rights::new(grants));
         holdings
     }
@@ -678,7 +689,7 @@ mod tests {
         }
     }
 
-    fn refusal(answer: Answer) -> String {
+    fn refusal(answer: ReplyWithDescriptors) -> String {
         match answer {
             Some((ToRouter::Failed { message, .. }, _)) => message,
             other => format!("not refused: {other:?}"),
@@ -708,7 +719,7 @@ mod tests {
         let free = || {
             // Nothing else is at this address, so that no other socket takes the port when it is free again.
             let port = std::net::TcpListener::bind("127.86.0.1:0").unwrap();
-            Place::Inet(port.local_addr().unwrap())
+            BindAddress::Inet(port.local_addr().unwrap())
         };
         let (of_dashboard, of_router) = (free(), free());
         let grants = Grants {
@@ -737,7 +748,7 @@ mod tests {
         };
         holdings.carry_out(&instance, ROUTER, unlisten, Vec::new());
         holdings.release_what_is_not_granted();
-        let Place::Inet(address) = of_dashboard else {
+        let BindAddress::Inet(address) = of_dashboard else {
             panic!("{of_dashboard:?}");
         };
         drop(socket);
@@ -845,7 +856,7 @@ mod tests {
         let site = application("8.2.0", None);
         let grants = Grants {
             places: vec![PlaceGrant {
-                place: Place::Path(folder.path().join("granted")),
+                place: BindAddress::Path(folder.path().join("granted")),
                 backlog: 1,
             }],
             logs: vec![folder.path().join("granted.log")],
@@ -888,15 +899,15 @@ mod tests {
             run("/applications/x/mules/q", COMMAND, Some(2)),
             FromRouter::Listen {
                 id: 1,
-                place: Place::Path(folder.path().join("other")),
+                place: BindAddress::Path(folder.path().join("other")),
             },
             FromRouter::Listen {
                 id: 1,
-                place: Place::Abstract("other".into()),
+                place: BindAddress::Abstract("other".into()),
             },
             FromRouter::Listen {
                 id: 1,
-                place: Place::Inet("127.0.0.1:0".parse().unwrap()),
+                place: BindAddress::Inet("127.0.0.1:0".parse().unwrap()),
             },
             FromRouter::ListenDatagrams {
                 id: 1,
@@ -963,7 +974,7 @@ mod tests {
         assert!(holdings.children.is_empty());
         // Sockets and logs that main opens for a change go with it.
         let mut more = grants.clone();
-        let other = Place::Path(folder.path().join("other"));
+        let other = BindAddress::Path(folder.path().join("other"));
         more.places.push(PlaceGrant {
             place: other.clone(),
             backlog: 1,
@@ -1024,7 +1035,7 @@ mod tests {
     fn an_address_in_use_and_a_folder_that_is_missing_are_refused_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
-        let place = Place::Path(folder.path().join("none/socket"));
+        let place = BindAddress::Path(folder.path().join("none/socket"));
         let grants = Grants {
             places: vec![PlaceGrant {
                 place: place.clone(),

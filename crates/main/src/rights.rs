@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tutti_protocol::{
-    ApplicationGrant, CacheGrant, CommandGrant, FromRouter, Grants, Place, PlaceGrant,
+    ApplicationGrant, BindAddress, CacheGrant, CommandGrant, FromRouter, Grants, PlaceGrant,
 };
 
 use super::children::Children;
@@ -25,7 +25,7 @@ const MOST_TOLD: u32 = 20;
 /// The rights that one configuration gives a router.
 #[derive(Default)]
 struct Granted {
-    places: HashMap<Place, i32>,
+    places: HashMap<BindAddress, i32>,
     datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
     files: HashSet<PathBuf>,
@@ -77,7 +77,7 @@ struct EndingApplication {
 /// Places and logs that were for a change alone which will not be.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Abandoned {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<BindAddress>,
     pub(super) datagrams: Vec<SocketAddr>,
     pub(super) logs: Vec<PathBuf>,
 }
@@ -159,7 +159,7 @@ impl Rights {
     }
 
     /// The longest queue of this place, if it may listen there.
-    pub(super) fn backlog(&self, place: &Place) -> Option<i32> {
+    pub(super) fn backlog(&self, place: &BindAddress) -> Option<i32> {
         self.all()
             .find_map(|granted| granted.places.get(place).copied())
     }
@@ -320,8 +320,8 @@ mod tests {
         }
     }
 
-    fn place(port: u16) -> Place {
-        Place::Inet(([127, 0, 0, 1], port).into())
+    fn place(port: u16) -> BindAddress {
+        BindAddress::Inet(([127, 0, 0, 1], port).into())
     }
 
     /// True if a router has these rights, and whether it is not suspected if it asks without.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use tutti_log::Level;
-use tutti_protocol::{FromRouter, Grants, QuicHello, RouterHello, Store, ToRouter};
+use tutti_protocol::{FromRouter, Grants, QuicHello, RouterHello, StoreKind, ToRouter};
 use tutti_sys::port_group::BANKS;
 use tutti_sys::signal;
 
@@ -38,8 +38,8 @@ impl Supervisor {
             log: self.instance.log.style().clone(),
             tmpdir: self.instance.places.temporary.clone(),
             configuration: self.holdings.configuration.clone(),
-            certificates: self.stored(Store::Certificates),
-            js_modules: self.stored(Store::JsModules),
+            certificates: self.stored(StoreKind::Certificates),
+            js_modules: self.stored(StoreKind::JsModules),
             challenges: self.holdings.challenges.clone(),
             follows_source: self.instance.places.source.is_some(),
             nodes: self.nodes_of_fleet(),

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use sd_notify::NotifyState;
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_sys::listen::{Endpoint, adopt};
+use tutti_sys::listen::{SocketName, adopt};
 use tutti_sys::spawn::inherited;
 
 /// Variables between the service manager and us alone, or between main and one process.
@@ -58,7 +58,7 @@ fn tell(log: &Log, states: &[NotifyState<'_>]) {
 }
 
 /// The listening sockets that were opened for us.
-pub(super) fn sockets(log: &Log) -> Vec<(Endpoint, OwnedFd)> {
+pub(super) fn sockets(log: &Log) -> Vec<(SocketName, OwnedFd)> {
     let numbers = match sd_notify::listen_fds() {
         Ok(numbers) => numbers,
         Err(error) => {
@@ -68,7 +68,7 @@ pub(super) fn sockets(log: &Log) -> Vec<(Endpoint, OwnedFd)> {
             return Vec::new();
         }
     };
-    let taken = |number| -> io::Result<(Endpoint, OwnedFd)> {
+    let taken = |number| -> io::Result<(SocketName, OwnedFd)> {
         let socket = inherited(number)?;
         Ok((adopt(&socket)?, socket))
     };

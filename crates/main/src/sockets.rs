@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use tutti_protocol::Place;
-use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog, set_port_sharing};
+use tutti_protocol::BindAddress;
+use tutti_sys::listen::{ListenOptions, SocketName, listen, set_backlog, set_port_sharing};
 use tutti_sys::port_group::{BANKS, bind_group, steer};
 use tutti_sys::spawn::inherited;
 
@@ -30,11 +30,11 @@ struct Held {
 /// All sockets that main has bound for the router.
 #[derive(Default)]
 pub(super) struct Sockets {
-    held: HashMap<Place, Held>,
+    held: HashMap<BindAddress, Held>,
     /// Opened by the service manager, which keeps them open: they are not ours to close or to remove.
-    given: HashMap<Place, OwnedFd>,
+    given: HashMap<BindAddress, OwnedFd>,
     /// The controller's, for the dashboard: no router has them.
-    dashboard: HashSet<Place>,
+    dashboard: HashSet<BindAddress>,
     /// Of QUIC, in the order that the kernel has them: bank by bank.
     datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
     /// The bank of the router that new clients come to.
@@ -42,15 +42,15 @@ pub(super) struct Sockets {
 }
 
 /// Why a socket could not be had, and what to do about it.
-pub(super) struct Refusal {
+pub(super) struct BindError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
 impl Sockets {
     /// The socket that listens at `place`: the one there is, or a new one.
-    pub(super) fn get(&mut self, place: &Place, backlog: i32) -> Result<OwnedFd, Refusal> {
-        let plain = |error: io::Error| Refusal {
+    pub(super) fn get(&mut self, place: &BindAddress, backlog: i32) -> Result<OwnedFd, BindError> {
+        let plain = |error: io::Error| BindError {
             message: error.to_string(),
             hint: None,
         };
@@ -73,10 +73,10 @@ impl Sockets {
             self.held.insert(place.clone(), Held { socket, backlog });
             return Ok(copy);
         }
-        let endpoint = Endpoint::from(place.clone());
+        let endpoint = SocketName::from(place.clone());
         let socket = listen(&endpoint, options)
             .or_else(|error| self.listen_beside_own(place, &endpoint, options, error))
-            .map_err(|error| Refusal {
+            .map_err(|error| BindError {
                 message: error.to_string(),
                 hint: hint(place, &error),
             })?;
@@ -91,7 +91,7 @@ impl Sockets {
         &mut self,
         address: SocketAddr,
         bank: u8,
-    ) -> Result<Vec<OwnedFd>, Refusal> {
+    ) -> Result<Vec<OwnedFd>, BindError> {
         if !self.datagrams.contains_key(&address) {
             let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
             let count = processors.min(MOST_DATAGRAM_SOCKETS);
@@ -100,11 +100,11 @@ impl Sockets {
                 .keys()
                 .any(|own| own.port() == address.port());
             let all = count * usize::from(BANKS);
-            let sockets = bind_group(address, all, is_own).map_err(|error| Refusal {
+            let sockets = bind_group(address, all, is_own).map_err(|error| BindError {
                 message: error.to_string(),
                 hint: datagrams_hint(address, &error),
             })?;
-            steer_all(&sockets, self.bank).map_err(|error| Refusal {
+            steer_all(&sockets, self.bank).map_err(|error| BindError {
                 message: error.to_string(),
                 hint: Some(
                     "HTTP/3 needs a kernel that can steer datagrams: Linux 4.6 or later".to_owned(),
@@ -116,7 +116,7 @@ impl Sockets {
         let mut banks = held.chunks((held.len() / usize::from(BANKS)).max(1));
         let own = banks.nth(usize::from(bank % BANKS)).unwrap_or_default();
         let copies: io::Result<Vec<OwnedFd>> = own.iter().map(OwnedFd::try_clone).collect();
-        copies.map_err(|error| Refusal {
+        copies.map_err(|error| BindError {
             message: error.to_string(),
             hint: None,
         })
@@ -165,19 +165,19 @@ impl Sockets {
     }
 
     /// The socket of the dashboard at `place`.
-    pub(super) fn get_for_dashboard(&mut self, place: &Place) -> Result<OwnedFd, Refusal> {
+    pub(super) fn get_for_dashboard(&mut self, place: &BindAddress) -> Result<OwnedFd, BindError> {
         let socket = self.get(place, DASHBOARD_BACKLOG)?;
         self.dashboard.insert(place.clone());
         Ok(socket)
     }
 
     /// True if the dashboard listens there.
-    pub(super) fn is_of_dashboard(&self, place: &Place) -> bool {
+    pub(super) fn is_of_dashboard(&self, place: &BindAddress) -> bool {
         self.dashboard.contains(place)
     }
 
     /// The dashboard listens there no more.
-    pub(super) fn release_of_dashboard(&mut self, place: &Place) {
+    pub(super) fn release_of_dashboard(&mut self, place: &BindAddress) {
         if self.dashboard.remove(place) {
             self.release(place);
         }
@@ -188,13 +188,13 @@ impl Sockets {
     /// instance of this one, is refused as before.
     fn listen_beside_own(
         &self,
-        place: &Place,
-        endpoint: &Endpoint,
+        place: &BindAddress,
+        endpoint: &SocketName,
         options: ListenOptions,
         error: io::Error,
     ) -> io::Result<OwnedFd> {
-        let port = |place: &Place| match place {
-            Place::Inet(address) => Some(address.port()),
+        let port = |place: &BindAddress| match place {
+            BindAddress::Inet(address) => Some(address.port()),
             _ => None,
         };
         let wanted = port(place);
@@ -222,13 +222,13 @@ impl Sockets {
     }
 
     /// One that the service manager has opened.
-    pub(super) fn give(&mut self, place: Place, socket: OwnedFd) {
+    pub(super) fn give(&mut self, place: BindAddress, socket: OwnedFd) {
         self.given.insert(place, socket);
     }
 
     /// All that the service manager has opened, to be handed over.
     pub(super) fn handed_given(&self) -> Vec<HandedSocket> {
-        let handed = |(place, socket): (&Place, &OwnedFd)| HandedSocket {
+        let handed = |(place, socket): (&BindAddress, &OwnedFd)| HandedSocket {
             place: place.clone(),
             socket: socket.as_raw_fd(),
             backlog: 0,
@@ -238,7 +238,7 @@ impl Sockets {
 
     /// Those held, to be handed over.
     pub(super) fn handed(&self) -> Vec<HandedSocket> {
-        let handed = |(place, held): (&Place, &Held)| HandedSocket {
+        let handed = |(place, held): (&BindAddress, &Held)| HandedSocket {
             place: place.clone(),
             socket: held.socket.as_raw_fd(),
             backlog: held.backlog,
@@ -257,15 +257,15 @@ impl Sockets {
     }
 
     /// Closes main's copy.
-    pub(super) fn release(&mut self, place: &Place) {
+    pub(super) fn release(&mut self, place: &BindAddress) {
         if self.held.remove(place).is_some() && !self.given.contains_key(place) {
             remove_file(place);
         }
     }
 
     /// Closes those whose places are not wanted.
-    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Place) -> bool) {
-        let is_wanted = |place: &Place| is_wanted(place) || self.dashboard.contains(place);
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&BindAddress) -> bool) {
+        let is_wanted = |place: &BindAddress| is_wanted(place) || self.dashboard.contains(place);
         let unwanted = self.held.keys().filter(|place| !is_wanted(place));
         for place in unwanted.cloned().collect::<Vec<_>>() {
             self.release(&place);
@@ -283,8 +283,8 @@ impl Sockets {
     }
 }
 
-fn remove_file(place: &Place) {
-    if let Place::Path(path) = place {
+fn remove_file(place: &BindAddress) {
+    if let BindAddress::Path(path) = place {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -302,13 +302,13 @@ fn datagrams_hint(address: SocketAddr, error: &io::Error) -> Option<String> {
             "another program takes datagrams there (HTTP/3, QUIC); `ss -lunp 'sport = :{}'` names it",
             address.port()
         )),
-        _ => hint(&Place::Inet(address), error),
+        _ => hint(&BindAddress::Inet(address), error),
     }
 }
 
-fn hint(place: &Place, error: &io::Error) -> Option<String> {
+fn hint(place: &BindAddress, error: &io::Error) -> Option<String> {
     let port = match place {
-        Place::Inet(address) => Some(address.port()),
+        BindAddress::Inet(address) => Some(address.port()),
         _ => None,
     };
     match (error.kind(), port) {
@@ -339,7 +339,7 @@ mod tests {
             .unwrap()
             .local_addr()
             .unwrap();
-        let place = Place::Inet(free);
+        let place = BindAddress::Inet(free);
         let mut sockets = Sockets::default();
         let first = sockets.get(&place, 10).ok().unwrap();
         drop(first);
@@ -359,13 +359,13 @@ mod tests {
             .local_addr()
             .unwrap()
             .port();
-        let wide = Place::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
-        let narrow = Place::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
+        let wide = BindAddress::Inet(SocketAddr::from(([0, 0, 0, 0], port)));
+        let narrow = BindAddress::Inet(SocketAddr::from(([127, 0, 0, 1], port)));
         for (before, after) in [(&wide, &narrow), (&narrow, &wide)] {
             let mut sockets = Sockets::default();
             let first = sockets.get(before, 10).ok().unwrap();
             let second = sockets.get(after, 10).ok().unwrap();
-            assert!(listen(&Endpoint::from(narrow.clone()), ListenOptions::default()).is_err());
+            assert!(listen(&SocketName::from(narrow.clone()), ListenOptions::default()).is_err());
             assert!(Sockets::default().get(&wide, 10).is_err());
             sockets.release(before);
             drop(first);
@@ -378,7 +378,7 @@ mod tests {
     fn refusals_come_with_a_hint() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusal = Sockets::default()
-            .get(&Place::Inet(taken.local_addr().unwrap()), 10)
+            .get(&BindAddress::Inet(taken.local_addr().unwrap()), 10)
             .err()
             .unwrap();
         assert!(refusal.message.contains("in use"), "{}", refusal.message);
@@ -386,7 +386,7 @@ mod tests {
         let foreign: SocketAddr = "192.0.2.1:80".parse().unwrap();
         assert!(
             Sockets::default()
-                .get(&Place::Inet(foreign), 10)
+                .get(&BindAddress::Inet(foreign), 10)
                 .err()
                 .unwrap()
                 .hint
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn socket_files_go_with_the_socket() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Path(folder.path().join("s"));
+        let place = BindAddress::Path(folder.path().join("s"));
         let mut sockets = Sockets::default();
         sockets.get(&place, 10).ok().unwrap();
         assert!(folder.path().join("s").exists());

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use tutti_protocol::StatusPlace;
-use tutti_sys::listen::{Endpoint, ListenOptions, listen};
+use tutti_sys::listen::{ListenOptions, SocketName, listen};
 
 /// The socket and its name.
 #[derive(Debug)]
@@ -25,15 +25,15 @@ impl StatusSocket {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let name = format!("tutti-status-{:032x}", u128::from_ne_bytes(random));
-        let endpoint = Endpoint::Abstract(name.clone().into_bytes());
+        let endpoint = SocketName::Abstract(name.clone().into_bytes());
         let socket = listen(&endpoint, ListenOptions::default())?;
         Ok(StatusSocket { socket, name })
     }
 
     /// Tells a router what to connect to in the place of the control socket.
-    pub(crate) fn place(&self, control: &Endpoint) -> StatusPlace {
+    pub(crate) fn place(&self, control: &SocketName) -> StatusPlace {
         let about = match control {
-            Endpoint::Path(path) => std::fs::metadata(path).ok(),
+            SocketName::Path(path) => std::fs::metadata(path).ok(),
             _ => None,
         };
         StatusPlace {

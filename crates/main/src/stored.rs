@@ -12,7 +12,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use tutti_protocol::Store;
+use tutti_protocol::StoreKind;
 use tutti_sys::error::context;
 use tutti_sys::file;
 
@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shelf {
     /// That of things which the control API stores.
-    Of(Store),
+    Of(StoreKind),
     /// The documents of the process for automatic certificates.
     Acme,
     /// The document that the process that follows a source has put in force last.
@@ -36,8 +36,8 @@ pub(super) enum Shelf {
 /// The names that Unit's state folder has, so that one can take over the other's.
 fn folder(state: &Path, shelf: Shelf) -> PathBuf {
     state.join(match shelf {
-        Shelf::Of(Store::Certificates) => "certs",
-        Shelf::Of(Store::JsModules) => "scripts",
+        Shelf::Of(StoreKind::Certificates) => "certs",
+        Shelf::Of(StoreKind::JsModules) => "scripts",
         Shelf::Acme => "acme",
         Shelf::Fleet => "fleet",
     })
@@ -80,7 +80,7 @@ fn name_of(file: &str) -> Option<String> {
 }
 
 /// All that are stored, by name, and what went wrong.
-pub fn load(state: &Path, store: Store) -> (BTreeMap<String, String>, Vec<io::Error>) {
+pub fn load(state: &Path, store: StoreKind) -> (BTreeMap<String, String>, Vec<io::Error>) {
     load_shelf(state, Shelf::Of(store))
 }
 
@@ -116,7 +116,7 @@ pub(super) fn load_shelf(state: &Path, shelf: Shelf) -> (BTreeMap<String, String
 }
 
 /// Stores one so that a crash leaves the old or the new one, whole.
-pub(super) fn keep(state: &Path, store: Store, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn keep(state: &Path, store: StoreKind, name: &str, text: &str) -> io::Result<()> {
     keep_on(state, Shelf::Of(store), name, text)
 }
 
@@ -135,7 +135,7 @@ pub(super) fn keep_on(state: &Path, shelf: Shelf, name: &str, text: &str) -> io:
 }
 
 /// Deletes one; one that is not there is deleted already.
-pub(super) fn discard(state: &Path, store: Store, name: &str) -> io::Result<()> {
+pub(super) fn discard(state: &Path, store: StoreKind, name: &str) -> io::Result<()> {
     discard_from(state, Shelf::Of(store), name)
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    const CERTIFICATES: Store = Store::Certificates;
+    const CERTIFICATES: StoreKind = StoreKind::Certificates;
 
     #[test]
     fn what_is_stored_is_found_whatever_its_name() {
@@ -186,12 +186,12 @@ mod tests {
             (mode(&folder), mode(&folder.join("bundle"))),
             (0o700, 0o600)
         );
-        keep(state.path(), Store::JsModules, "bundle", "export").unwrap();
+        keep(state.path(), StoreKind::JsModules, "bundle", "export").unwrap();
         discard(state.path(), CERTIFICATES, "bundle").unwrap();
         discard(state.path(), CERTIFICATES, "bundle").unwrap();
         assert!(!load(state.path(), CERTIFICATES).0.contains_key("bundle"));
         // Each store has names of its own.
-        let (modules, _) = load(state.path(), Store::JsModules);
+        let (modules, _) = load(state.path(), StoreKind::JsModules);
         assert_eq!(modules.get("bundle").unwrap(), "export");
     }
 

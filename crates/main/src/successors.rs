@@ -14,7 +14,7 @@ use tutti_sys::spawn::inherited;
 
 use super::handover::{HandedRouter, Handover};
 use super::isolation::Cgroups;
-use super::life::{Life, Step, Successors, Upgrade};
+use super::lifecycle::{Life, Successors, Upgrade, UpgradePhase};
 use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;
@@ -96,7 +96,7 @@ impl Supervisor {
                 self.life = Life::Upgrading(Upgrade {
                     asked: handover.asked,
                     until: Instant::now() + LONGEST_START,
-                    step: Step::StartingController {
+                    step: UpgradePhase::StartingController {
                         previous,
                         controller,
                     },
@@ -111,11 +111,12 @@ impl Supervisor {
 
     /// Our controller has said what our router may have.
     pub(super) fn start_next_router(&mut self, grants: Grants) {
-        let is_meant = |step: &Step| matches!(step, Step::StartingController { .. });
+        let is_meant =
+            |step: &UpgradePhase| matches!(step, UpgradePhase::StartingController { .. });
         let Some(upgrade) = self.life.end_upgrade(is_meant) else {
             return;
         };
-        let Step::StartingController {
+        let UpgradePhase::StartingController {
             previous,
             controller,
         } = upgrade.step
@@ -129,7 +130,7 @@ impl Supervisor {
                     router,
                     grants,
                 };
-                let step = Step::StartingRouter {
+                let step = UpgradePhase::StartingRouter {
                     previous,
                     successors,
                 };
@@ -175,20 +176,19 @@ impl Supervisor {
     /// Our controller or router does not come to serve: the old program is to go on. `ended` is the one of them that has ended, if one
     /// has.
     pub(super) fn go_back(&mut self, reason: &str, ended: Option<i32>) {
-        let is_meant = |step: &Step| {
+        let is_meant = |step: &UpgradePhase| {
             matches!(
                 step,
-                Step::StartingController { .. } | Step::StartingRouter { .. }
+                UpgradePhase::StartingController { .. } | UpgradePhase::StartingRouter { .. }
             )
         };
         let Some(mut upgrade) = self.life.end_upgrade(is_meant) else {
             return;
         };
         let previous = match &mut upgrade.step {
-            Step::StartingController { previous, .. } | Step::StartingRouter { previous, .. } => {
-                previous.take()
-            }
-            Step::Trial { .. } | Step::Freezing { .. } => None,
+            UpgradePhase::StartingController { previous, .. }
+            | UpgradePhase::StartingRouter { previous, .. } => previous.take(),
+            UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => None,
         };
         let (controller, router) = upgrade.step.into_own();
         if let Some(controller) = controller.filter(|one| Some(one.pid()) != ended) {

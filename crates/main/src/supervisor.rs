@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_log::Level;
-use tutti_protocol::{Reason, Store, ToController, ToRouter, Totals};
+use tutti_protocol::{Reason, RouterCounts, StoreKind, ToController, ToRouter};
 use tutti_sys::daemon::Starter;
-use tutti_sys::listen::Endpoint;
+use tutti_sys::listen::SocketName;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
@@ -19,11 +19,11 @@ use super::config_watch::ConfigWatch;
 use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
-use super::life::{Life, Pace, Stop};
+use super::lifecycle::{Life, Pace, Stop};
 use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::pending::Pending;
 use super::processes::{Numbered, Processes};
-use super::requests::Holdings;
+use super::requests::RouterResources;
 use super::restarts::Restarts;
 use super::{children, service_manager, state, stored};
 
@@ -39,14 +39,14 @@ pub(super) struct Supervisor {
     signals: Signals,
     starter: Starter,
     pub(super) life: Life,
-    pub(super) holdings: Holdings,
+    pub(super) holdings: RouterResources,
     pub(super) controllers: Processes<ControllerProcess>,
     pub(super) controller_restarts: Restarts,
     /// The requests that the controller waits for.
     pub(super) pending: Pending,
     pub(super) routers: Processes<RouterProcess>,
     /// Counted by routers that have ended.
-    pub(super) base: Totals,
+    pub(super) base: RouterCounts,
     pub(super) router_restarts: Restarts,
     pub(super) acme: Acme,
     pub(super) fleet: Fleet,
@@ -67,12 +67,12 @@ impl Supervisor {
             signals,
             starter,
             life: Life::Beginning,
-            holdings: Holdings::default(),
+            holdings: RouterResources::default(),
             controllers: Processes::default(),
             controller_restarts: Restarts::default(),
             pending: Pending::default(),
             routers: Processes::default(),
-            base: Totals::default(),
+            base: RouterCounts::default(),
             router_restarts: Restarts::default(),
             acme: Acme::default(),
             fleet: Fleet::default(),
@@ -126,7 +126,7 @@ impl Supervisor {
     }
 
     /// From the state folder: the first start of this process.
-    pub(super) fn begin(&mut self, given: Vec<(Endpoint, OwnedFd)>) {
+    pub(super) fn begin(&mut self, given: Vec<(SocketName, OwnedFd)>) {
         self.holdings.cgroups = Cgroups::recorded(&self.instance.places.state);
         self.holdings.cgroups.end_all();
         self.log(
@@ -365,7 +365,7 @@ impl Supervisor {
 
     fn retired_ended(&mut self, router: &RouterProcess, ended: Ended) {
         self.base = self.base
-            + Totals {
+            + RouterCounts {
                 active: 0,
                 idle: 0,
                 ..router.totals
@@ -435,7 +435,7 @@ impl Supervisor {
     }
 
     /// Reads the bundles or modules that are stored beside the configuration. One that cannot be read is told of and left out.
-    pub(super) fn stored(&self, store: Store) -> BTreeMap<String, String> {
+    pub(super) fn stored(&self, store: StoreKind) -> BTreeMap<String, String> {
         let (found, errors) = stored::load(&self.instance.places.state, store);
         for error in errors {
             self.log(Level::Alert, &error.to_string());
@@ -530,7 +530,7 @@ impl Supervisor {
     fn clean_up(&mut self) {
         self.holdings.sockets.release_all();
         self.holdings.cgroups.remove();
-        if let Endpoint::Path(path) = &self.instance.places.control {
+        if let SocketName::Path(path) = &self.instance.places.control {
             let _ = std::fs::remove_file(path);
         }
         if let Some(pid_file) = &self.instance.pid_file {

@@ -22,7 +22,7 @@ use tutti_sys::process::Ended;
 use tutti_sys::signal;
 
 use super::handover::{HandedRouter, Handover, PROTOCOL, plain_arguments};
-use super::life::{Life, Step, Upgrade};
+use super::lifecycle::{Life, Upgrade, UpgradePhase};
 use super::own_process::{ControllerProcess, OWN_PROGRAM, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;
@@ -56,7 +56,7 @@ impl Supervisor {
                 self.life = Life::Upgrading(Upgrade {
                     asked,
                     until: Instant::now() + LONGEST_TRIAL,
-                    step: Step::Trial { pid, output },
+                    step: UpgradePhase::Trial { pid, output },
                 });
             }
             Err(error) => {
@@ -131,7 +131,7 @@ impl Supervisor {
             self.life = Life::Upgrading(Upgrade {
                 asked,
                 until: Instant::now() + LONGEST_CHANGE,
-                step: Step::Freezing {
+                step: UpgradePhase::Freezing {
                     is_controller_at_rest: false,
                     is_router_at_rest: false,
                 },
@@ -148,7 +148,7 @@ impl Supervisor {
     pub(super) fn controller_frozen(&mut self) {
         if let Life::Upgrading(Upgrade {
             step:
-                Step::Freezing {
+                UpgradePhase::Freezing {
                     is_controller_at_rest,
                     ..
                 },
@@ -163,7 +163,7 @@ impl Supervisor {
     /// The router tries nothing any more.
     pub(super) fn router_frozen(&mut self) {
         if let Life::Upgrading(Upgrade {
-            step: Step::Freezing {
+            step: UpgradePhase::Freezing {
                 is_router_at_rest, ..
             },
             ..
@@ -298,11 +298,11 @@ impl Supervisor {
             return;
         };
         match upgrade.step {
-            Step::Trial { .. } => {}
-            Step::Freezing { .. } => self.refuse_upgrade("the router has ended meanwhile"),
+            UpgradePhase::Trial { .. } => {}
+            UpgradePhase::Freezing { .. } => self.refuse_upgrade("the router has ended meanwhile"),
             // The next router is ours, as soon as our controller has said what it may have.
-            Step::StartingController { .. } => self.router_restarts.cancel(),
-            Step::StartingRouter { .. } => {
+            UpgradePhase::StartingController { .. } => self.router_restarts.cancel(),
+            UpgradePhase::StartingRouter { .. } => {
                 self.router_restarts.cancel();
                 if let Some((asked, successors)) = self.life.take_successors() {
                     self.promote(asked, successors);
@@ -317,7 +317,7 @@ impl Supervisor {
             return;
         };
         upgrade.asked = None;
-        if matches!(upgrade.step, Step::Freezing { .. }) {
+        if matches!(upgrade.step, UpgradePhase::Freezing { .. }) {
             self.refuse_upgrade("the controller has ended meanwhile");
         }
     }
@@ -328,14 +328,14 @@ impl Supervisor {
             return;
         };
         match upgrade.step {
-            Step::Trial { pid, .. } => {
+            UpgradePhase::Trial { pid, .. } => {
                 let _ = signal::send_group(pid, libc::SIGKILL);
                 self.refuse_upgrade("the new program does not answer when it is tried");
             }
-            Step::Freezing { .. } => {
+            UpgradePhase::Freezing { .. } => {
                 self.refuse_upgrade("a change of configuration under way does not come to its end");
             }
-            Step::StartingController { .. } | Step::StartingRouter { .. } => {
+            UpgradePhase::StartingController { .. } | UpgradePhase::StartingRouter { .. } => {
                 self.go_back("its router does not come to serve in time", None);
             }
         }
@@ -343,7 +343,7 @@ impl Supervisor {
 
     /// A stop has ended this upgrade. The processes that were to serve after it leave with the others.
     pub(super) fn abandon_upgrade(&mut self, upgrade: Upgrade) {
-        if let Step::Trial { pid, .. } = upgrade.step {
+        if let UpgradePhase::Trial { pid, .. } = upgrade.step {
             let _ = signal::send_group(pid, libc::SIGKILL);
         }
         let (controller, router) = upgrade.step.into_own();

@@ -17,8 +17,8 @@ use tutti_protocol::{
     FromAcme, FromController, FromFleet, FromRouter, ToAcme, ToController, ToFleet, ToRouter,
 };
 
+use super::heartbeat::{LOOKS, Liveness, Seen};
 use super::own_process::OwnProcess;
-use super::pulse::{LOOKS, Seen, Verdict};
 use super::supervisor::Supervisor;
 
 /// Longest silence of a process that does not compute.
@@ -183,12 +183,12 @@ impl<In: Watched> OwnProcess<In> {
         let limit = limit.filter(|_| self.pulse.next_look <= now)?;
         let seen = Seen::of(pid)?;
         match self.pulse.look(now, limit / LOOKS, seen) {
-            Verdict::Wait => None,
-            Verdict::Ask => {
+            Liveness::Wait => None,
+            Liveness::Ask => {
                 self.probe();
                 None
             }
-            Verdict::Hangs => {
+            Liveness::Hangs => {
                 self.kill();
                 let state = match seen.state {
                     'T' => "it is stopped by a signal",

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
+use crate::exposition_parser::Readings;
 use crate::families::names;
-use crate::readings::Readings;
 
 /// A certificate that expires within this time should have been renewed.
 pub const EXPIRES_SOON: Duration = Duration::from_secs(14 * 86_400);

@@ -2,7 +2,7 @@
 
 /// The behaviour of a family's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// They only grow, and begin at 0 when what they count begins.
     Counter,
     /// They rise and fall.
@@ -13,7 +13,7 @@ pub enum Kind {
     Info,
 }
 
-impl Kind {
+impl MetricKind {
     /// Its name in the text formats.
     pub fn word(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct Family {
     /// The name, without the ending that its kind has.
     pub name: &'static str,
     /// The behaviour of its numbers.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Their unit.
     pub unit: Unit,
     /// The names of the labels.
@@ -66,9 +66,9 @@ impl Family {
     /// The ending that the names of its series have in the text formats.
     pub fn suffix(&self) -> &'static str {
         match self.kind {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+            MetricKind::Counter => "_total",
+            MetricKind::Info => "_info",
+            MetricKind::Gauge | MetricKind::Histogram => "",
         }
     }
 }
@@ -77,12 +77,12 @@ macro_rules! families {
     ($($constant:ident = $kind:ident $name:literal $unit:ident [$($label:literal),*] $help:literal;)*) => {
         /// A constant for each family.
         pub mod names {
-            use super::{Family, Kind, Unit};
+            use super::{Family, MetricKind, Unit};
             $(
                 #[doc = $help]
                 pub const $constant: &Family = &Family {
                     name: $name,
-                    kind: Kind::$kind,
+                    kind: MetricKind::$kind,
                     unit: Unit::$unit,
                     labels: &[$($label),*],
                     help: $help,

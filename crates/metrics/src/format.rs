@@ -5,7 +5,7 @@ use crate::{openmetrics, protobuf, text};
 
 /// A format of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// Prometheus's text format: everybody reads it.
     #[default]
     Text,
@@ -15,13 +15,17 @@ pub enum Format {
     Protobuf,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// All of them.
-    pub const ALL: [Format; 3] = [Format::Text, Format::OpenMetrics, Format::Protobuf];
+    pub const ALL: [ExpositionFormat; 3] = [
+        ExpositionFormat::Text,
+        ExpositionFormat::OpenMetrics,
+        ExpositionFormat::Protobuf,
+    ];
 
     /// The format that an `Accept` field asks for before others; text where it asks for none of them (RFC 9110 §12.5.1).
-    pub fn accepted(field: &str) -> Format {
-        let mut best = (Format::Text, 0.0);
+    pub fn accepted(field: &str) -> ExpositionFormat {
+        let mut best = (ExpositionFormat::Text, 0.0);
         for range in field.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -41,9 +45,9 @@ impl Format {
                 }
             }
             let format = match media_type.as_str() {
-                "application/openmetrics-text" => Format::OpenMetrics,
-                "application/vnd.google.protobuf" => Format::Protobuf,
-                "text/plain" | "text/*" | "*/*" => Format::Text,
+                "application/openmetrics-text" => ExpositionFormat::OpenMetrics,
+                "application/vnd.google.protobuf" => ExpositionFormat::Protobuf,
+                "text/plain" | "text/*" | "*/*" => ExpositionFormat::Text,
                 _ => continue,
             };
             if is_ours && quality > best.1 {
@@ -80,20 +84,23 @@ mod tests {
 
     #[test]
     fn the_reader_gets_what_it_likes_best() {
-        let accepted = Format::accepted;
-        assert_eq!(accepted(""), Format::Text);
-        assert_eq!(accepted("text/html, */*;q=0.8"), Format::Text);
+        let accepted = ExpositionFormat::accepted;
+        assert_eq!(accepted(""), ExpositionFormat::Text);
+        assert_eq!(accepted("text/html, */*;q=0.8"), ExpositionFormat::Text);
         // Prometheus 2.42, without and with native histograms; Prometheus 3.
         let plain = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        assert_eq!(accepted(plain), Format::OpenMetrics);
+        assert_eq!(accepted(plain), ExpositionFormat::OpenMetrics);
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        assert_eq!(accepted(native), Format::Protobuf);
+        assert_eq!(accepted(native), ExpositionFormat::Protobuf);
         let third = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4,*/*;q=0.2";
-        assert_eq!(accepted(third), Format::OpenMetrics);
+        assert_eq!(accepted(third), ExpositionFormat::OpenMetrics);
         assert_eq!(
             accepted("application/vnd.google.protobuf;proto=other, text/plain;q=0.1"),
-            Format::Text
+            ExpositionFormat::Text
         );
-        assert_eq!(accepted("application/openmetrics-text; q=0"), Format::Text);
+        assert_eq!(
+            accepted("application/openmetrics-text; q=0"),
+            ExpositionFormat::Text
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics: which families there are, a page of their values, and the formats that Prometheus reads.
 //!
 //! Owns the names. Whoever counts something gives its numbers to a [`Page`] under one of the [`families`], and the page is written in
-//! the [`Format`] that the reader understands best. Here too are the cells that threads count in, and what the numbers of a running server say:
+//! the [`ExpositionFormat`] that the reader understands best. Here too are the cells that threads count in, and what the numbers of a running server say:
 //! its [`Alert`]s. No I/O, and no clock.
 //!
 //! Must never: give a label a value that a client has sent. A family's labels name things of the configuration, or words of a fixed list.
@@ -10,19 +10,19 @@
 
 mod alerts;
 mod cells;
+mod exposition_parser;
 mod families;
 mod format;
 mod histogram;
 mod openmetrics;
 mod page;
 mod protobuf;
-mod readings;
 mod text;
 
 pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, is_saturated, quoted};
 pub use cells::{Classes, Counter, Durations, PerThread};
-pub use families::{ALL, Family, Kind, Unit, names, table};
-pub use format::Format;
+pub use exposition_parser::Readings;
+pub use families::{ALL, Family, MetricKind, Unit, names, table};
+pub use format::ExpositionFormat;
 pub use histogram::{BUCKETS, Histogram, bucket_of, upper_bound};
-pub use page::{Page, Series, Value};
-pub use readings::Readings;
+pub use page::{MetricValue, Page, Series};

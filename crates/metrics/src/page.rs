@@ -5,7 +5,7 @@ use crate::histogram::Histogram;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum MetricValue {
     /// A whole number.
     Count(u64),
     /// Another number.
@@ -14,25 +14,25 @@ pub enum Value {
     Histogram(Box<Histogram>),
 }
 
-impl From<u64> for Value {
+impl From<u64> for MetricValue {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<u32> for Value {
+impl From<u32> for MetricValue {
     fn from(count: u32) -> Self {
         Self::Count(count.into())
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for MetricValue {
     fn from(number: f64) -> Self {
         Self::Real(number)
     }
 }
 
-impl From<Histogram> for Value {
+impl From<Histogram> for MetricValue {
     fn from(histogram: Histogram) -> Self {
         Self::Histogram(Box::new(histogram))
     }
@@ -44,7 +44,7 @@ pub struct Series {
     /// Values of the family's labels, in their order; one that is empty is left out.
     pub labels: Vec<String>,
     /// Its value.
-    pub value: Value,
+    pub value: MetricValue,
 }
 
 /// The values of all families.
@@ -64,7 +64,7 @@ impl Default for Page {
 
 impl Page {
     /// Adds a series. `labels` are the values of the family's labels, in their order; an empty one is left out.
-    pub fn add(&mut self, family: &'static Family, labels: &[&str], value: impl Into<Value>) {
+    pub fn add(&mut self, family: &'static Family, labels: &[&str], value: impl Into<MetricValue>) {
         debug_assert_eq!(labels.len(), family.labels.len(), "{}", family.name);
         let position = ALL.iter().position(|known| known.name == family.name);
         let series = position.and_then(|position| self.series.get_mut(position));

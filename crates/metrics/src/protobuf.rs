@@ -5,9 +5,9 @@
 
 use prost::Message;
 
-use crate::families::{Family, Kind};
+use crate::families::{Family, MetricKind};
 use crate::histogram::{self, Histogram, SCHEMA};
-use crate::page::{Page, Series, Value, labels};
+use crate::page::{MetricValue, Page, Series, labels};
 
 #[derive(Clone, PartialEq, Message)]
 struct MetricFamily {
@@ -110,9 +110,9 @@ pub(crate) fn write(page: &Page) -> Vec<u8> {
             name: Some(format!("{}{}", family.name, family.suffix())),
             help: Some(family.help.to_owned()),
             kind: Some(match family.kind {
-                Kind::Counter => MetricType::Counter.into(),
-                Kind::Gauge | Kind::Info => MetricType::Gauge.into(),
-                Kind::Histogram => MetricType::Histogram.into(),
+                MetricKind::Counter => MetricType::Counter.into(),
+                MetricKind::Gauge | MetricKind::Info => MetricType::Gauge.into(),
+                MetricKind::Histogram => MetricType::Histogram.into(),
             }),
             metric: series.iter().map(|one| metric(family, one)).collect(),
             unit: family.unit.word().map(str::to_owned),
@@ -132,9 +132,9 @@ fn metric(family: &Family, series: &Series) -> Metric {
         ..Metric::default()
     };
     let number = match &series.value {
-        Value::Count(count) => *count as f64,
-        Value::Real(number) => *number,
-        Value::Histogram(histogram) => {
+        MetricValue::Count(count) => *count as f64,
+        MetricValue::Real(number) => *number,
+        MetricValue::Histogram(histogram) => {
             metric.histogram = Some(buckets(histogram));
             return metric;
         }
@@ -143,7 +143,7 @@ fn metric(family: &Family, series: &Series) -> Metric {
         value: Some(number),
     });
     match family.kind {
-        Kind::Counter => metric.counter = number,
+        MetricKind::Counter => metric.counter = number,
         _ => metric.gauge = number,
     }
     metric

@@ -2,8 +2,8 @@
 //!
 //! <https://github.com/prometheus/docs/blob/main/docs/instrumenting/exposition_formats.md>
 
-use crate::families::{Family, Kind};
-use crate::page::{Page, Series, Value, labels};
+use crate::families::{Family, MetricKind};
+use crate::page::{MetricValue, Page, Series, labels};
 
 /// Writes a page.
 pub(crate) fn write(page: &Page) -> String {
@@ -12,7 +12,7 @@ pub(crate) fn write(page: &Page) -> String {
         let (name, suffix) = (family.name, family.suffix());
         // This format knows no type for facts; they are gauges by custom.
         let kind = match family.kind {
-            Kind::Info => Kind::Gauge,
+            MetricKind::Info => MetricKind::Gauge,
             kind => kind,
         };
         out.push_str(&format!("# HELP {name}{suffix} "));
@@ -28,15 +28,15 @@ pub(crate) fn write(page: &Page) -> String {
 /// Writes the lines of a series.
 pub(crate) fn sample(family: &Family, series: &Series, out: &mut String) {
     match &series.value {
-        Value::Count(count) => {
+        MetricValue::Count(count) => {
             line(family, series, family.suffix(), None, out);
             push_count(*count, out);
         }
-        Value::Real(number) => {
+        MetricValue::Real(number) => {
             line(family, series, family.suffix(), None, out);
             push_real(*number, out);
         }
-        Value::Histogram(histogram) => {
+        MetricValue::Histogram(histogram) => {
             for (bound, count) in histogram.classic() {
                 let mut text = String::new();
                 push_real(bound, &mut text);

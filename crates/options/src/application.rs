@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::isolation::Isolation;
 use crate::mules::Mule;
 use crate::processes::{Limits, MOST_WORKERS, Processes};
-use crate::table::{Kind, Names, Text};
+use crate::table::{Names, Text, ValueKind};
 use crate::{Complaints, Named, Options, Typed as _, Unread, options};
 
 options! {
     /// An application
     pub struct Common: COMMON = "application" {
         /// Language, and the version if it matters: `php`, `php 8`, `php 8.2`
-        module: Unread [key("type"), kind(Kind::String(Text::Module)), required()],
+        module: Unread [key("type"), kind(ValueKind::String(Text::Module)), required()],
         /// Number of processes: fixed, or as many as are needed within limits
         processes: Processes [default("1"), unit("processes")],
         /// When a process or a request is ended
@@ -26,13 +26,13 @@ options! {
         /// Restart when a file of the application changes: for development
         watch: bool [beyond(), default("false")],
         /// Environment variables, added to the server's own
-        environment: BTreeMap<String, String> [kind(Kind::Map(Names::Environment, &Kind::String(Text::Argument)))],
+        environment: BTreeMap<String, String> [kind(ValueKind::Map(Names::Environment, &ValueKind::String(Text::Argument)))],
         /// User the processes run as; the server's default one unless given. `auto`: one that exists for this application alone
         user: Option<String> [],
         /// Group they run as; the user's own unless given
         group: Option<String> [],
         /// Their working directory; the server's unless given
-        working_directory: Option<PathBuf> [kind(Kind::String(Text::PathOrEmpty))],
+        working_directory: Option<PathBuf> [kind(ValueKind::String(Text::PathOrEmpty))],
         /// File for their standard output
         stdout: Option<PathBuf> [],
         /// File for their standard error; the log unless given
@@ -40,7 +40,7 @@ options! {
         /// Namespaces, file system root, cgroup
         isolation: Option<Isolation> [],
         /// Commands that run beside the processes for requests, such as consumers of queues (`docs/operate/jobs.md`)
-        mules: Named<Mule> [kind(Kind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
+        mules: Named<Mule> [kind(ValueKind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
     }
 }
 
@@ -61,7 +61,7 @@ impl Common {
 }
 
 /// The server's knowledge of a type of applications beside its options.
-pub trait Application: Options {
+pub trait ApplicationSupport: Options {
     /// True if a version may follow in `type`.
     const HAS_VERSIONS: bool;
     /// Another word for it in `type`, of older versions of NGINX Unit.
@@ -113,9 +113,9 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Threads: THREADS = "threads" {
         /// Threads of a process that handle requests
-        threads: NonZeroU32 [kind(Kind::Integer(1, MOST_WORKERS as i64)), default("1"), unit("threads")],
+        threads: NonZeroU32 [kind(ValueKind::Integer(1, MOST_WORKERS as i64)), default("1"), unit("threads")],
         /// Stack of such a thread: a multiple of the page size, 4096
-        thread_stack_size: Option<usize> [kind(Kind::Integer(MIN_STACK, 0x7fff_ffff)), unit("bytes")],
+        thread_stack_size: Option<usize> [kind(ValueKind::Integer(MIN_STACK, 0x7fff_ffff)), unit("bytes")],
     }
 }
 

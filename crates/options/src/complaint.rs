@@ -2,7 +2,7 @@
 
 /// The part of a member that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum MemberPart {
     /// Its name: it should not be there.
     Name,
     /// Its value.
@@ -15,7 +15,7 @@ pub struct Complaint {
     /// Names and indexes from the object that was checked to the value.
     pub path: Vec<String>,
     /// The part that is at fault.
-    pub part: Part,
+    pub part: MemberPart,
     /// The fault, in a sentence.
     pub message: String,
     /// The cure.
@@ -58,7 +58,7 @@ impl<'c> Complaints<'c> {
 
     /// A member has a value that it must not have.
     pub fn value(&mut self, member: &str, message: impl Into<String>) {
-        self.add(member, Part::Value, message.into(), None);
+        self.add(member, MemberPart::Value, message.into(), None);
     }
 
     /// The same, with the cure.
@@ -68,15 +68,20 @@ impl<'c> Complaints<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(member, Part::Value, message.into(), Some(hint.into()));
+        self.add(member, MemberPart::Value, message.into(), Some(hint.into()));
     }
 
     /// A member should not be there.
     pub fn name(&mut self, member: &str, message: impl Into<String>, hint: Option<&str>) {
-        self.add(member, Part::Name, message.into(), hint.map(str::to_owned));
+        self.add(
+            member,
+            MemberPart::Name,
+            message.into(),
+            hint.map(str::to_owned),
+        );
     }
 
-    fn add(&mut self, member: &str, part: Part, message: String, hint: Option<String>) {
+    fn add(&mut self, member: &str, part: MemberPart, message: String, hint: Option<String>) {
         self.list.push(Complaint {
             path: self.path(member),
             part,

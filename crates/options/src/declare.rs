@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::table::{Object, Opt};
-use crate::typed::{Scalar, Tree, Typed, Unreadable};
+use crate::typed::{Scalar, Tree, Typed, UnreadableValue};
 
 /// An object of options, declared by [`options!`](crate::options).
 pub trait Options: Typed {
@@ -21,7 +21,7 @@ pub trait Options: Typed {
     fn write(&self, members: &mut Map<String, Json>);
 
     /// Reads the form that [`Options::write`] gives.
-    fn from_json(object: &Json) -> Result<Self, Unreadable> {
+    fn from_json(object: &Json) -> Result<Self, UnreadableValue> {
         match Self::unreadable(object, &Self::KIND) {
             Some(unreadable) => Err(unreadable),
             None => Ok(Self::of(Some(object))),
@@ -59,12 +59,12 @@ pub fn write<T: Typed>(
 }
 
 #[doc(hidden)]
-pub fn unreadable<'t, T: Typed>(tree: impl Tree<'t>, row: &Opt) -> Option<Unreadable> {
+pub fn unreadable<'t, T: Typed>(tree: impl Tree<'t>, row: &Opt) -> Option<UnreadableValue> {
     let written = tree.member(row.name);
     let written = written.filter(|value| value.scalar() != Scalar::Null);
     let found = match written {
         Some(value) => T::unreadable(value, &row.kind),
-        None if row.required && !T::MAY_BE_MISSING => Some(Unreadable::new(&row.kind)),
+        None if row.required && !T::MAY_BE_MISSING => Some(UnreadableValue::new(&row.kind)),
         None => None,
     };
     found.map(|found| found.inside(row.name))
@@ -219,7 +219,7 @@ macro_rules! options {
         }
 
         impl $crate::Typed for $name {
-            const KIND: $crate::table::Kind = $crate::table::Kind::Object(|| &$table);
+            const KIND: $crate::table::ValueKind = $crate::table::ValueKind::Object(|| &$table);
             const SHAPE: $crate::Shape = $crate::Shape::Object;
             const MAY_BE_MISSING: bool = true;
 
@@ -239,10 +239,10 @@ macro_rules! options {
 
             fn unreadable<'t>(
                 tree: impl $crate::Tree<'t>,
-                kind: &$crate::table::Kind,
-            ) -> Option<$crate::Unreadable> {
+                kind: &$crate::table::ValueKind,
+            ) -> Option<$crate::UnreadableValue> {
                 if tree.scalar() != $crate::Scalar::Object {
-                    return Some($crate::Unreadable::new(kind));
+                    return Some($crate::UnreadableValue::new(kind));
                 }
                 let found = None;
                 $(let found = found.or_else(|| <$flat_type as $crate::Typed>::unreadable(tree, kind));)*
@@ -317,7 +317,7 @@ macro_rules! words {
         }
 
         impl $crate::Typed for $name {
-            const KIND: $crate::table::Kind = $crate::table::Kind::String($crate::table::Text::Word($name::WORDS));
+            const KIND: $crate::table::ValueKind = $crate::table::ValueKind::String($crate::table::Text::Word($name::WORDS));
             const SHAPE: $crate::Shape = $crate::Shape::Text;
 
             fn read<'t>(tree: impl $crate::Tree<'t>) -> Option<Self> {

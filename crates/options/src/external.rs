@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common};
-use crate::table::{Kind, Text};
+use crate::application::{ApplicationSupport, Common};
+use crate::table::{Text, ValueKind};
 use crate::{Complaints, Options, options, words};
 
 options! {
@@ -12,13 +12,13 @@ options! {
         /// The program, absolute or relative to `working_directory`
         executable: PathBuf [required()],
         /// Its arguments
-        arguments: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument)))],
+        arguments: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument)))],
         /// `http`: the program is an HTTP server that knows nothing of this one; without it, it speaks the worker protocol
         protocol: Option<Protocol> [beyond()],
         /// With `protocol`: what the program is given to listen on: a port of 127.0.0.1 (in `PORT`), the path of a UNIX socket (in `SOCKET`), or descriptor 3 as by systemd
         listen: Listen [beyond(), default("\"port\"")],
         /// With `protocol`: a path that is asked for until it is answered with less than 500, before requests are sent to a new process
-        probe: Option<String> [kind(Kind::String(Text::Path)), beyond()],
+        probe: Option<String> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
 
@@ -42,7 +42,7 @@ words! {
     }
 }
 
-impl Application for External {
+impl ApplicationSupport for External {
     const HAS_VERSIONS: bool = false;
     const OLDER_NAME: Option<&'static str> = Some("go");
     const MAY_RUN_EVENT_LOOPS: bool = true;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::table::Kind;
+use crate::table::ValueKind;
 use crate::{Complaints, options};
 
 options! {
@@ -80,7 +80,7 @@ options! {
         /// First id outside
         host: u32 [required()],
         /// Number of ids
-        size: u32 [kind(Kind::Integer(1, u32::MAX as i64)), required()],
+        size: u32 [kind(ValueKind::Integer(1, u32::MAX as i64)), required()],
     }
 }
 

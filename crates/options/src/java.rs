@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads};
-use crate::table::{Kind, Text};
+use crate::application::{ApplicationSupport, Common, Threads};
+use crate::table::{Text, ValueKind};
 use crate::{Complaints, Options, options, words};
 
 options! {
@@ -16,7 +16,7 @@ options! {
         /// Further libraries: .jar files, or folders of classes or .jar files
         classpath: Vec<PathBuf> [],
         /// Options of the virtual machine
-        options: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument)))],
+        options: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument)))],
         /// the server's own .jar files come with its package
         unit_jars: Option<PathBuf> [ignored()],
         /// Version of the servlet API: 4.0 is `javax.servlet`, 5.0 to 6.1 are `jakarta.servlet`; told by the application unless given
@@ -44,7 +44,7 @@ words! {
     }
 }
 
-impl Application for Java {
+impl ApplicationSupport for Java {
     const HAS_VERSIONS: bool = true;
     const MAY_TAKE_OVER: bool = true;
     const READS_MEMORY_LIMIT: bool = true;

@@ -41,11 +41,11 @@ mod typed;
 pub mod types;
 pub mod wasm;
 
-pub use complaint::{Complaint, Complaints, Part};
+pub use complaint::{Complaint, Complaints, MemberPart};
 pub use declare::Options;
 pub use format::Format;
 pub use switch::Switch;
-pub use typed::{Limit, Named, Scalar, Shape, Tree, Typed, Unread, Unreadable};
+pub use typed::{Named, OptionalLimit, Scalar, Shape, Tree, Typed, Unread, UnreadableValue};
 
 #[doc(hidden)]
 pub use serde;

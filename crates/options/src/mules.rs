@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::table::{Kind, Names, Text};
+use crate::table::{Names, Text, ValueKind};
 use crate::{Complaints, options, words};
 
 /// Processes of one mule: each is watched by a process of the server's.
 const MOST_PROCESSES: i64 = 256;
 
 /// A time; beyond a year it would only be a mistake.
-const PAUSE: Kind = Kind::Number(0.001, 31_536_000.0);
+const PAUSE: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 /// A program and its arguments.
-pub const COMMAND: Kind = Kind::Array(&Kind::String(Text::Argument));
+pub const COMMAND: ValueKind = ValueKind::Array(&ValueKind::String(Text::Argument));
 
 options! {
     /// A long-running command of an application beside its workers, such as a consumer of a queue: as its user, in its
@@ -22,13 +22,13 @@ options! {
         /// The program and its arguments; no shell is between. A name without `/` is looked for in `PATH`, a relative path starts at `working_directory`
         command: Vec<String> [kind(COMMAND), beyond(), required()],
         /// How many processes run it
-        processes: u32 [kind(Kind::Integer(1, MOST_PROCESSES)), beyond(), default("1"), unit("processes")],
+        processes: u32 [kind(ValueKind::Integer(1, MOST_PROCESSES)), beyond(), default("1"), unit("processes")],
         /// Environment variables, added to those of the application
-        environment: BTreeMap<String, String> [kind(Kind::Map(Names::Environment, &Kind::String(Text::Argument))), beyond()],
+        environment: BTreeMap<String, String> [kind(ValueKind::Map(Names::Environment, &ValueKind::String(Text::Argument))), beyond()],
         /// The signal that tells it to end
         stop_signal: StopSignal [beyond(), default("\"TERM\"")],
         /// Time it may take to end then, until it is killed with all it has started
-        stop_timeout: Duration [kind(Kind::Number(0.0, 86_400.0)), beyond(), default("30"), unit("seconds")],
+        stop_timeout: Duration [kind(ValueKind::Number(0.0, 86_400.0)), beyond(), default("30"), unit("seconds")],
         /// Pause before it is started again when it has ended within 10 seconds; doubled each time
         backoff: Duration [kind(PAUSE), beyond(), default("1"), unit("seconds")],
         /// Longest pause

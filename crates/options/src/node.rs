@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, with_folder};
-use crate::table::{Kind, Text};
+use crate::application::{ApplicationSupport, Common, with_folder};
+use crate::table::{Text, ValueKind};
 use crate::{Options, options};
 
 options! {
@@ -12,13 +12,13 @@ options! {
         /// The script that `node` runs, absolute or relative to `working_directory`
         script: PathBuf [required(), beyond()],
         /// Its arguments
-        arguments: Vec<String> [kind(Kind::Array(&Kind::String(Text::Argument))), beyond()],
+        arguments: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument))), beyond()],
         /// The `node` that runs it: a name, looked for in the application's `PATH`, or a path
         runtime: PathBuf [beyond(), default("\"node\"")],
     }
 }
 
-impl Application for Node {
+impl ApplicationSupport for Node {
     const HAS_VERSIONS: bool = false;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 

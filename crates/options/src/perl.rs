@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads, with_folder};
+use crate::application::{ApplicationSupport, Common, Threads, with_folder};
 use crate::{Complaints, Options, options};
 
 options! {
@@ -15,7 +15,7 @@ options! {
     }
 }
 
-impl Application for Perl {
+impl ApplicationSupport for Perl {
     const HAS_VERSIONS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

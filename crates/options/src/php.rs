@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, check_targets, entries};
-use crate::table::{Kind, Names, Text};
+use crate::application::{ApplicationSupport, Common, check_targets, entries};
+use crate::table::{Names, Text, ValueKind};
 use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
@@ -42,9 +42,9 @@ options! {
         /// php.ini
         file: Option<PathBuf> [],
         /// Directives that scripts cannot change
-        admin: Named<String> [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)))],
+        admin: Named<String> [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::Argument)))],
         /// Directives that scripts can change
-        user: Named<String> [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Argument)))],
+        user: Named<String> [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::Argument)))],
     }
 }
 
@@ -76,7 +76,7 @@ impl Php {
     }
 }
 
-impl Application for Php {
+impl ApplicationSupport for Php {
     const HAS_VERSIONS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::table::Kind;
+use crate::table::ValueKind;
 use crate::{
-    Complaints, Limit, Options, Scalar, Shape, Tree, Typed, Unread, Unreadable, options, words,
+    Complaints, OptionalLimit, Options, Scalar, Shape, Tree, Typed, Unread, UnreadableValue,
+    options, words,
 };
 
 /// The most worker threads of an application: half of the numbers that a transport segment has (`spec/wire.md`), as the workers of a
@@ -23,11 +24,11 @@ options! {
     #[derive(Copy, Eq)]
     pub struct ScaledProcesses: PROCESSES = "processes" {
         /// Most processes, busy and idle; 2048 divided by `threads` is the most that there can be, also where this number is greater
-        max: u32 [kind(Kind::Integer(1, LARGEST)), default("1"), unit("processes")],
+        max: u32 [kind(ValueKind::Integer(1, LARGEST)), default("1"), unit("processes")],
         /// Idle processes to keep ready
-        spare: u32 [kind(Kind::Integer(0, LARGEST)), default("0"), unit("processes")],
+        spare: u32 [kind(ValueKind::Integer(0, LARGEST)), default("0"), unit("processes")],
         /// Time after which an idle process that is not needed is ended
-        idle_timeout: Duration [kind(Kind::Integer(0, MAX_SECONDS)), default("15"), unit("seconds")],
+        idle_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("15"), unit("seconds")],
     }
 }
 
@@ -87,7 +88,8 @@ impl Processes {
 }
 
 impl Typed for Processes {
-    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, LARGEST), ScaledProcesses::KIND]);
+    const KIND: ValueKind =
+        ValueKind::OneOf(&[ValueKind::Integer(1, LARGEST), ScaledProcesses::KIND]);
     const SHAPE: Shape = Shape::Any;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -101,7 +103,7 @@ impl Typed for Processes {
         Processes::Fixed(1)
     }
 
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         match tree.scalar() {
             Scalar::Object => ScaledProcesses::unreadable(tree, kind),
             _ => u32::unreadable(tree, kind),
@@ -121,23 +123,23 @@ options! {
     #[derive(Eq)]
     pub struct Limits: LIMITS = "limits" {
         /// Requests after which a process is replaced; 0: never
-        requests: Limit<u64> [default("0"), unit("requests")],
+        requests: OptionalLimit<u64> [default("0"), unit("requests")],
         /// Time a request may take, waiting included; 0: any
-        timeout: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
+        timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
         /// Time a process that is being replaced or removed may take for the requests it has; 0: any
-        drain_timeout: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],
+        drain_timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],
         /// Time a process may take until it is ready for requests
-        start_timeout: Duration [kind(Kind::Integer(1, MAX_SECONDS)), default("60"), unit("seconds")],
+        start_timeout: Duration [kind(ValueKind::Integer(1, MAX_SECONDS)), default("60"), unit("seconds")],
         /// Resident memory beyond which a process is replaced when its request is done; 0: any
-        memory: Limit<u64> [kind(Kind::Size(0, i64::MAX)), beyond(), default("0"), unit("bytes")],
+        memory: OptionalLimit<u64> [kind(ValueKind::Size(0, i64::MAX)), beyond(), default("0"), unit("bytes")],
         /// Resident memory beyond which a process is killed; twice `memory` unless given, 0: none
-        memory_max: Option<Limit<u64>> [kind(Kind::Size(0, i64::MAX)), beyond(), unit("bytes")],
+        memory_max: Option<OptionalLimit<u64>> [kind(ValueKind::Size(0, i64::MAX)), beyond(), unit("bytes")],
         /// shared memory is as large as it has to be, and older versions of NGINX Unit alone limit it
-        shm: Unread [kind(Kind::Size(0, i64::MAX)), ignored(), unit("bytes")],
+        shm: Unread [kind(ValueKind::Size(0, i64::MAX)), ignored(), unit("bytes")],
         /// How many requests may wait for a process, and how long
         queue: Queue [beyond()],
         /// Requests that one event loop has at once, in Ruby connections that an application has taken over in a thread, in Java WebSockets and asynchronous requests for each thread; the runtime's own choice unless given
-        concurrency: Option<NonZeroU32> [kind(Kind::Integer(1, 65_535)), beyond(), unit("requests")],
+        concurrency: Option<NonZeroU32> [kind(ValueKind::Integer(1, 65_535)), beyond(), unit("requests")],
     }
 }
 
@@ -146,9 +148,9 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Queue: QUEUE = "queue" {
         /// Requests that may wait
-        length: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("20000"), unit("requests")],
+        length: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("20000"), unit("requests")],
         /// Time a request may wait; 0: any
-        wait: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), beyond(), default("0"), unit("seconds")],
+        wait: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("0"), unit("seconds")],
         /// Run or drop a request whose client leaves while it waits; unless given, one with a safe method (GET, HEAD, OPTIONS, QUERY …) is dropped, and any other is run
         abandoned: Option<Abandoned> [beyond()],
     }
@@ -168,13 +170,14 @@ impl Limits {
     /// Resident bytes beyond which a process is killed; `None`: it is not.
     pub fn kill_above(&self) -> Option<u64> {
         match self.memory_max {
-            Some(Limit(given)) => given,
+            Some(OptionalLimit(given)) => given,
             None => self.memory.0.map(|bytes| bytes.saturating_mul(2)),
         }
     }
 
     pub(crate) fn check(&self, complaints: &mut Complaints<'_>) {
-        if let (Limit(Some(soft)), Some(Limit(Some(hard)))) = (self.memory, self.memory_max)
+        if let (OptionalLimit(Some(soft)), Some(OptionalLimit(Some(hard)))) =
+            (self.memory, self.memory_max)
             && hard < soft
         {
             complaints.value(

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads, check_targets, entries};
-use crate::table::{Kind, Text};
+use crate::application::{ApplicationSupport, Common, Threads, check_targets, entries};
+use crate::table::{Text, ValueKind};
 use crate::{Complaints, Named, Options, options, prefix, words};
 
 options! {
@@ -17,7 +17,7 @@ options! {
         /// Virtual environment
         home: Option<PathBuf> [],
         /// Folders put before `sys.path`
-        path: Vec<PathBuf> [kind(Kind::OneOf(&[Kind::String(Text::PathOrEmpty), Kind::Array(&Kind::String(Text::PathOrEmpty))]))],
+        path: Vec<PathBuf> [kind(ValueKind::OneOf(&[ValueKind::String(Text::PathOrEmpty), ValueKind::Array(&ValueKind::String(Text::PathOrEmpty))]))],
         /// Interface; found out unless given
         protocol: Option<Protocol> [],
     }
@@ -66,7 +66,7 @@ impl Python {
     }
 }
 
-impl Application for Python {
+impl ApplicationSupport for Python {
     const HAS_VERSIONS: bool = true;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 

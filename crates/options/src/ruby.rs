@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::application::{Application, Common, Threads, with_folder};
+use crate::application::{ApplicationSupport, Common, Threads, with_folder};
 use crate::{Complaints, Options, options};
 
 options! {
@@ -17,7 +17,7 @@ options! {
     }
 }
 
-impl Application for Ruby {
+impl ApplicationSupport for Ruby {
     const HAS_VERSIONS: bool = true;
     const MAY_TAKE_OVER: bool = true;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::kinds::STRINGS;
-use crate::table::{Kind, Names, Text};
+use crate::table::{Names, Text, ValueKind};
 use crate::{Typed as _, Unread, options};
 
 options! {
@@ -15,15 +15,15 @@ options! {
         /// etcd 3.4 or later; 3.5 is recommended
         etcd: Unread [required(), kind(EtcdOptions::KIND), beyond()],
         /// The name of this node, with which no other answers: letters, digits, `-`, `_` and `.`; without it, the name of the machine
-        name: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        name: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
         /// Labels of this node: `{"zone": "a"}`; documents may be for the nodes with a label. Names and values as of `name`
-        labels: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
+        labels: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// The IP address at which other nodes reach this one, where upstreams have `fleet`; without it, the one from which it reaches the
         /// store
-        address: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        address: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
         /// Absolute path of a file with the keys that certificates of the fleet are sealed with, each on a line, 32 bytes in Base64; nobody
         /// but its owner and root can read it. The first seals, all of them open
-        secret_file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        secret_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
 
@@ -33,11 +33,11 @@ options! {
         /// Its members: `https://HOST:PORT`, or `http://` without encryption
         endpoints: Vec<String> [required(), kind(STRINGS), beyond()],
         /// The beginning of all keys of the fleet
-        prefix: String [kind(Kind::String(Text::NotEmpty)), default("\"/tutti/\""), beyond()],
+        prefix: String [kind(ValueKind::String(Text::NotEmpty)), default("\"/tutti/\""), beyond()],
         /// The user, where etcd asks for one
-        user: Option<String> [kind(Kind::String(Text::NotEmpty)), needs(&["password_file"]), beyond()],
+        user: Option<String> [kind(ValueKind::String(Text::NotEmpty)), needs(&["password_file"]), beyond()],
         /// Absolute path of a file with the user's password, which nobody but its owner and root can read
-        password_file: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["user"]), beyond()],
+        password_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["user"]), beyond()],
         /// TLS with members whose endpoints begin with `https://`
         tls: Unread [kind(EtcdTlsOptions::KIND), beyond()],
     }
@@ -47,13 +47,13 @@ options! {
     /// TLS with an etcd
     pub struct EtcdTlsOptions: ETCD_TLS = "etcd tls" {
         /// Absolute path of a PEM file with the certificates that vouch for members, instead of those of the system
-        ca: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        ca: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
         /// Absolute path of a PEM file with the certificate that is shown to members, and its chain
-        certificate: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["key"]), beyond()],
+        certificate: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["key"]), beyond()],
         /// Absolute path of a PEM file with the key of that certificate
-        key: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["certificate"]), beyond()],
+        key: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["certificate"]), beyond()],
         /// The name that certificates of members are for, where it is not that of the endpoint
-        server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+        server_name: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
     }
 }
 
@@ -118,7 +118,7 @@ const ETCD_PORT: u16 = 2379;
 
 /// A member of an etcd, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Member {
+pub struct EtcdMember {
     /// It speaks TLS.
     pub is_secure: bool,
     /// Its name or address.
@@ -131,7 +131,7 @@ pub struct Member {
 ///
 /// # Errors
 /// The form that is expected.
-pub fn read_member(text: &str) -> Result<Member, String> {
+pub fn read_member(text: &str) -> Result<EtcdMember, String> {
     let expected = || "expected `https://HOST:PORT` or `http://HOST:PORT`".to_owned();
     let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
@@ -155,7 +155,7 @@ pub fn read_member(text: &str) -> Result<Member, String> {
         None => ETCD_PORT,
         Some(port) => port.parse().map_err(|_| expected())?,
     };
-    Ok(Member {
+    Ok(EtcdMember {
         is_secure,
         host: host.to_owned(),
         port,

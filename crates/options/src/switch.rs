@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::declare::Options;
-use crate::table::Kind;
+use crate::table::ValueKind;
 use crate::typed::{Scalar, Shape, Tree, Typed};
 
 /// `true`, `false`, or an object of options that stands for `true`.
@@ -26,7 +26,7 @@ impl<T> Switch<T> {
 }
 
 impl<T: Options> Typed for Switch<T> {
-    const KIND: Kind = Kind::OneOf(&[Kind::Boolean, T::KIND]);
+    const KIND: ValueKind = ValueKind::OneOf(&[ValueKind::Boolean, T::KIND]);
     const SHAPE: Shape = Shape::Any;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {

@@ -22,7 +22,7 @@ pub struct Opt {
     /// The key.
     pub name: &'static str,
     /// The values it may have.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Its effect, in a sentence.
     pub effect: &'static str,
     /// It must be there.
@@ -56,7 +56,7 @@ pub enum Origin {
 
 /// The values that are allowed.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// `true` or `false`.
     Boolean,
     /// A whole number in this range.
@@ -70,13 +70,13 @@ pub enum Kind {
     /// `null`.
     Null,
     /// An array of these.
-    Array(&'static Kind),
+    Array(&'static ValueKind),
     /// One of these; no two have the same JSON type.
-    OneOf(&'static [Kind]),
+    OneOf(&'static [ValueKind]),
     /// An object with certain keys. A function, as an object may be in itself.
     Object(fn() -> &'static Object),
     /// An object with keys of the user's choice.
-    Map(Names, &'static Kind),
+    Map(Names, &'static ValueKind),
     /// An application: the keys depend on its `type`.
     Application,
 }
@@ -228,7 +228,7 @@ pub const CASELESS: Syntax = Syntax {
 };
 
 /// An option with no default that this version acts on.
-pub const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
+pub const fn opt(name: &'static str, kind: ValueKind, effect: &'static str) -> Opt {
     Opt {
         name,
         kind,
@@ -253,7 +253,7 @@ impl Opt {
     }
 
     /// Another kind than its type's.
-    pub const fn kind(mut self, kind: Kind) -> Opt {
+    pub const fn kind(mut self, kind: ValueKind) -> Opt {
         self.kind = kind;
         self
     }
@@ -319,16 +319,16 @@ impl Object {
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// In words, for "expected …".
     pub fn words(&self) -> String {
         match self {
-            Kind::Boolean => "`true` or `false`".to_owned(),
-            Kind::Integer(min, max) => match *max {
+            ValueKind::Boolean => "`true` or `false`".to_owned(),
+            ValueKind::Integer(min, max) => match *max {
                 i64::MAX | 0x7fff_ffff => format!("an integer of at least {min}"),
                 max => format!("an integer from {min} to {max}"),
             },
-            Kind::Size(min, max) => match *max {
+            ValueKind::Size(min, max) => match *max {
                 i64::MAX | 0x7fff_ffff => {
                     format!("a number of bytes of at least {min}, or a size such as `\"10M\"`")
                 }
@@ -336,16 +336,18 @@ impl Kind {
                     format!("a number of bytes from {min} to {max}, or a size such as `\"10M\"`")
                 }
             },
-            Kind::Number(min, max) => format!("a number from {min} to {max}"),
-            Kind::String(text) => text.words(),
-            Kind::Null => "`null`".to_owned(),
-            Kind::Array(Kind::String(_)) => "an array of strings".to_owned(),
-            Kind::Array(_) => "an array".to_owned(),
-            Kind::OneOf(kinds) => {
-                let words: Vec<String> = kinds.iter().map(Kind::words).collect();
+            ValueKind::Number(min, max) => format!("a number from {min} to {max}"),
+            ValueKind::String(text) => text.words(),
+            ValueKind::Null => "`null`".to_owned(),
+            ValueKind::Array(ValueKind::String(_)) => "an array of strings".to_owned(),
+            ValueKind::Array(_) => "an array".to_owned(),
+            ValueKind::OneOf(kinds) => {
+                let words: Vec<String> = kinds.iter().map(ValueKind::words).collect();
                 words.join(" or ")
             }
-            Kind::Object(_) | Kind::Map(..) | Kind::Application => "an object".to_owned(),
+            ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application => {
+                "an object".to_owned()
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::kinds::AUTHORITIES;
-use crate::table::{Kind, Names, Referent, Text};
+use crate::table::{Names, Referent, Text, ValueKind};
 use crate::{Typed as _, Unread, options, words};
 
 options! {
@@ -15,7 +15,7 @@ options! {
         certificate: Unread [kind(CERTIFICATES), required()],
         /// OpenSSL configuration commands: `MinProtocol`, `MaxProtocol`, `Protocol`, `CipherString`, `Ciphersuites`,
         /// `Groups` (or `Curves`), `Options`, in any case of letters
-        conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any)))],
+        conf_commands: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::Any)))],
         /// Session cache and tickets
         session: Unread [kind(TlsSessionOptions::KIND)],
         /// Certificate bundles of `/certificates`, or absolute paths of PEM files, whose certificates vouch for
@@ -32,11 +32,11 @@ options! {
     /// that the server gets and renews by itself
     pub struct CertificateSourceOptions: CERTIFICATE_SOURCE = "certificate" {
         /// PEM file with the certificate and its chain: a path that begins with `/`, or with `./` for a file beside those of `--config`
-        file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
         /// PEM file with the key; without it, `file` has it
-        key: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond(), needs(&["file"])],
+        key: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond(), needs(&["file"])],
         /// The account in `settings/acme` that gets it, instead of a file. Until it is there, handshakes for its names fail
-        acme: Option<String> [kind(Kind::String(Text::Name(Referent::AcmeAccount))), beyond()],
+        acme: Option<String> [kind(ValueKind::String(Text::Name(Referent::AcmeAccount))), beyond()],
         /// The names it is for, and addresses where the authority takes them; `*.example.com` needs `dns-01`
         names: Vec<String> [kind(NAMES), beyond(), needs(&["acme"])],
         /// Instead of `names`: certificates for the names that clients ask for, as far as `on_demand` of the account lets them
@@ -45,20 +45,20 @@ options! {
 }
 
 /// One name, or several.
-const NAMES: Kind = Kind::OneOf(&[
-    Kind::String(Text::NotEmpty),
-    Kind::Array(&Kind::String(Text::NotEmpty)),
+const NAMES: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::NotEmpty),
+    ValueKind::Array(&ValueKind::String(Text::NotEmpty)),
 ]);
 
 /// The name of a bundle, a path, or where it comes from.
-const CERTIFICATE: Kind = Kind::OneOf(&[
-    Kind::String(Text::Name(Referent::Certificate)),
+const CERTIFICATE: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Name(Referent::Certificate)),
     CertificateSourceOptions::KIND,
 ]);
-const CERTIFICATES: Kind = Kind::OneOf(&[
-    Kind::String(Text::Name(Referent::Certificate)),
+const CERTIFICATES: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Name(Referent::Certificate)),
     CertificateSourceOptions::KIND,
-    Kind::Array(&CERTIFICATE),
+    ValueKind::Array(&CERTIFICATE),
 ]);
 
 options! {
@@ -66,12 +66,12 @@ options! {
     #[derive(Eq)]
     pub struct TlsSessionOptions: TLS_SESSION = "tls session" {
         /// Sessions kept; 0: none
-        cache_size: usize [kind(Kind::Integer(0, 1 << 31)), default("0"), unit("sessions")],
+        cache_size: usize [kind(ValueKind::Integer(0, 1 << 31)), default("0"), unit("sessions")],
         /// How long a session, kept or in a ticket, can be taken up again
-        timeout: Duration [kind(Kind::Integer(1, 1 << 31)), default("300"), unit("seconds")],
+        timeout: Duration [kind(ValueKind::Integer(1, 1 << 31)), default("300"), unit("seconds")],
         /// Session tickets: off, on with random keys that are renewed, or with these keys: 48 or 80 random bytes in
         /// Base64; all open tickets, the last one makes them
-        tickets: Unread [kind(Kind::OneOf(&[Kind::Boolean, Kind::String(Text::NotEmpty), Kind::Array(&Kind::String(Text::NotEmpty))])), default("false")],
+        tickets: Unread [kind(ValueKind::OneOf(&[ValueKind::Boolean, ValueKind::String(Text::NotEmpty), ValueKind::Array(&ValueKind::String(Text::NotEmpty))])), default("false")],
     }
 }
 
@@ -97,10 +97,10 @@ options! {
         ca: Unread [kind(AUTHORITIES), beyond()],
         /// The name that is asked for (SNI) and that the certificate must have; without, the host in the server's
         /// address
-        server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+        server_name: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
         /// Certificate bundle of `/certificates`, or files, for servers that ask for a client's certificate
         certificate: Unread [kind(CERTIFICATE), beyond()],
         /// OpenSSL configuration commands, as in `tls` of a listener
-        conf_commands: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::Any))), beyond()],
+        conf_commands: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::Any))), beyond()],
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use crate::size;
-use crate::table::{Kind, Names, Text};
+use crate::table::{Names, Text, ValueKind};
 
 /// A JSON value, wherever it is kept.
 pub trait Tree<'t>: Copy {
@@ -98,10 +98,10 @@ pub enum Shape {
 
 impl Shape {
     /// True if every value of the kind can be read.
-    pub const fn reads(&self, kind: &Kind) -> bool {
+    pub const fn reads(&self, kind: &ValueKind) -> bool {
         match (self, kind) {
             (Shape::Any, _) => true,
-            (_, Kind::OneOf(kinds)) => {
+            (_, ValueKind::OneOf(kinds)) => {
                 let mut index = 0;
                 while index < kinds.len() {
                     if !self.reads(&kinds[index]) {
@@ -111,16 +111,17 @@ impl Shape {
                 }
                 true
             }
-            (Shape::Boolean, Kind::Boolean)
-            | (Shape::Number, Kind::Integer(..) | Kind::Number(..))
-            | (Shape::Text, Kind::String(_))
-            | (Shape::Object, Kind::Object(_) | Kind::Map(..)) => true,
-            (Shape::Integer(least, most), Kind::Integer(min, max) | Kind::Size(min, max)) => {
-                *least <= *min && *max <= *most
-            }
-            (Shape::List(element), Kind::Array(kind)) => element.reads(kind),
+            (Shape::Boolean, ValueKind::Boolean)
+            | (Shape::Number, ValueKind::Integer(..) | ValueKind::Number(..))
+            | (Shape::Text, ValueKind::String(_))
+            | (Shape::Object, ValueKind::Object(_) | ValueKind::Map(..)) => true,
+            (
+                Shape::Integer(least, most),
+                ValueKind::Integer(min, max) | ValueKind::Size(min, max),
+            ) => *least <= *min && *max <= *most,
+            (Shape::List(element), ValueKind::Array(kind)) => element.reads(kind),
             (Shape::List(element), kind) => element.reads(kind),
-            (Shape::Map(value), Kind::Map(_, kind)) => value.reads(kind),
+            (Shape::Map(value), ValueKind::Map(_, kind)) => value.reads(kind),
             _ => false,
         }
     }
@@ -129,7 +130,7 @@ impl Shape {
 /// A type that an option can have.
 pub trait Typed: Sized {
     /// The kind of an option of this type, where its row gives no other.
-    const KIND: Kind;
+    const KIND: ValueKind;
     /// The JSON that it can be read from.
     const SHAPE: Shape;
     /// An option of this type needs no default.
@@ -145,13 +146,15 @@ pub trait Typed: Sized {
     fn json(&self) -> Option<Json>;
 
     /// The first value in a tree that cannot be read; `kind` is that of the option.
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
-        Self::read(tree).is_none().then(|| Unreadable::new(kind))
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
+        Self::read(tree)
+            .is_none()
+            .then(|| UnreadableValue::new(kind))
     }
 }
 
 impl Typed for bool {
-    const KIND: Kind = Kind::Boolean;
+    const KIND: ValueKind = ValueKind::Boolean;
     const SHAPE: Shape = Shape::Boolean;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -182,7 +185,7 @@ fn integer<'t>(tree: impl Tree<'t>) -> Option<i64> {
 macro_rules! integers {
     ($($type:ty: $least:expr, $most:expr;)*) => {$(
         impl Typed for $type {
-            const KIND: Kind = Kind::Integer($least, $most);
+            const KIND: ValueKind = ValueKind::Integer($least, $most);
             const SHAPE: Shape = Shape::Integer($least, $most);
 
             fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -210,7 +213,7 @@ integers! {
 }
 
 impl Typed for NonZeroU32 {
-    const KIND: Kind = Kind::Integer(1, u32::MAX as i64);
+    const KIND: ValueKind = ValueKind::Integer(1, u32::MAX as i64);
     const SHAPE: Shape = Shape::Integer(1, u32::MAX as i64);
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -227,7 +230,7 @@ impl Typed for NonZeroU32 {
 }
 
 impl Typed for f64 {
-    const KIND: Kind = Kind::Number(f64::MIN, f64::MAX);
+    const KIND: ValueKind = ValueKind::Number(f64::MIN, f64::MAX);
     const SHAPE: Shape = Shape::Number;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -251,7 +254,7 @@ impl Typed for f64 {
 
 /// In seconds.
 impl Typed for Duration {
-    const KIND: Kind = Kind::Number(0.0, f64::MAX);
+    const KIND: ValueKind = ValueKind::Number(0.0, f64::MAX);
     const SHAPE: Shape = Shape::Number;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -275,7 +278,7 @@ impl Typed for Duration {
 }
 
 impl Typed for String {
-    const KIND: Kind = Kind::String(Text::NotEmpty);
+    const KIND: ValueKind = ValueKind::String(Text::NotEmpty);
     const SHAPE: Shape = Shape::Text;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -296,7 +299,7 @@ impl Typed for String {
 
 /// The empty string is no path: where it is allowed, it is as if the option were not there.
 impl Typed for PathBuf {
-    const KIND: Kind = Kind::String(Text::Path);
+    const KIND: ValueKind = ValueKind::String(Text::Path);
     const SHAPE: Shape = Shape::Text;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -314,7 +317,7 @@ impl Typed for PathBuf {
 }
 
 impl<T: Typed> Typed for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ValueKind = T::KIND;
     const SHAPE: Shape = T::SHAPE;
     const MAY_BE_MISSING: bool = true;
 
@@ -322,7 +325,7 @@ impl<T: Typed> Typed for Option<T> {
         T::read(tree).map(Some)
     }
 
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         T::unreadable(tree, kind)
     }
 
@@ -337,7 +340,7 @@ impl<T: Typed> Typed for Option<T> {
 
 /// An array, or one element in its place.
 impl<T: Typed> Typed for Vec<T> {
-    const KIND: Kind = Kind::Array(&T::KIND);
+    const KIND: ValueKind = ValueKind::Array(&T::KIND);
     const SHAPE: Shape = Shape::List(&T::SHAPE);
     const MAY_BE_MISSING: bool = true;
 
@@ -357,7 +360,7 @@ impl<T: Typed> Typed for Vec<T> {
         Some(self.iter().filter_map(T::json).collect())
     }
 
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         if tree.scalar() != Scalar::Array {
             return T::unreadable(tree, kind);
         }
@@ -371,7 +374,7 @@ impl<T: Typed> Typed for Vec<T> {
 
 /// By name.
 impl<T: Typed> Typed for BTreeMap<String, T> {
-    const KIND: Kind = Kind::Map(Names::NotEmpty, &T::KIND);
+    const KIND: ValueKind = ValueKind::Map(Names::NotEmpty, &T::KIND);
     const SHAPE: Shape = Shape::Map(&T::SHAPE);
     const MAY_BE_MISSING: bool = true;
 
@@ -379,7 +382,7 @@ impl<T: Typed> Typed for BTreeMap<String, T> {
         Named::read(tree).map(|Named(list)| list.into_iter().collect())
     }
 
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         Named::<T>::unreadable(tree, kind)
     }
 
@@ -409,7 +412,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T: Typed> Typed for Named<T> {
-    const KIND: Kind = Kind::Map(Names::NotEmpty, &T::KIND);
+    const KIND: ValueKind = ValueKind::Map(Names::NotEmpty, &T::KIND);
     const SHAPE: Shape = Shape::Map(&T::SHAPE);
     const MAY_BE_MISSING: bool = true;
 
@@ -429,9 +432,9 @@ impl<T: Typed> Typed for Named<T> {
         Named::default()
     }
 
-    fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {
+    fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         if tree.scalar() != Scalar::Object {
-            return Some(Unreadable::new(kind));
+            return Some(UnreadableValue::new(kind));
         }
         let members = tree.members().into_iter();
         members
@@ -453,18 +456,18 @@ impl<T: Typed> Typed for Named<T> {
 
 /// A bound that 0 lifts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limit<T>(pub Option<T>);
+pub struct OptionalLimit<T>(pub Option<T>);
 
-impl<T: Typed + Default + PartialEq> Typed for Limit<T> {
-    const KIND: Kind = T::KIND;
+impl<T: Typed + Default + PartialEq> Typed for OptionalLimit<T> {
+    const KIND: ValueKind = T::KIND;
     const SHAPE: Shape = T::SHAPE;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
-        T::read(tree).map(|bound| Limit(Some(bound).filter(|bound| *bound != T::default())))
+        T::read(tree).map(|bound| OptionalLimit(Some(bound).filter(|bound| *bound != T::default())))
     }
 
     fn missing() -> Self {
-        Limit(None)
+        OptionalLimit(None)
     }
 
     fn json(&self) -> Option<Json> {
@@ -480,7 +483,7 @@ impl<T: Typed + Default + PartialEq> Typed for Limit<T> {
 pub struct Unread;
 
 impl Typed for Unread {
-    const KIND: Kind = Kind::Null;
+    const KIND: ValueKind = ValueKind::Null;
     const SHAPE: Shape = Shape::Any;
     const MAY_BE_MISSING: bool = true;
 
@@ -499,17 +502,17 @@ impl Typed for Unread {
 
 /// A member of a start document has a value that this program cannot read: the server is another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableValue {
     /// Where, as a JSON pointer inside the object without the first `/`.
     pub member: String,
     /// The values that can be read.
     pub expected: String,
 }
 
-impl Unreadable {
+impl UnreadableValue {
     #[doc(hidden)]
-    pub fn new(kind: &Kind) -> Self {
-        Unreadable {
+    pub fn new(kind: &ValueKind) -> Self {
+        UnreadableValue {
             member: String::new(),
             expected: kind.words(),
         }
@@ -526,10 +529,10 @@ impl Unreadable {
     }
 }
 
-impl std::fmt::Display for Unreadable {
+impl std::fmt::Display for UnreadableValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` must be {}", self.member, self.expected)
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableValue {}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
-use crate::application::Application;
+use crate::application::ApplicationSupport;
 use crate::external::External;
 use crate::java::Java;
 use crate::node::Node;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::application::{Application, Common};
-use crate::table::{Kind, Text};
-use crate::{Complaints, Limit, Options, options};
+use crate::application::{ApplicationSupport, Common};
+use crate::table::{Text, ValueKind};
+use crate::{Complaints, OptionalLimit, Options, options};
 
 /// A page of WebAssembly's memory (its specification, §4.2.8): no instance has less.
 const PAGE: i64 = 65_536;
@@ -26,9 +26,9 @@ options! {
     #[derive(Copy)]
     pub struct ModuleInstance: MODULE_INSTANCE = "wasm instance" {
         /// Linear memory that an instance may have: 32 MiB of it are for requests and answers
-        memory: u64 [kind(Kind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
+        memory: u64 [kind(ValueKind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
         /// Time that an instance may compute for a request, waiting not included; 0: any
-        time: Limit<Duration> [kind(Kind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
+        time: OptionalLimit<Duration> [kind(ValueKind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
     }
 }
 
@@ -38,7 +38,7 @@ options! {
         /// Folders that it may read and write, under the same names
         filesystem: Vec<PathBuf> [],
         /// Hosts that it may send HTTP requests to: `api.example.com` (its ports 80 and 443), `api.example.com:8080`, `*.example.com`, `*` for every host and port
-        network: Vec<String> [kind(Kind::Array(&Kind::String(Text::NotEmpty))), beyond()],
+        network: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond()],
     }
 }
 
@@ -47,11 +47,11 @@ options! {
     #[derive(Copy)]
     pub struct Instance: INSTANCE = "instance" {
         /// Requests that an instance serves, one after the other; then there is a new one
-        requests: u32 [kind(Kind::Integer(1, 0x7fff_ffff)), beyond(), default("1"), unit("requests")],
+        requests: u32 [kind(ValueKind::Integer(1, 0x7fff_ffff)), beyond(), default("1"), unit("requests")],
         /// Linear memory that an instance may have
-        memory: u64 [kind(Kind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
+        memory: u64 [kind(ValueKind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
         /// Time that an instance may compute for a request, waiting not included; 0: any
-        time: Limit<Duration> [kind(Kind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
+        time: OptionalLimit<Duration> [kind(ValueKind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
     }
 }
 
@@ -61,21 +61,21 @@ options! {
         /// The .wasm file
         module: PathBuf [required()],
         /// Its function that handles a request, or a part of one with a large body
-        request_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        request_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that allocates the memory for requests and answers
-        malloc_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        malloc_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that frees it
-        free_handler: String [required(), kind(Kind::String(Text::NotEmpty))],
+        free_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that is called once at the start
-        module_init_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        module_init_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that is called once at the end
-        module_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        module_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that is called before a request
-        request_init_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        request_init_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that is called when it has had all of a request
-        request_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        request_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// Its function that is called when it has ended an answer
-        response_end_handler: Option<String> [kind(Kind::String(Text::NotEmpty))],
+        response_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// The parts of the system that it may use
         access: ModuleAccess [],
         /// The bounds of an instance
@@ -95,7 +95,7 @@ options! {
     }
 }
 
-impl Application for Wasm {
+impl ApplicationSupport for Wasm {
     const HAS_VERSIONS: bool = false;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
@@ -104,13 +104,13 @@ impl Application for Wasm {
     }
 }
 
-impl Application for Wasi {
+impl ApplicationSupport for Wasi {
     const HAS_VERSIONS: bool = false;
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         for (index, host) in self.access.network.iter().enumerate() {
-            if let Err(problem) = Destination::parse(host) {
+            if let Err(problem) = NetworkDestination::parse(host) {
                 complaints.value_with_hint(
                     &format!("access/network/{index}"),
                     problem,
@@ -127,7 +127,7 @@ impl Application for Wasi {
 
 /// The destinations that one entry of `access.network` allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destination {
+pub struct NetworkDestination {
     host: Host,
     /// `None`: those of HTTP and HTTPS.
     port: Option<u16>,
@@ -146,7 +146,7 @@ enum Host {
 /// The ports of HTTP and HTTPS (RFC 9110 §4.2).
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
-impl Destination {
+impl NetworkDestination {
     /// Reads an entry.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((scheme, _)) = text.split_once("://") {
@@ -225,7 +225,7 @@ mod tests {
             ("[::1]:3000", "[::1]", 3000, true),
             ("::1", "[::1]", 80, true),
         ] {
-            let found = Destination::parse(entry).unwrap().allows(host, port);
+            let found = NetworkDestination::parse(entry).unwrap().allows(host, port);
             assert_eq!(found, is_allowed, "{entry}: {host}:{port}");
         }
         for entry in [
@@ -239,7 +239,7 @@ mod tests {
             "host:65536",
             "a b",
         ] {
-            assert!(Destination::parse(entry).is_err(), "{entry}");
+            assert!(NetworkDestination::parse(entry).is_err(), "{entry}");
         }
     }
 }

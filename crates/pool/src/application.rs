@@ -12,29 +12,29 @@ use arc_swap::ArcSwap;
 use tutti_metrics::Histogram;
 use tutti_spool::{Region, Spool};
 use tutti_wire::layout::MAX_SLOTS;
-use tutti_wire::request::{BodyRef, RequestHead, encode};
+use tutti_wire::request::{BodyRef, WireRequestHead, encode};
 use tutti_wire::{SlotId, Wake};
 
+use crate::counters::End;
 use crate::error::SubmitError;
-use crate::exchange::Exchange;
+use crate::exchange::ApplicationExchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::{Abandoned, AppSpec};
-use crate::tally::End;
 use crate::threads;
 use crate::waiting::Source;
 
 /// A request body on its way into an application.
 #[derive(Debug)]
-pub enum Body<'a> {
+pub enum OutgoingBody<'a> {
     /// None.
     None,
     /// In the caller's memory; small enough to be copied into a slot, otherwise it goes to the spool.
     Inline(&'a [u8]),
-    /// Written to [`Application::spool`] before. The region is given back when the worker is done with it.
+    /// Written to [`ApplicationPool::spool`] before. The region is given back when the worker is done with it.
     Spooled(Region),
-    /// Written with [`Exchange::write_body`] while the worker reads.
+    /// Written with [`ApplicationExchange::write_body`] while the worker reads.
     Stream {
         /// Its length, if known.
         len: Option<u64>,
@@ -52,7 +52,7 @@ struct Handed {
 
 /// A request that waits for a slot, or for the news that there will be none.
 struct Turn<'a> {
-    application: &'a Application,
+    application: &'a ApplicationPool,
     thread: u32,
 }
 
@@ -144,13 +144,13 @@ impl AppMeasures {
 }
 
 /// An application of the configuration.
-pub struct Application {
+pub struct ApplicationPool {
     pub(crate) shared: Arc<Shared>,
     pub(crate) generation: ArcSwap<Generation>,
     spool: Spool,
 }
 
-impl std::fmt::Debug for Application {
+impl std::fmt::Debug for ApplicationPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Application")
             .field("name", &self.name())
@@ -158,9 +158,9 @@ impl std::fmt::Debug for Application {
     }
 }
 
-impl Application {
+impl ApplicationPool {
     pub(crate) fn new(shared: Arc<Shared>, generation: Arc<Generation>, spool: Spool) -> Arc<Self> {
-        Arc::new(Application {
+        Arc::new(ApplicationPool {
             shared,
             generation: ArcSwap::new(generation),
             spool,
@@ -177,7 +177,7 @@ impl Application {
         self.shared.spec.load_full()
     }
 
-    /// True if a request is handed over with [`Body::Stream`], before its body has been read.
+    /// True if a request is handed over with [`OutgoingBody::Stream`], before its body has been read.
     pub fn streams_requests(&self) -> bool {
         !self.shared.spec.load().common.request_buffering
     }
@@ -211,10 +211,10 @@ impl Application {
     /// See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
     pub async fn submit(
         &self,
-        head: &RequestHead<'_>,
-        body: Body<'_>,
+        head: &WireRequestHead<'_>,
+        body: OutgoingBody<'_>,
         arrived: Instant,
-    ) -> Result<Exchange, SubmitError> {
+    ) -> Result<ApplicationExchange, SubmitError> {
         let Some(thread) = threads::current() else {
             debug_assert!(false, "submit on a thread that has not entered the pool");
             return Err(SubmitError::Stopped);
@@ -386,9 +386,9 @@ impl Application {
         generation: Arc<Generation>,
         slot: SlotId,
         handed: Handed,
-        head: &RequestHead<'_>,
-        body: Body<'_>,
-    ) -> Result<Exchange, SubmitError> {
+        head: &WireRequestHead<'_>,
+        body: OutgoingBody<'_>,
+    ) -> Result<ApplicationExchange, SubmitError> {
         let Handed {
             thread,
             handed_us,
@@ -428,7 +428,11 @@ impl Application {
             self.shared.signal.press();
         }
         self.shared.signal.arm();
-        Ok(Exchange::new(generation, slot, (thread, handed_us)))
+        Ok(ApplicationExchange::new(
+            generation,
+            slot,
+            (thread, handed_us),
+        ))
     }
 
     /// Writes the request into its slot, or to the spool where it does not fit.
@@ -436,19 +440,19 @@ impl Application {
         &self,
         generation: &Generation,
         slot: SlotId,
-        head: &RequestHead<'_>,
-        body: Body<'_>,
+        head: &WireRequestHead<'_>,
+        body: OutgoingBody<'_>,
     ) -> Result<Regions, SubmitError> {
         let mut regions = Regions::default();
         let mut inline = None;
         let mut body = match body {
-            Body::None => BodyRef::None,
-            Body::Inline(bytes) => {
+            OutgoingBody::None => BodyRef::None,
+            OutgoingBody::Inline(bytes) => {
                 inline = Some(bytes);
                 BodyRef::Inline(bytes)
             }
-            Body::Stream { len } => BodyRef::Stream { len },
-            Body::Spooled(region) => {
+            OutgoingBody::Stream { len } => BodyRef::Stream { len },
+            OutgoingBody::Spooled(region) => {
                 let place = BodyRef::Spool {
                     offset: region.offset(),
                     len: region.len(),

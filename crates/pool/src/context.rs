@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::eventfds::Threads;
+use crate::eventfds::ThreadWakers;
 use crate::launcher::{Launcher, LogSink};
 use crate::scheduling::Scheduling;
 
@@ -10,7 +10,7 @@ use crate::scheduling::Scheduling;
 pub(crate) struct Context {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) log: Arc<dyn LogSink>,
-    pub(crate) threads: Arc<Threads>,
+    pub(crate) threads: Arc<ThreadWakers>,
     pub(crate) cores: u32,
     pub(crate) scheduling: Scheduling,
 }

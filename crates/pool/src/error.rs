@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tutti_spool::SpoolError;
 
-use crate::launcher::ExitStatus;
+use crate::launcher::ProcessExit;
 
 /// The reason for which a request was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum ExchangeError {
         /// Its process number.
         pid: i32,
         /// How it ended.
-        how: ExitStatus,
+        how: ProcessExit,
     },
     /// The worker gave the request up: 502.
     #[error("the application process gave this request up")]

@@ -8,17 +8,17 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// The eventfds of all listen threads. Made once; every segment is laid out for this many threads.
 #[derive(Debug)]
-pub struct Threads {
+pub struct ThreadWakers {
     eventfds: Vec<OwnedFd>,
 }
 
-impl Threads {
+impl ThreadWakers {
     /// One eventfd for each of `count` threads.
-    pub fn new(count: u32) -> io::Result<Arc<Threads>> {
+    pub fn new(count: u32) -> io::Result<Arc<ThreadWakers>> {
         let eventfds = (0..count.max(1))
             .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
             .collect::<Result<_, _>>()?;
-        Ok(Arc::new(Threads { eventfds }))
+        Ok(Arc::new(ThreadWakers { eventfds }))
     }
 
     /// Number of threads.

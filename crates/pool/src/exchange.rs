@@ -9,24 +9,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tutti_wire::{Fields, Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
+use tutti_wire::{
+    MessageOpcode, Piece, Readable, ResponseFields, SlotId, Violation, WireResponseHead,
+};
 
 use crate::error::ExchangeError;
 use crate::generation::Generation;
-use crate::whereabouts::Whereabouts;
+use crate::stack_location::Whereabouts;
 
 /// A request that an application has taken.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ApplicationExchange {
     generation: Arc<Generation>,
     slot: SlotId,
     /// The listen thread, and when the request was handed over ([`tutti_wire::now_us`]).
     handed: (u32, u64),
 }
 
-impl Exchange {
+impl ApplicationExchange {
     pub(crate) fn new(generation: Arc<Generation>, slot: SlotId, handed: (u32, u64)) -> Self {
-        Exchange {
+        ApplicationExchange {
             generation,
             slot,
             handed,
@@ -37,7 +39,7 @@ impl Exchange {
     ///
     /// # Errors
     /// There will be no head: the error has the status for the client.
-    pub async fn head(&mut self) -> Result<ResponseHead, ExchangeError> {
+    pub async fn head(&mut self) -> Result<WireResponseHead, ExchangeError> {
         poll_fn(|context| self.poll_head(context)).await
     }
 
@@ -45,7 +47,7 @@ impl Exchange {
     pub fn poll_head(
         &mut self,
         context: &Context<'_>,
-    ) -> Poll<Result<ResponseHead, ExchangeError>> {
+    ) -> Poll<Result<WireResponseHead, ExchangeError>> {
         self.wait(context, |this| {
             let segment = &this.generation.segment;
             let head = this.checked(segment.response_head(this.slot))?;
@@ -106,7 +108,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The worker wrote something else than fields.
-    pub fn trailers(&self) -> Result<Fields, ExchangeError> {
+    pub fn trailers(&self) -> Result<ResponseFields, ExchangeError> {
         self.checked(self.generation.segment.response_trailers(self.slot))
     }
 
@@ -194,7 +196,12 @@ impl Exchange {
 
     /// After a 101: sends the worker the next piece of a message of which `rest` has not been sent yet; how much went. The
     /// message ends with `rest` if `is_end`. `None`: no room; [`changed`](Self::changed) tells when there may be.
-    pub fn write_piece(&mut self, opcode: Opcode, rest: &[u8], is_end: bool) -> Option<usize> {
+    pub fn write_piece(
+        &mut self,
+        opcode: MessageOpcode,
+        rest: &[u8],
+        is_end: bool,
+    ) -> Option<usize> {
         self.generation
             .segment
             .message_write(self.slot, opcode, rest, is_end)
@@ -261,7 +268,7 @@ impl Exchange {
 
 /// True for an accepted handshake of a worker that has left since. Whole messages may follow it, and a close code tells how the connection
 /// ended: the client gets the same whether the router saw the handshake before the end or with it.
-fn stands(head: &ResponseHead, error: &ExchangeError) -> bool {
+fn stands(head: &WireResponseHead, error: &ExchangeError) -> bool {
     head.status == 101
         && matches!(
             error,
@@ -269,7 +276,7 @@ fn stands(head: &ResponseHead, error: &ExchangeError) -> bool {
         )
 }
 
-impl Drop for Exchange {
+impl Drop for ApplicationExchange {
     fn drop(&mut self) {
         self.generation.abandon(self.slot);
     }

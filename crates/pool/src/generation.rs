@@ -8,9 +8,9 @@
 //! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
 //! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
 
-mod asked;
 mod oldest;
 mod overdue;
+mod stack_requests;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,15 +22,15 @@ use std::time::Instant;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tutti_spool::Region;
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
-use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Table, Violation};
+use tutti_wire::{CancelOutcome, Fate, Layout, Segment, SlotId, SlotKind, Table, Violation};
 
 pub(crate) use self::overdue::{GRACE, Overdue};
 use crate::bells::Bells;
 use crate::context::Context;
 use crate::error::ExchangeError;
-use crate::questions::Question;
 use crate::request_line::RequestLine;
 use crate::shared::Shared;
+use crate::stack_replies::StackRequest;
 
 /// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
 /// queue in the segment never runs dry while the router refills it.
@@ -72,7 +72,7 @@ pub(crate) struct Generation {
     /// A request has come that may become overdue.
     has_deadlines: AtomicBool,
     /// About requests that take long.
-    questions: Mutex<Vec<Question>>,
+    questions: Mutex<Vec<StackRequest>>,
 }
 
 impl std::fmt::Debug for Generation {
@@ -503,7 +503,7 @@ impl Generation {
     fn is_queued(&self, slot: SlotId) -> bool {
         self.segment
             .state(slot)
-            .is_some_and(|state| state.kind == Kind::Queued)
+            .is_some_and(|state| state.kind == SlotKind::Queued)
     }
 
     /// Refuses every request that no worker has begun.
@@ -536,10 +536,12 @@ impl Generation {
     /// A worker wrote what cannot be: the supervisor is told. A response head that makes no sense costs its worker; impossible
     /// counters may be anybody's doing, so the whole segment is replaced.
     pub(crate) fn report_violation(&self, slot: SlotId, violation: Violation) {
-        let holder = self
-            .segment
-            .state(slot)
-            .filter(|state| matches!(state.kind, Kind::Taken | Kind::Begun | Kind::Done));
+        let holder = self.segment.state(slot).filter(|state| {
+            matches!(
+                state.kind,
+                SlotKind::Taken | SlotKind::Begun | SlotKind::Done
+            )
+        });
         match (violation, holder) {
             (Violation::Head | Violation::Status(_) | Violation::Message, Some(state)) => {
                 self.offenders().push(u32::from(state.worker));
@@ -579,18 +581,18 @@ impl Generation {
         self.each(|slot, state| {
             let held = self.segment.state(slot);
             let kind = held.map(|held| held.kind);
-            if state.phase == Phase::Live && !state.is_answered && kind != Some(Kind::Done) {
+            if state.phase == Phase::Live && !state.is_answered && kind != Some(SlotKind::Done) {
                 gauge.active += 1;
             }
             match kind {
-                Some(Kind::Queued) => {
+                Some(SlotKind::Queued) => {
                     gauge.queued += 1;
                     gauge.oldest = match (gauge.oldest, state.arrived) {
                         (Some(a), Some(b)) => Some(a.min(b)),
                         (a, b) => a.or(b),
                     };
                 }
-                Some(Kind::Taken | Kind::Begun) => {
+                Some(SlotKind::Taken | SlotKind::Begun) => {
                     busy.extend(held.map(|held| u32::from(held.worker)));
                 }
                 _ => {}

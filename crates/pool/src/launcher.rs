@@ -65,7 +65,7 @@ pub type SettleFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
+pub enum ProcessExit {
     /// By itself, with this code.
     Code(i32),
     /// Killed by this signal.
@@ -74,21 +74,21 @@ pub enum ExitStatus {
     Unknown,
 }
 
-impl From<tutti_wire::control::ExitStatus> for ExitStatus {
+impl From<tutti_wire::control::ExitStatus> for ProcessExit {
     fn from(status: tutti_wire::control::ExitStatus) -> Self {
         match status {
-            tutti_wire::control::ExitStatus::Code(code) => ExitStatus::Code(code),
-            tutti_wire::control::ExitStatus::Signal(signal) => ExitStatus::Signal(signal),
+            tutti_wire::control::ExitStatus::Code(code) => ProcessExit::Code(code),
+            tutti_wire::control::ExitStatus::Signal(signal) => ProcessExit::Signal(signal),
         }
     }
 }
 
-impl std::fmt::Display for ExitStatus {
+impl std::fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ExitStatus::Code(code) => write!(f, "exited with code {code}"),
-            ExitStatus::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            ExitStatus::Unknown => f.write_str("ended"),
+            ProcessExit::Code(code) => write!(f, "exited with code {code}"),
+            ProcessExit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            ProcessExit::Unknown => f.write_str("ended"),
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! This is the router's side of an application. A [`Manager`] on the control thread starts
 //! prototypes through a [`Launcher`], has them fork workers, watches queues, deaths and deadlines; listen
-//! threads hand requests to an [`Application`] and hold an [`Exchange`] for each until it is answered.
+//! threads hand requests to an [`ApplicationPool`] and hold an [`ApplicationExchange`] for each until it is answered.
 //!
-//! A listen thread is made known by [`Threads::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
-//! `on_thread_park` and `on_thread_unpark`, and runs [`Threads::watch`]. There, a request is:
+//! A listen thread is made known by [`ThreadWakers::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
+//! `on_thread_park` and `on_thread_unpark`, and runs [`ThreadWakers::watch`]. There, a request is:
 //!
 //! ```text
 //! let mut exchange = app.submit(&head, Body::None, arrived).await?;   // error: its status()
@@ -34,6 +34,8 @@ mod bells;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod eventfds;
@@ -50,8 +52,6 @@ mod manager;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
-mod questions;
-#[cfg(not(loom))]
 mod readiness;
 #[cfg(not(loom))]
 mod request_line;
@@ -62,35 +62,35 @@ mod shared;
 #[cfg(not(loom))]
 mod spec;
 #[cfg(not(loom))]
-mod supervisor;
+mod stack_location;
 #[cfg(not(loom))]
-mod tally;
+mod stack_replies;
+#[cfg(not(loom))]
+mod supervisor;
 #[cfg(not(loom))]
 pub mod threads;
 #[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
-#[cfg(not(loom))]
-mod whereabouts;
 
 #[cfg(not(loom))]
-pub use self::whereabouts::{Place, Whereabouts};
+pub use self::stack_location::{StackLocation, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppMeasures, AppStatus, Application, Body, OldRequest},
+    application::{AppMeasures, AppStatus, ApplicationPool, OldRequest, OutgoingBody},
+    counters::End,
     error::{ExchangeError, SubmitError},
-    eventfds::Threads,
-    exchange::Exchange,
+    eventfds::ThreadWakers,
+    exchange::ApplicationExchange,
     failure::StartFailure,
     launcher::{
-        ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
+        LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit, SettleFuture,
     },
-    manager::{Manager, Prepared, RestartError, Starts},
-    output::Output,
+    manager::{Manager, PreparedApplications, RollError, Starts},
+    output::OutputPipe,
     readiness::readable,
     scheduling::Clocks,
     spec::{Abandoned, AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ScaledProcesses},
     supervisor::number_of,
-    tally::End,
 };
 #[cfg(not(loom))]
-pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};
+pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireResponseHead};

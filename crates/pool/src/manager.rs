@@ -1,7 +1,7 @@
 //! All applications of the server: prepared for a configuration, kept, restarted, retired.
 //!
 //! Used on the control thread. Changes come one at a time (the control API serialises them): [`Manager::prepare`] brings
-//! up what a configuration needs beside what is there, and [`Prepared::commit`] or dropping it decides. What must never
+//! up what a configuration needs beside what is there, and [`PreparedApplications::commit`] or dropping it decides. What must never
 //! happen: a failed or abandoned change that leaves a process behind, or touches one that served before.
 
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::application::{AppMeasures, AppStatus, Application};
+use crate::application::{AppMeasures, AppStatus, ApplicationPool};
 use crate::context::Context;
-use crate::eventfds::Threads;
+use crate::counters::Tally;
+use crate::eventfds::ThreadWakers;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
-use crate::launcher::{ExitStatus, Launcher, LogSink};
+use crate::launcher::{Launcher, LogSink, ProcessExit};
 use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
 use crate::supervisor::{Event, Handle, MAX_PROCESSES, OnFailure, Started, Supervisor};
-use crate::tally::Tally;
 
 /// The applications of the server.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ struct State {
 
 #[derive(Clone)]
 struct Member {
-    app: Arc<Application>,
+    app: Arc<ApplicationPool>,
     handle: Handle,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Manager {
 /// Why a restart did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RestartError {
+pub enum RollError {
     /// No application has this name.
     #[error("there is no application \"{0}\"")]
     Unknown(String),
@@ -70,7 +70,7 @@ impl Manager {
     pub fn new(
         launcher: Arc<dyn Launcher>,
         log: Arc<dyn LogSink>,
-        threads: Arc<Threads>,
+        threads: Arc<ThreadWakers>,
     ) -> Manager {
         Manager::with_clocks(launcher, log, threads, Box::new(SystemClocks))
     }
@@ -79,7 +79,7 @@ impl Manager {
     pub fn with_clocks(
         launcher: Arc<dyn Launcher>,
         log: Arc<dyn LogSink>,
-        threads: Arc<Threads>,
+        threads: Arc<ThreadWakers>,
         clocks: Box<dyn Clocks>,
     ) -> Manager {
         let cores = u32::try_from(tutti_sys::proc::cpu_count())
@@ -105,7 +105,10 @@ impl Manager {
     ///
     /// # Errors
     /// Every application that failed to start. All that had been started for this configuration has ended by then.
-    pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
+    pub async fn prepare(
+        &self,
+        specs: Vec<AppSpec>,
+    ) -> Result<PreparedApplications, Vec<StartFailure>> {
         let (mut prepared, starts) = self.bring_up(specs, OnFailure::End);
         let mut failures = starts.failed;
         for (spec, started) in starts.under_way {
@@ -135,12 +138,16 @@ impl Manager {
     /// As [`prepare`](Self::prepare), but waits for nothing: requests wait for an application that is still being started, within
     /// its limits. One that cannot be started is kept: its requests are refused with the reason (503), and its start is tried
     /// again and again.
-    pub fn prepare_at_once(&self, specs: Vec<AppSpec>) -> (Prepared, Starts) {
+    pub fn prepare_at_once(&self, specs: Vec<AppSpec>) -> (PreparedApplications, Starts) {
         self.bring_up(specs, OnFailure::TryAgain)
     }
 
-    fn bring_up(&self, specs: Vec<AppSpec>, on_failure: OnFailure) -> (Prepared, Starts) {
-        let mut prepared = Prepared {
+    fn bring_up(
+        &self,
+        specs: Vec<AppSpec>,
+        on_failure: OnFailure,
+    ) -> (PreparedApplications, Starts) {
+        let mut prepared = PreparedApplications {
             manager: self.clone(),
             members: BTreeMap::new(),
             fresh: Vec::new(),
@@ -173,7 +180,7 @@ impl Manager {
     }
 
     /// The live application of this name.
-    pub fn application(&self, name: &str) -> Option<Arc<Application>> {
+    pub fn application(&self, name: &str) -> Option<Arc<ApplicationPool>> {
         self.state()
             .live
             .get(name)
@@ -209,10 +216,10 @@ impl Manager {
     ///
     /// # Errors
     /// The old processes go on.
-    pub async fn restart(&self, name: &str) -> Result<(), RestartError> {
+    pub async fn restart(&self, name: &str) -> Result<(), RollError> {
         let member = self.state().live.get(name).cloned();
         let Some(member) = member else {
-            return Err(RestartError::Unknown(name.to_owned()));
+            return Err(RollError::Unknown(name.to_owned()));
         };
         let (reply, answer) = oneshot::channel();
         member.handle.send(Event::Restart(reply));
@@ -244,7 +251,7 @@ impl Manager {
     }
 
     /// Main has reaped this process: a prototype, or a worker that had lost its prototype.
-    pub fn process_exited(&self, pid: i32, status: ExitStatus) {
+    pub fn process_exited(&self, pid: i32, status: ProcessExit) {
         for handle in &self.state().handles {
             handle.send(Event::Exited { pid, status });
         }
@@ -341,7 +348,7 @@ impl Manager {
         let shared = Arc::new(Shared::new(Arc::clone(spec), tally));
         let generation = Generation::create(&shared, context)
             .map_err(|error| failed("create shared memory", error))?;
-        let app = Application::new(shared, generation, spool);
+        let app = ApplicationPool::new(shared, generation, spool);
         let (handle, started) =
             Supervisor::spawn(Arc::clone(&app), Arc::clone(context), on_failure);
         let mut state = self.state();
@@ -353,7 +360,7 @@ impl Manager {
 
 /// The applications of a configuration, up and ready. Dropping it ends those that were started for it.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedApplications {
     manager: Manager,
     members: BTreeMap<Arc<str>, Member>,
     fresh: Vec<Handle>,
@@ -407,14 +414,14 @@ impl std::fmt::Debug for Member {
     }
 }
 
-impl Prepared {
+impl PreparedApplications {
     /// The application of this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Application>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<ApplicationPool>> {
         self.members.get(name).map(|member| &member.app)
     }
 
     /// All applications by name.
-    pub fn applications(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Application>)> {
+    pub fn applications(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<ApplicationPool>)> {
         self.members
             .iter()
             .map(|(name, member)| (name, &member.app))
@@ -467,7 +474,7 @@ impl Prepared {
     }
 }
 
-impl Drop for Prepared {
+impl Drop for PreparedApplications {
     fn drop(&mut self) {
         self.abandon();
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::unix::AsyncFd;
 
 use crate::launcher::LogSink;
-use crate::questions::Answers;
 use crate::readiness::readable;
+use crate::stack_replies::Answers;
 
 /// How much of the end is kept for error reports: a traceback of ordinary length.
 const TAIL: usize = 4096;
@@ -33,7 +33,7 @@ pub(crate) enum Drained {
 
 /// One pipe, written by a prototype and all of its workers, or by a command and all that it starts.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputPipe {
     pipe: AsyncFd<OwnedFd>,
     state: Mutex<State>,
     /// Some of the lines may be answers.
@@ -50,10 +50,10 @@ struct State {
     is_over: bool,
 }
 
-impl Output {
+impl OutputPipe {
     /// Takes the reading end, which must not block.
-    pub(crate) fn new(pipe: OwnedFd, answers: Arc<Answers>) -> io::Result<Output> {
-        Ok(Output {
+    pub(crate) fn new(pipe: OwnedFd, answers: Arc<Answers>) -> io::Result<OutputPipe> {
+        Ok(OutputPipe {
             pipe: readable(pipe)?,
             answers,
             state: Mutex::default(),
@@ -62,8 +62,8 @@ impl Output {
     }
 
     /// The same for a command, which is asked nothing.
-    pub fn of_command(pipe: OwnedFd) -> io::Result<Output> {
-        Output::new(pipe, Arc::default())
+    pub fn of_command(pipe: OwnedFd) -> io::Result<OutputPipe> {
+        OutputPipe::new(pipe, Arc::default())
     }
 
     /// Takes what is in the pipe now.
@@ -201,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn lines_are_forwarded_whole_and_the_end_is_kept() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
-        let output = Output::new(reader, Arc::default()).unwrap();
+        let output = OutputPipe::new(reader, Arc::default()).unwrap();
         let lines = Lines::default();
         output.is_of(7);
         rustix::io::write(&writer, b"one\ntw").unwrap();

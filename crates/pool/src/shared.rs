@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
+use crate::counters::Tally;
 use crate::failure::StartFailure;
-use crate::questions::Answers;
 use crate::spec::AppSpec;
-use crate::tally::Tally;
+use crate::stack_replies::Answers;
 use crate::waiting::Waiting;
 
 /// State that outlives a segment.

@@ -156,7 +156,7 @@ pub const DEFAULT_MAX_BODY_SIZE: u64 = 8 * 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tutti_options::table::{Kind, Opt};
+    use tutti_options::table::{Opt, ValueKind};
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
         members.extend(options.as_object().unwrap().clone());
         let text = json!({"applications": {"app": application}}).to_string();
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let context = tutti_config::Context::with_modules([(kind, "1")]);
+        let context = tutti_config::ValidationContext::with_modules([(kind, "1")]);
         let config = tutti_config::validate(&document, &context).unwrap();
         AppSpec::from_config(
             &config.applications["app"],
@@ -179,8 +179,10 @@ mod tests {
     fn other_value(row: &Opt) -> Option<Value> {
         let default: Value = serde_json::from_str(row.default).unwrap_or(Value::Null);
         let candidates = match row.kind {
-            Kind::Boolean => [json!(true), json!(false)],
-            Kind::Integer(least, _) | Kind::Size(least, _) => [json!(least + 1), json!(least + 2)],
+            ValueKind::Boolean => [json!(true), json!(false)],
+            ValueKind::Integer(least, _) | ValueKind::Size(least, _) => {
+                [json!(least + 1), json!(least + 2)]
+            }
             _ => return None,
         };
         candidates.into_iter().find(|value| *value != default)

@@ -1,6 +1,6 @@
 //! The listen threads as the pool sees them: which segments a thread waits for, and when it sleeps.
 //!
-//! A listen thread calls [`Threads::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
+//! A listen thread calls [`ThreadWakers::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
 //! keeps a list of the segments in which it has requests, so that an application without traffic costs nothing, and
 //! tells a segment that it sleeps only while it does: workers then ring the segment's bell of that thread, and never otherwise. The
 //! router's own news for a thread come by an eventfd that no worker has.
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use crate::eventfds::Threads;
+use crate::eventfds::ThreadWakers;
 use crate::generation::Generation;
 use crate::readiness::readable;
 
@@ -20,7 +20,7 @@ const PARK_ATTEMPTS: u32 = 16;
 
 #[derive(Default)]
 struct Current {
-    thread: Option<(u32, Arc<Threads>)>,
+    thread: Option<(u32, Arc<ThreadWakers>)>,
     waiting_for: Vec<Arc<Generation>>,
 }
 
@@ -28,7 +28,7 @@ thread_local! {
     static CURRENT: RefCell<Current> = RefCell::default();
 }
 
-impl Threads {
+impl ThreadWakers {
     /// Makes the calling thread listen thread number `thread`; before anything else of the pool is used on it.
     pub fn enter(self: &Arc<Self>, thread: u32) {
         debug_assert!(thread < self.count());

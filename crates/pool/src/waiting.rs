@@ -263,20 +263,20 @@ mod tests {
         }
     }
 
-    struct Client {
+    struct WaitingTask {
         count: Arc<Count>,
         waker: Waker,
     }
 
-    fn client() -> Client {
+    fn client() -> WaitingTask {
         let count = Arc::new(Count::default());
-        Client {
+        WaitingTask {
             waker: Waker::from(Arc::clone(&count)),
             count,
         }
     }
 
-    impl Client {
+    impl WaitingTask {
         fn woken(&self) -> usize {
             self.count.0.load(Ordering::SeqCst)
         }
@@ -333,13 +333,13 @@ mod tests {
             assert!(client.poll(wait).is_pending());
         }
         free(&queue, &slots);
-        assert_eq!(clients.each_ref().map(Client::woken), [1, 0, 0]);
+        assert_eq!(clients.each_ref().map(WaitingTask::woken), [1, 0, 0]);
         // A stray poll does not let the last one in before the first.
         assert!(clients[2].poll(&mut waits[2]).is_pending());
         assert!(clients[0].poll(&mut waits[0]).is_ready());
         free(&queue, &slots);
         free(&queue, &slots);
-        assert_eq!(clients.each_ref().map(Client::woken), [1, 1, 1]);
+        assert_eq!(clients.each_ref().map(WaitingTask::woken), [1, 1, 1]);
         assert!(clients[2].poll(&mut waits[2]).is_ready());
         assert!(clients[1].poll(&mut waits[1]).is_ready());
         assert_eq!(queue.len(), 0);

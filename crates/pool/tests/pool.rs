@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options_of, orders, pid_of};
 use serde_json::json;
-use tutti_options::Limit;
-use tutti_pool::{AppSpec, Clocks, ExchangeError, Processes, RestartError, SubmitError};
+use tutti_options::OptionalLimit;
+use tutti_pool::{AppSpec, Clocks, ExchangeError, Processes, RollError, SubmitError};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, files, is_root, processes, skip, wait_until, workers};
 
@@ -524,13 +524,13 @@ fn a_client_that_leaves_does_not_hold_a_worker() {
     let big = pool.spawn({
         let app = Arc::clone(&app);
         async move {
-            let head = tutti_pool::RequestHead {
+            let head = tutti_pool::WireRequestHead {
                 path: b"/big",
                 query: b"n=100000000",
                 ..Default::default()
             };
             let mut exchange = app
-                .submit(&head, tutti_pool::Body::None, Instant::now())
+                .submit(&head, tutti_pool::OutgoingBody::None, Instant::now())
                 .await
                 .unwrap();
             exchange.head().await.unwrap().status
@@ -547,7 +547,7 @@ fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     let timeout = Duration::from_secs(30);
-    spec.common.limits.timeout = Limit(Some(timeout));
+    spec.common.limits.timeout = OptionalLimit(Some(timeout));
     let app = pool.app(spec);
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -579,7 +579,7 @@ fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
 fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
-    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     let error = pool.get(&app, "/hang").unwrap_err();
@@ -600,7 +600,7 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
 fn a_late_worker_is_replaced_at_once_and_may_finish() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
-    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     let gate = Gate::new();
@@ -626,7 +626,7 @@ fn a_killed_worker_costs_its_own_request_only() {
     signal::send(pid, SIGKILL).unwrap();
     match victim.wait().unwrap_err() {
         harness::Failed::Exchange(ExchangeError::WorkerDied { pid: dead, how }) => {
-            assert_eq!((dead, how), (pid, tutti_pool::ExitStatus::Signal(SIGKILL)));
+            assert_eq!((dead, how), (pid, tutti_pool::ProcessExit::Signal(SIGKILL)));
         }
         other => panic!("{other:?}"),
     }
@@ -666,7 +666,7 @@ fn crashes_exits_and_panics_are_502_each() {
 fn a_worker_that_recycles_is_replaced_without_a_word_of_error() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(2));
-    spec.common.limits.requests = Limit(Some(5));
+    spec.common.limits.requests = OptionalLimit(Some(5));
     let app = pool.app(spec);
     for _ in 0..60 {
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
@@ -760,14 +760,14 @@ fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
     let before = pid_of(&pool, &app);
     *pool.launcher.refuse.lock().unwrap() = Some("the module is gone".to_owned());
     match pool.restart("demo").unwrap_err() {
-        RestartError::Failed(failure) => assert_eq!(failure.message, "the module is gone"),
+        RollError::Failed(failure) => assert_eq!(failure.message, "the module is gone"),
         other => panic!("{other:?}"),
     }
     assert_eq!(pid_of(&pool, &app), before);
     assert_eq!(app.status().running, 1);
     assert!(matches!(
         pool.restart("other").unwrap_err(),
-        RestartError::Unknown(_)
+        RollError::Unknown(_)
     ));
     *pool.launcher.refuse.lock().unwrap() = None;
     pool.restart("demo").unwrap();
@@ -1041,7 +1041,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let (first, _) = pid_of(&pool, &app);
     let mut spec = pool.spec("demo", Processes::Fixed(4));
-    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("there are four", || app.status().running == 4);
     assert!(signal::exists(first), "it was not replaced");
@@ -1054,7 +1054,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
         app.status().running == 4 && app.status().idle == 4
     });
     // Fewer: idle ones leave, and what runs is finished.
-    spec.common.limits.timeout = Limit(None);
+    spec.common.limits.timeout = OptionalLimit(None);
     pool.configure(vec![spec.clone()]).unwrap();
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -1064,7 +1064,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     wait_until("one is left", || app.status().running == 1);
     gate.open();
     assert_eq!(slow.wait().unwrap().status, 200);
-    spec.common.limits.requests = Limit(Some(3));
+    spec.common.limits.requests = OptionalLimit(Some(3));
     pool.configure(vec![spec.clone()]).unwrap();
     for _ in 0..20 {
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
@@ -1142,7 +1142,7 @@ fn a_request_waits_in_the_queue_no_longer_than_it_may() {
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 0);
     let unlimited = spec.clone();
-    spec.common.limits.queue.wait = Limit(Some(Duration::from_millis(100)));
+    spec.common.limits.queue.wait = OptionalLimit(Some(Duration::from_millis(100)));
     pool.configure(vec![spec]).unwrap();
     let error = told(pool.get(&app, "/hello").unwrap_err());
     assert_eq!(error, (503, ExchangeError::QueueWait));
@@ -1188,7 +1188,7 @@ fn no_more_requests_wait_than_may() {
 fn a_worker_that_has_grown_is_replaced_after_its_request() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
-    spec.common.limits.memory = Limit(Some(64 << 20));
+    spec.common.limits.memory = OptionalLimit(Some(64 << 20));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     assert_eq!(pool.get(&app, "/grow?mb=16").unwrap().status, 200);
@@ -1204,7 +1204,7 @@ fn a_worker_that_has_grown_is_replaced_after_its_request() {
 fn a_worker_that_grows_beyond_all_bounds_is_killed() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
-    spec.common.limits.memory_max = Some(Limit(Some(64 << 20)));
+    spec.common.limits.memory_max = Some(OptionalLimit(Some(64 << 20)));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     // It holds what it has and does not come back.
@@ -1220,7 +1220,7 @@ fn a_worker_that_grows_beyond_all_bounds_is_killed() {
 fn a_restart_ends_even_when_a_request_hangs() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(2));
-    spec.common.limits.drain_timeout = Limit(Some(Duration::from_millis(200)));
+    spec.common.limits.drain_timeout = OptionalLimit(Some(Duration::from_millis(200)));
     let app = pool.app(spec);
     let hang = pool.begin(&app, "/hang?me");
     wait_until("it has begun", || app.status().idle == 1);
@@ -1240,7 +1240,7 @@ fn a_restart_ends_even_when_a_request_hangs() {
 fn a_removed_application_ends_even_when_a_request_hangs() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(2));
-    spec.common.limits.drain_timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.drain_timeout = OptionalLimit(Some(Duration::from_secs(1)));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     let hang = pool.begin(&app, "/hang");
@@ -1449,7 +1449,7 @@ fn a_changed_limit_of_requests_holds_for_every_thread() {
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     options_of(&mut spec, "perl", &json!({"threads": 2}));
     let app = pool.app(spec.clone());
-    spec.common.limits.requests = Limit(Some(4));
+    spec.common.limits.requests = OptionalLimit(Some(4));
     pool.configure(vec![spec]).unwrap();
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -1478,7 +1478,7 @@ fn looping(pool: &Pool, processes: u32) -> tutti_pool::AppSpec {
 fn a_loop_is_not_killed_for_one_late_request() {
     let pool = Pool::new();
     let mut spec = looping(&pool, 1);
-    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
     let mut other = spec.clone();
     other.name = "other".into();
     pool.configure(vec![spec, other]).unwrap();
@@ -1504,7 +1504,7 @@ fn a_loop_is_not_killed_for_one_late_request() {
 fn a_loop_that_does_not_move_is_killed() {
     let pool = Pool::new();
     let mut spec = looping(&pool, 1);
-    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
+    spec.common.limits.timeout = OptionalLimit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     assert_eq!(pool.get(&app, "/hang").unwrap_err().status(), 504);

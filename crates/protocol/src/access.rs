@@ -11,7 +11,7 @@ const SHORTEST_TOKEN: usize = 32;
 /// Who may use the API, beyond what the mode of the socket's file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Access {
+pub struct ControlAccess {
     /// Users who may connect to an abstract socket, by number; root always may.
     pub users: Vec<u32>,
     /// Groups whose members may, by number.

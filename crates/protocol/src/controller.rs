@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
 use super::{
-    AcmePlan, Cause, Change, ConfigFile, Fault, FleetAnswer, FleetRequest, ForController, Grants,
-    Module, Place, Question, SourcePlan,
+    AcmePlan, BindAddress, Cause, Change, ChangeError, ConfigFile, FleetAnswer, FleetRequest,
+    ForController, Grants, LanguageModule, RouterQuery, SourcePlan,
 };
 
 /// The first message a controller gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ControllerHello {
-    pub modules: Vec<Module>,
+    pub modules: Vec<LanguageModule>,
     /// How the log is written.
     pub log: LogStyle,
     /// Where it is; `None`: standard error, or a syslog server.
@@ -32,7 +32,7 @@ pub struct ControllerHello {
     /// Where the files have faults, the stored one is used; else such a start fails.
     pub is_lenient: bool,
     /// Who may use the control API.
-    pub access: super::Access,
+    pub access: super::ControlAccess,
     /// A controller before this one has begun: what is in force stays so, and nothing is decided anew.
     pub has_begun: bool,
     /// Another version serves until this one does: a configuration with faults is told, and nothing else done.
@@ -78,7 +78,7 @@ pub enum ToController {
         id: u64,
         /// Faults that did not stand against a change.
         #[serde(default)]
-        warnings: Vec<Fault>,
+        warnings: Vec<ChangeError>,
     },
     /// A request failed.
     Failed {
@@ -87,7 +87,7 @@ pub enum ToController {
         message: String,
         reason: Reason,
         /// Each with its place in the configuration.
-        faults: Vec<Fault>,
+        faults: Vec<ChangeError>,
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
@@ -153,7 +153,7 @@ pub enum FromController {
     /// Give this change up unless it is stored already. It is answered either way.
     Abandon { id: u64 },
     /// Ask the router.
-    Ask { id: u64, question: Question },
+    Ask { id: u64, question: RouterQuery },
     /// Nobody waits for the answer to this question any more.
     Forget { id: u64 },
     /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
@@ -167,9 +167,9 @@ pub enum FromController {
         key: Option<PathBuf>,
     },
     /// Listen at this place for the dashboard; answered with the socket.
-    Listen { id: u64, place: Place },
+    Listen { id: u64, place: BindAddress },
     /// The dashboard does not listen at this place any more.
-    Unlisten { place: Place },
+    Unlisten { place: BindAddress },
     /// Read the token of the dashboard; answered with a memory file of it.
     ReadToken { id: u64, file: PathBuf },
     /// The certificates to be got by themselves; `None`: there are none.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
-use tutti_options::source::{LiveNode, LiveNodes, Member};
+use tutti_options::source::{EtcdMember, LiveNode, LiveNodes};
 
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
@@ -32,7 +32,7 @@ pub struct SourcePlan {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdPlan {
-    pub members: Vec<Member>,
+    pub members: Vec<EtcdMember>,
     /// The beginning of all keys.
     pub prefix: String,
     pub user: Option<String>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use tutti_options::isolation::Isolation;
 
-use super::Place;
+use super::BindAddress;
 
 /// Everything that serving a configuration needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct CacheGrant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceGrant {
     /// Address, file or name.
-    pub place: Place,
+    pub place: BindAddress,
     pub backlog: i32,
 }
 

@@ -40,7 +40,7 @@ mod user;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use access::{Access, Token};
+pub use access::{ControlAccess, Token};
 pub use acme::{
     ACCOUNT_DOCUMENT, AccountPlan, AcmeHello, AcmePlan, CERTIFICATE_DOCUMENT, CertificateNews,
     CertificatePlan, ChallengeKind, ForController, FromAcme, NameserverPlan, OnDemandPlan, ToAcme,
@@ -55,10 +55,10 @@ pub use fleet::{
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use purge::PurgeScope;
-pub use router::{FromRouter, QuicHello, RouterHello, StatusPlace, ToRouter, Told};
+pub use router::{FromRouter, QuicHello, RouterHello, RouterReply, StatusPlace, ToRouter};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
-use tutti_sys::listen::Endpoint;
+use tutti_sys::listen::SocketName;
 use tutti_sys::process::Ended;
 pub use user::{BECOME, read_user, written_user};
 
@@ -83,13 +83,13 @@ pub const CHECK_TITLE: &str = "tutti: check";
 /// The document that such a process looks at, as a memory file in the place of the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckDocument {
-    pub modules: Vec<Module>,
+    pub modules: Vec<LanguageModule>,
     pub configuration: String,
 }
 
 /// A language host found in the modules directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Module {
+pub struct LanguageModule {
     /// `php`, `python`, …
     #[serde(rename = "type")]
     pub kind: String,
@@ -108,7 +108,7 @@ pub struct Module {
 /// A place to listen at, as it travels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum BindAddress {
     /// Address and port.
     Inet(SocketAddr),
     /// A socket file.
@@ -117,12 +117,14 @@ pub enum Place {
     Abstract(String),
 }
 
-impl From<&Endpoint> for Place {
-    fn from(endpoint: &Endpoint) -> Place {
+impl From<&SocketName> for BindAddress {
+    fn from(endpoint: &SocketName) -> BindAddress {
         match endpoint {
-            Endpoint::Inet(address) => Place::Inet(*address),
-            Endpoint::Path(path) => Place::Path(path.clone()),
-            Endpoint::Abstract(name) => Place::Abstract(String::from_utf8_lossy(name).into_owned()),
+            SocketName::Inet(address) => BindAddress::Inet(*address),
+            SocketName::Path(path) => BindAddress::Path(path.clone()),
+            SocketName::Abstract(name) => {
+                BindAddress::Abstract(String::from_utf8_lossy(name).into_owned())
+            }
         }
     }
 }
@@ -130,7 +132,7 @@ impl From<&Endpoint> for Place {
 /// The counts of a router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Totals {
+pub struct RouterCounts {
     pub accepted: u64,
     /// Connections with a request.
     pub active: u64,
@@ -140,12 +142,12 @@ pub struct Totals {
     pub requests: u64,
 }
 
-impl std::ops::Add for Totals {
-    type Output = Totals;
+impl std::ops::Add for RouterCounts {
+    type Output = RouterCounts;
 
     /// Saturates: a router in wrong hands may say any number.
-    fn add(self, other: Totals) -> Totals {
-        Totals {
+    fn add(self, other: RouterCounts) -> RouterCounts {
+        RouterCounts {
             accepted: self.accepted.saturating_add(other.accepted),
             active: self.active.saturating_add(other.active),
             idle: self.idle.saturating_add(other.idle),
@@ -155,12 +157,12 @@ impl std::ops::Add for Totals {
     }
 }
 
-impl From<Place> for Endpoint {
-    fn from(place: Place) -> Endpoint {
+impl From<BindAddress> for SocketName {
+    fn from(place: BindAddress) -> SocketName {
         match place {
-            Place::Inet(address) => Endpoint::Inet(address),
-            Place::Path(path) => Endpoint::Path(path),
-            Place::Abstract(name) => Endpoint::Abstract(name.into_bytes()),
+            BindAddress::Inet(address) => SocketName::Inet(address),
+            BindAddress::Path(path) => SocketName::Path(path),
+            BindAddress::Abstract(name) => SocketName::Abstract(name.into_bytes()),
         }
     }
 }
@@ -168,16 +170,16 @@ impl From<Place> for Endpoint {
 /// How a process ended, as it travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum ExitReport {
     Code(i32),
     Signal(i32),
 }
 
-impl From<Ended> for Status {
-    fn from(ended: Ended) -> Status {
+impl From<Ended> for ExitReport {
+    fn from(ended: Ended) -> ExitReport {
         match ended {
-            Ended::Code(code) => Status::Code(code),
-            Ended::Signal(signal, _) => Status::Signal(signal),
+            Ended::Code(code) => ExitReport::Code(code),
+            Ended::Signal(signal, _) => ExitReport::Signal(signal),
         }
     }
 }
@@ -185,7 +187,7 @@ impl From<Ended> for Status {
 /// A kind of thing that is stored beside the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Store {
+pub enum StoreKind {
     /// Certificate bundles.
     Certificates,
     /// Script modules.
@@ -219,12 +221,12 @@ pub enum Change {
     Configuration { text: String },
     /// Something is stored under this name, in the place of what had it.
     Keep {
-        store: Store,
+        store: StoreKind,
         name: String,
         text: String,
     },
     /// The thing of this name is stored no longer.
-    Discard { store: Store, name: String },
+    Discard { store: StoreKind, name: String },
 }
 
 /// Something to be done with the jobs of a spooler.
@@ -250,7 +252,7 @@ pub enum JobTask {
 /// A question of the controller to the router, or an order that changes no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Question {
+pub enum RouterQuery {
     /// The content of `/status`; answered with a memory file of JSON.
     Status,
     /// The metrics; answered with a memory file.
@@ -285,7 +287,7 @@ pub enum Question {
 /// A fault as it travels: text only, to be rebuilt by who tells it to a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Fault {
+pub struct ChangeError {
     /// It was not the machine's: the configuration is at fault.
     pub is_invalid: bool,
     /// Its place in the configuration, a JSON pointer.

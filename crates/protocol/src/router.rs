@@ -8,12 +8,15 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 use tutti_options::source::LiveNodes;
 
-use super::{CacheGrant, Challenge, Change, Fault, Module, Place, Question, Status, Totals};
+use super::{
+    BindAddress, CacheGrant, Challenge, Change, ChangeError, ExitReport, LanguageModule,
+    RouterCounts, RouterQuery,
+};
 
 /// The first message a router gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RouterHello {
-    pub modules: Vec<Module>,
+    pub modules: Vec<LanguageModule>,
     /// How the log is written.
     pub log: LogStyle,
     /// Folder of spool files.
@@ -99,7 +102,7 @@ pub enum ToRouter {
     Ask {
         /// Number of the question.
         number: u64,
-        question: Question,
+        question: RouterQuery,
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
@@ -113,7 +116,7 @@ pub enum ToRouter {
         /// Its number.
         pid: i32,
         /// How.
-        status: Status,
+        status: ExitReport,
     },
     /// Try no listener again for now; then say [`FromRouter::Frozen`].
     Freeze,
@@ -124,7 +127,7 @@ pub enum ToRouter {
     /// Tells the counts of other routers.
     Totals {
         /// All of them together.
-        totals: Totals,
+        totals: RouterCounts,
     },
     /// The router before this one has delivered a job after it gave the store of jobs away.
     JobDelivered {
@@ -146,7 +149,7 @@ pub enum ToRouter {
 /// A router's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Told {
+pub enum RouterReply {
     /// It is in the descriptor, or there is nothing more to say.
     Done,
     /// There is no such application.
@@ -154,7 +157,7 @@ pub enum Told {
     /// It was tried.
     Failed {
         /// The reasons against it.
-        faults: Vec<Fault>,
+        faults: Vec<ChangeError>,
     },
 }
 
@@ -166,12 +169,12 @@ pub enum FromRouter {
     Listen {
         id: u64,
         /// Where.
-        place: Place,
+        place: BindAddress,
     },
     /// Close main's copy of a listening socket.
     Unlisten {
         /// Where.
-        place: Place,
+        place: BindAddress,
     },
     /// Give the UDP sockets of an address; answered with one descriptor or more, in the order that the kernel has them.
     ListenDatagrams {
@@ -280,20 +283,20 @@ pub enum FromRouter {
         number: u64,
         /// Faults that do not stand against it: of applications that nothing is started of before their first request.
         #[serde(default)]
-        warnings: Vec<Fault>,
+        warnings: Vec<ChangeError>,
     },
     /// The change cannot be made ready.
     Unprepared {
         number: u64,
         /// The reasons against it.
-        faults: Vec<Fault>,
+        faults: Vec<ChangeError>,
     },
     /// The answer to a question. Descriptor: the content of `/status` or the metrics, where those were asked for.
     Told {
         /// Number of the question.
         number: u64,
         /// The answer.
-        told: Told,
+        told: RouterReply,
     },
     /// All threads answer.
     Alive { number: u64 },
@@ -308,6 +311,6 @@ pub enum FromRouter {
     /// The counts of this router, as it retires.
     Totals {
         /// Its own.
-        totals: Totals,
+        totals: RouterCounts,
     },
 }

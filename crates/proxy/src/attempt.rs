@@ -5,16 +5,16 @@ use std::rc::Rc;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::output::Gone;
 use tutti_http::{BodyLength, Known, RequestFraming, is_field_name};
-use tutti_upstream::{Connection, Failure};
+use tutti_upstream::{UpstreamConnection, UpstreamError};
 
-use crate::client::{BodyFault, Client};
+use crate::client::{BodyStreamError, Client};
 use crate::outgoing::Upload;
-use crate::request::{Body, Request, Unsendable};
+use crate::request::{BufferedBody, ProxyRequest, Unsendable};
 use crate::resources::{Resources, Scratch};
 
 /// A request on its way to an upstream, with everything that an attempt needs.
 pub(crate) struct Forwarding<'p, C: Client> {
-    pub(crate) request: Request<'p>,
+    pub(crate) request: ProxyRequest<'p>,
     pub(crate) client: &'p mut C,
     /// The body, where it is sent while it comes.
     pub(crate) upload: Option<Upload<C::Body>>,
@@ -31,7 +31,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub(crate) fn of(request: &Request<'_>) -> Self {
+    pub(crate) fn of(request: &ProxyRequest<'_>) -> Self {
         let options = request.upstream().options();
         Self {
             connect: millis(options.connect_timeout),
@@ -55,7 +55,7 @@ pub(crate) enum AttemptError {
 
 /// A failure of a server, and how far the request had got.
 pub(crate) struct ServerFault {
-    pub(crate) failure: Failure,
+    pub(crate) failure: UpstreamError,
     /// Something of the request was sent.
     pub(crate) was_sent: bool,
     /// Something of the answer has gone to the client; else nothing of it waits for it either.
@@ -64,7 +64,7 @@ pub(crate) struct ServerFault {
 
 impl ServerFault {
     /// Nothing of the request was sent.
-    pub(crate) fn unsent(failure: Failure) -> Self {
+    pub(crate) fn unsent(failure: UpstreamError) -> Self {
         Self {
             failure,
             was_sent: false,
@@ -94,17 +94,17 @@ impl From<Gone> for AttemptError {
 /// Why a step of an attempt got no further.
 pub(crate) enum StepError {
     /// The server's fault.
-    Server(Failure),
+    Server(UpstreamError),
     Client(Gone),
     /// The client's body will not come whole: the status that says why.
     Body(u16),
 }
 
-impl From<BodyFault> for StepError {
-    fn from(fault: BodyFault) -> Self {
+impl From<BodyStreamError> for StepError {
+    fn from(fault: BodyStreamError) -> Self {
         match fault {
-            BodyFault::Refused(status) => Self::Body(status),
-            BodyFault::Gone(gone) => Self::Client(gone),
+            BodyStreamError::Refused(status) => Self::Body(status),
+            BodyStreamError::Gone(gone) => Self::Client(gone),
         }
     }
 }
@@ -115,8 +115,8 @@ impl From<Gone> for StepError {
     }
 }
 
-impl From<Failure> for StepError {
-    fn from(failure: Failure) -> Self {
+impl From<UpstreamError> for StepError {
+    fn from(failure: UpstreamError) -> Self {
         Self::Server(failure)
     }
 }
@@ -124,20 +124,20 @@ impl From<Failure> for StepError {
 /// An attempt that went well.
 pub(crate) enum Done<E> {
     /// The client has the answer, or it waits for it. The connection is here if another request can be sent on it.
-    Answered(E, Option<Connection>),
+    Answered(E, Option<UpstreamConnection>),
     /// The server has changed the protocol, as the client has been told; these bytes came behind its head.
     Switched {
-        connection: Connection,
+        connection: UpstreamConnection,
         received: Vec<u8>,
     },
 }
 
 /// The protocols that the client asks for, if that is passed on. HTTP itself is not, in clear text or within TLS (RFC 2817): its bytes
 /// would go past everything that is configured here. Nor is what is no list of protocols, which a server might read as such.
-pub(crate) fn upgrade<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
+pub(crate) fn upgrade<'r>(request: &ProxyRequest<'r>) -> Option<&'r [u8]> {
     let facts = request.view.facts();
-    let has_body =
-        !matches!(request.body, Body::None) || request.view.body_length() != BodyLength::None;
+    let has_body = !matches!(request.body, BufferedBody::None)
+        || request.view.body_length() != BodyLength::None;
     if !facts.wants_upgrade || has_body {
         return None;
     }
@@ -171,14 +171,16 @@ fn may_tunnel(protocol: &[u8]) -> bool {
 }
 
 /// How the body is framed for the server.
-pub(crate) fn framing(request: &Request<'_>, comes_later: bool) -> RequestFraming {
+pub(crate) fn framing(request: &ProxyRequest<'_>, comes_later: bool) -> RequestFraming {
     let facts = request.view.facts();
     match request.body {
-        Body::None if comes_later => match facts.content_length {
+        BufferedBody::None if comes_later => match facts.content_length {
             Some(length) if !facts.is_chunked => RequestFraming::Length(length),
             _ => RequestFraming::Chunked,
         },
-        Body::None if facts.content_length.is_none() && !facts.is_chunked => RequestFraming::None,
+        BufferedBody::None if facts.content_length.is_none() && !facts.is_chunked => {
+            RequestFraming::None
+        }
         body => RequestFraming::Length(body.len()),
     }
 }

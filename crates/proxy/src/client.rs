@@ -18,7 +18,7 @@ pub trait RequestBody {
     ///
     /// # Errors
     /// No more of it will come.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyFault>>;
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>>;
 
     /// The piece that is there.
     fn piece(&self) -> &[u8];
@@ -44,20 +44,20 @@ pub trait RequestBody {
 
 /// Why there will be no more of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyFault {
+pub enum BodyStreamError {
     /// It is not as it must be, too large, or does not come: the status for the client. Its connection must end.
     Refused(u16),
     /// The client has gone.
     Gone(Gone),
 }
 
-impl From<BodyError> for BodyFault {
+impl From<BodyError> for BodyStreamError {
     fn from(error: BodyError) -> Self {
         Self::Refused(error.status())
     }
 }
 
-impl From<Gone> for BodyFault {
+impl From<Gone> for BodyStreamError {
     fn from(gone: Gone) -> Self {
         Self::Gone(gone)
     }
@@ -81,7 +81,7 @@ pub struct AnswerHead {
 
 /// The part of an answer that may wait for its client.
 #[derive(Clone, Copy)]
-pub struct Backlog {
+pub struct BufferLimits {
     /// Bytes in memory.
     pub memory: usize,
     /// More may go to disk.
@@ -199,7 +199,7 @@ pub trait Client {
     fn poll_room(
         &mut self,
         context: &mut Context<'_>,
-        backlog: Backlog,
+        backlog: BufferLimits,
         wake: Millis,
     ) -> Poll<Result<(), Gone>>;
 

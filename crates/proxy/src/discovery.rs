@@ -11,8 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tutti_config::model::{Kubernetes, Resolver, ServicePort, UpstreamAddress};
-use tutti_kubernetes::{Access, Endpoint, News, Pinned, Port, Surroundings, Wanted, follow};
-use tutti_upstream::{NameEvent, Target, Upstream};
+use tutti_dialer::BoxFuture;
+use tutti_kubernetes::{
+    ClusterAccess, ClusterEnvironment, News, Port, ReadyEndpoint, WatchedService, follow,
+};
+use tutti_upstream::{NameEvent, ResolvedTarget, ServerGroup};
 
 /// A file that is to be read.
 #[derive(Debug)]
@@ -44,20 +47,20 @@ pub(crate) struct Around {
     pub(crate) resolver: Resolver,
 }
 
-impl Surroundings for Around {
-    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>> {
+impl ClusterEnvironment for Around {
+    fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>> {
         Box::pin(FileWanted::read(&self.files, file))
     }
 
-    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>> {
+    fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>> {
         Box::pin(tutti_upstream::addresses(host, &self.resolver))
     }
 }
 
 /// Keeps the endpoints of a Service up to date as servers of an upstream, for as long as this runs. `index` is that of
-/// [`Upstream::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
+/// [`ServerGroup::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
 pub(crate) async fn keep_followed(
-    upstream: Arc<Upstream>,
+    upstream: Arc<ServerGroup>,
     index: usize,
     service: UpstreamAddress,
     api: Kubernetes,
@@ -82,7 +85,7 @@ pub(crate) async fn keep_followed(
     }
 }
 
-fn wanted(service: &UpstreamAddress) -> Option<Wanted> {
+fn wanted(service: &UpstreamAddress) -> Option<WatchedService> {
     let UpstreamAddress::Kubernetes {
         service,
         namespace,
@@ -92,7 +95,7 @@ fn wanted(service: &UpstreamAddress) -> Option<Wanted> {
     else {
         return None;
     };
-    Some(Wanted {
+    Some(WatchedService {
         namespace: namespace.clone(),
         service: service.clone(),
         port: port.clone().map(|port| match port {
@@ -104,7 +107,7 @@ fn wanted(service: &UpstreamAddress) -> Option<Wanted> {
 
 /// The API server as the configuration says it, or else as Kubernetes tells it each pod
 /// (<https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/>).
-fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option<Access> {
+fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option<ClusterAccess> {
     let (host, port) = match &api.server {
         Some(server) => server.clone(),
         None => {
@@ -113,7 +116,7 @@ fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option
             (host, port)
         }
     };
-    Some(Access {
+    Some(ClusterAccess {
         host,
         port,
         ca: api.options.ca.clone(),
@@ -122,16 +125,16 @@ fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option
 }
 
 struct Telling<S> {
-    upstream: Arc<Upstream>,
+    upstream: Arc<ServerGroup>,
     index: usize,
     service: String,
-    state: Mutex<Told>,
+    state: Mutex<LastLogged>,
     say: S,
 }
 
 /// The last words that the log has been told.
 #[derive(Default)]
-struct Told {
+struct LastLogged {
     /// Why the API server cannot be heard, if it cannot.
     lost: Option<String>,
     /// Why there is no server, if there is none.
@@ -189,8 +192,8 @@ impl<S: Fn(NameEvent, &str)> Telling<S> {
 }
 
 /// All endpoints are alike to Kubernetes.
-fn target(endpoint: Endpoint) -> Target {
-    Target {
+fn target(endpoint: ReadyEndpoint) -> ResolvedTarget {
+    ResolvedTarget {
         priority: 0,
         host: endpoint.name.map(Into::into),
         address: endpoint.address,

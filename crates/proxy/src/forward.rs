@@ -12,14 +12,14 @@ use tutti_conn::output::Gone;
 use tutti_http::websocket::PassedFrames;
 use tutti_http::{NO_FIELDS, Version};
 use tutti_log::Level;
-use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable};
+use tutti_upstream::{ServerClaim, Tried, Unavailable, UpstreamConnection, UpstreamError};
 
 use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, upgrade};
 use crate::cgi::frame::write_announcement;
 use crate::client::Client;
 use crate::grpc::{grpc_fields, is_grpc};
 use crate::outgoing::Upload;
-use crate::request::{Request, speaks_http2};
+use crate::request::{ProxyRequest, speaks_http2};
 use crate::resources::Resources;
 use crate::sessions::{Found, Lease};
 use crate::tunnel::Tunnel;
@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_millis(20);
 const REFUSALS: u32 = 3;
 
 /// How a request has ended.
-pub enum Outcome<E> {
+pub enum ForwardResult<E> {
     /// The client has its answer, or the answer waits for it.
     Answered(E),
     /// The connection has become a tunnel, as the client has been told.
@@ -46,11 +46,11 @@ pub enum Outcome<E> {
 /// # Errors
 /// The client has gone, or must see that its answer is not whole.
 pub async fn run<C: Client>(
-    request: Request<'_>,
+    request: ProxyRequest<'_>,
     client: &mut C,
     body: Option<Box<C::Body>>,
     resources: &Rc<Resources>,
-) -> Result<(Outcome<C::Ending>, Option<Box<C::Body>>), Gone> {
+) -> Result<(ForwardResult<C::Ending>, Option<Box<C::Body>>), Gone> {
     let mut forwarding = Forwarding {
         times: Times::of(&request),
         request,
@@ -66,7 +66,7 @@ pub async fn run<C: Client>(
 
 impl<C: Client> Forwarding<'_, C> {
     /// Tries servers until one answers, or none is left that may be tried.
-    async fn run(&mut self) -> Result<Outcome<C::Ending>, Gone> {
+    async fn run(&mut self) -> Result<ForwardResult<C::Ending>, Gone> {
         let request = self.request;
         let upstream = request.upstream();
         let mut tried = Tried::new();
@@ -98,14 +98,14 @@ impl<C: Client> Forwarding<'_, C> {
                     return Ok(self.fail(status));
                 }
                 Err(AttemptError::Body(status)) => {
-                    return Ok(Outcome::Answered(self.client.refuse(status)));
+                    return Ok(ForwardResult::Answered(self.client.refuse(status)));
                 }
                 Err(AttemptError::Server(fault)) => fault,
             };
             self.blame(&claim, &fault.failure);
             let status = fault.failure.status();
             // Its libraries make of the reason what the server meant.
-            let is_passed_on = matches!(fault.failure, Failure::Reset { .. })
+            let is_passed_on = matches!(fault.failure, UpstreamError::Reset { .. })
                 && is_grpc(&request)
                 && request.view.version() >= Version::Http2;
             if fault.has_begun || is_passed_on {
@@ -124,7 +124,7 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Claims a server, waiting for one with room if it must.
-    async fn claim(&mut self, tried: &Tried) -> Result<Result<Claim, Unavailable>, Gone> {
+    async fn claim(&mut self, tried: &Tried) -> Result<Result<ServerClaim, Unavailable>, Gone> {
         let request = self.request;
         let (upstream, key) = (request.upstream(), &request.destination.key);
         match upstream.claim(key, tried, now_millis()) {
@@ -162,7 +162,7 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Asks the claimed server. A connection that was kept and turns out to have been closed meanwhile is not its fault: then on a new one.
-    async fn ask(&mut self, claim: &Claim) -> Result<Done<C::Ending>, AttemptError> {
+    async fn ask(&mut self, claim: &ServerClaim) -> Result<Done<C::Ending>, AttemptError> {
         let pools = &self.resources.pools;
         let has_workers = cgi::has_workers(&self.request);
         let mut kept = pools.take(claim.server(), now_millis());
@@ -171,7 +171,7 @@ impl<C: Client> Forwarding<'_, C> {
         }
         let _in_flight = has_workers.then(|| pools.begin(claim.server()));
         if !self.is_idempotent() || self.upload.is_some() {
-            kept = kept.filter(Connection::is_at_rest);
+            kept = kept.filter(UpstreamConnection::is_at_rest);
         }
         loop {
             let mut fresh = None;
@@ -204,7 +204,7 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Asks the claimed server in HTTP/2. A request that it says it has not begun with is sent again.
-    async fn ask_http2(&mut self, claim: &Claim) -> Result<Done<C::Ending>, AttemptError> {
+    async fn ask_http2(&mut self, claim: &ServerClaim) -> Result<Done<C::Ending>, AttemptError> {
         let mut refusals = 0;
         loop {
             let lease = self.lease(claim).await?;
@@ -225,7 +225,7 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Finds a place for the request on an HTTP/2 connection to the claimed server.
-    async fn lease(&mut self, claim: &Claim) -> Result<Lease, AttemptError> {
+    async fn lease(&mut self, claim: &ServerClaim) -> Result<Lease, AttemptError> {
         let request = self.request;
         let options = request.upstream().options();
         let deadline = Deadline::new();
@@ -252,14 +252,14 @@ impl<C: Client> Forwarding<'_, C> {
                 told.as_mut().poll(context)
             });
             if waited.await?.is_err() {
-                let failure = Failure::ConnectTimeout(options.connect_timeout);
+                let failure = UpstreamError::ConnectTimeout(options.connect_timeout);
                 return Err(ServerFault::unsent(failure).into());
             }
         }
     }
 
     /// Opens a connection to the claimed server.
-    async fn connect(&mut self, claim: &Claim) -> Result<Connection, AttemptError> {
+    async fn connect(&mut self, claim: &ServerClaim) -> Result<UpstreamConnection, AttemptError> {
         let deadline = Deadline::new();
         deadline.set(self.times.connect);
         let mut greeting = Vec::new();
@@ -267,7 +267,7 @@ impl<C: Client> Forwarding<'_, C> {
             let ends = self.client.remote().zip(self.client.local());
             write_announcement(&mut greeting, version, ends);
         }
-        let mut opening = Box::pin(Connection::open(claim.server(), &greeting));
+        let mut opening = Box::pin(UpstreamConnection::open(claim.server(), &greeting));
         let opened = wait::server(self.client, &deadline, |context| {
             opening.as_mut().poll(context)
         })
@@ -276,14 +276,14 @@ impl<C: Client> Forwarding<'_, C> {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(failure)) => failure,
             Err(wait::TimedOut) => {
-                Failure::ConnectTimeout(Duration::from_millis(self.times.connect))
+                UpstreamError::ConnectTimeout(Duration::from_millis(self.times.connect))
             }
         };
         Err(ServerFault::unsent(failure).into())
     }
 
     /// After an attempt that went well.
-    fn finish(&self, claim: Claim, done: Done<C::Ending>) -> Outcome<C::Ending> {
+    fn finish(&self, claim: ServerClaim, done: Done<C::Ending>) -> ForwardResult<C::Ending> {
         let options = self.request.upstream().options();
         let now = now_millis();
         claim.succeeded(now);
@@ -296,12 +296,12 @@ impl<C: Client> Forwarding<'_, C> {
                 {
                     sweep(Rc::clone(self.resources));
                 }
-                Outcome::Answered(ending)
+                ForwardResult::Answered(ending)
             }
             Done::Switched {
                 connection,
                 received,
-            } => Outcome::Tunnel(Box::new(Tunnel {
+            } => ForwardResult::Tunnel(Box::new(Tunnel {
                 claim,
                 connection,
                 received,
@@ -331,7 +331,7 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Notes that the claimed server has failed.
-    fn blame(&self, claim: &Claim, failure: &Failure) {
+    fn blame(&self, claim: &ServerClaim, failure: &UpstreamError) {
         self.complain(Some(claim.server().name()), &failure.to_string());
         // A call whose deadline has passed says nothing against the server that ends it.
         if !failure.is_of_request() && claim.failed(now_millis()) {
@@ -362,9 +362,9 @@ impl<C: Client> Forwarding<'_, C> {
     }
 
     /// Answers the client with a page of our own, or in the words of gRPC.
-    fn fail(&mut self, status: u16) -> Outcome<C::Ending> {
+    fn fail(&mut self, status: u16) -> ForwardResult<C::Ending> {
         let is_body_coming = self.upload.as_ref().is_some_and(Upload::is_coming);
-        Outcome::Answered(match is_grpc(&self.request) {
+        ForwardResult::Answered(match is_grpc(&self.request) {
             true => {
                 let fields = grpc_fields(status);
                 self.client.fail(200, &fields, is_body_coming)

@@ -2,10 +2,10 @@
 
 use tutti_http::{FieldLines, Known, reason_phrase};
 
-use crate::request::Request;
+use crate::request::ProxyRequest;
 
 /// True if the client speaks gRPC, where a failure is told by a field and not by a page.
-pub(crate) fn is_grpc(request: &Request<'_>) -> bool {
+pub(crate) fn is_grpc(request: &ProxyRequest<'_>) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {
         Some((begin, rest)) => {

@@ -4,7 +4,7 @@
 
 use tutti_conn::clock::now_millis;
 use tutti_conn::output::Gone;
-use tutti_upstream::{Claim, Connection, MAX_WAIT, Pools};
+use tutti_upstream::{MAX_WAIT, Pools, ServerClaim, UpstreamConnection};
 
 use crate::client::Client;
 use crate::wait::{self, Deadline};
@@ -13,8 +13,8 @@ use crate::wait::{self, Deadline};
 pub(crate) async fn wait<C: Client>(
     client: &mut C,
     pools: &Pools,
-    claim: &Claim,
-) -> Result<Option<Connection>, Gone> {
+    claim: &ServerClaim,
+) -> Result<Option<UpstreamConnection>, Gone> {
     let server = claim.server();
     let Some(queue) = pools.thread_queue(server, now_millis()) else {
         return Ok(None);

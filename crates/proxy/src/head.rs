@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
 use tutti_http::edits::{Edit, is_alias, is_ours_to_say, mentions, replaces};
 use tutti_http::{
-    Known, PerConnection, RequestFraming, told_port, write_field, write_request_framing,
+    Known, PerConnection, RequestFraming, port_or_default, write_field, write_request_framing,
     write_request_line,
 };
-use tutti_upstream::Server;
+use tutti_upstream::GroupServer;
 
 use crate::client::Client;
-use crate::request::Request;
+use crate::request::ProxyRequest;
 
 /// Takes a head in one protocol: the line, then the fields, then that there are no more.
 pub(crate) trait HeadWriter {
@@ -48,7 +48,7 @@ impl HeadWriter for Vec<u8> {
 }
 
 /// The properties of a request besides its fields.
-pub(crate) struct Terms<'u> {
+pub(crate) struct HeadOptions<'u> {
     pub(crate) framing: RequestFraming,
     /// The protocol the client asks for, if that is passed on.
     pub(crate) upgrade: Option<&'u [u8]>,
@@ -59,10 +59,10 @@ pub(crate) struct Terms<'u> {
 /// Writes the head.
 pub(crate) fn write<C: Client>(
     out: &mut impl HeadWriter,
-    request: &Request<'_>,
+    request: &ProxyRequest<'_>,
     client: &C,
-    server: &Server,
-    terms: &Terms<'_>,
+    server: &GroupServer,
+    terms: &HeadOptions<'_>,
 ) {
     let view = request.view;
     out.line(view.method_text(), request.path.target());
@@ -111,7 +111,7 @@ pub(crate) fn write<C: Client>(
 }
 
 /// The name of the server where the client named nobody.
-fn own_name(server: &Server) -> String {
+fn own_name(server: &GroupServer) -> String {
     match server.address() {
         UpstreamAddress::Inet(address) if server.host().is_some() => {
             format!("{}:{}", server.host().unwrap_or_default(), address.port())
@@ -136,7 +136,7 @@ fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
 /// Tells the server about the client. A field that `request_headers` names is left to it: the server must not get two that differ.
 fn write_forwarded<C: Client>(
     out: &mut impl HeadWriter,
-    request: &Request<'_>,
+    request: &ProxyRequest<'_>,
     client: &C,
     told: ForwardedHeaders,
 ) {
@@ -162,7 +162,7 @@ fn write_forwarded<C: Client>(
             out.field(b"X-Forwarded-Proto", scheme.as_bytes());
         }
         if is_ours("X-Forwarded-Port") {
-            let port = told_port(host, is_https);
+            let port = port_or_default(host, is_https);
             out.field(b"X-Forwarded-Port", port);
         }
         if !host.is_empty() && is_ours("X-Forwarded-Host") {

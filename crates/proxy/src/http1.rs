@@ -11,20 +11,20 @@ use std::task::Context;
 use smallvec::SmallVec;
 use tutti_conn::output::Gone;
 use tutti_http::{
-    BodyDecoder, HeadError, Known, Limits, PerConnection, Progress, ResponseHead, ResponseView,
-    Trailers, Version,
+    BodyDecoder, HeadError, Known, MessageLimits, PerConnection, Progress, ResponseHead,
+    ResponseView, Trailers, Version,
 };
-use tutti_upstream::{Connection, Failure, Server};
+use tutti_upstream::{GroupServer, UpstreamConnection, UpstreamError};
 
 use crate::attempt::{
     AttemptError, Done, Forwarding, ServerFault, StepError, framing, has_asked_for, upgrade,
 };
 use crate::cgi::{self, Incoming};
 use crate::client::{AnswerHead, Client};
-use crate::head::{self, Terms};
+use crate::head::{self, HeadOptions};
 use crate::link::{CONTINUE_AFTER, Event, Link};
 use crate::outgoing::{Outgoing, Source};
-use crate::request::Request;
+use crate::request::ProxyRequest;
 use crate::wait::{self, Deadline, has_enough};
 
 /// Room for one read of a body.
@@ -32,7 +32,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A request and its answer on one connection.
 pub(crate) struct Exchange<'t, C: Client> {
-    pub(crate) request: &'t Request<'t>,
+    pub(crate) request: &'t ProxyRequest<'t>,
     pub(crate) client: &'t mut C,
     pub(crate) link: Link<'t, C::Body>,
     /// Bytes that have come and not been dealt with.
@@ -49,8 +49,8 @@ pub(crate) struct Exchange<'t, C: Client> {
 /// Sends the request on this connection, and the answer to the client.
 pub(crate) async fn attempt<C: Client>(
     forwarding: &mut Forwarding<'_, C>,
-    server: &Server,
-    connection: Connection,
+    server: &GroupServer,
+    connection: UpstreamConnection,
 ) -> Result<Done<C::Ending>, AttemptError> {
     let Forwarding {
         request,
@@ -68,7 +68,7 @@ pub(crate) async fn attempt<C: Client>(
     match spoken {
         Some(gateway) => cgi::write(&mut bytes, request, &**client, gateway)?,
         None => {
-            let terms = Terms {
+            let terms = HeadOptions {
                 framing,
                 upgrade: upgrade(request),
                 expects_continue: upload.as_ref().is_some_and(|one| one.awaits_continue()),
@@ -206,11 +206,11 @@ impl<C: Client> Exchange<'_, C> {
             Err(wait::TimedOut) => {
                 let options = self.request.upstream().options();
                 Err(StepError::Server(match self.link.outgoing.is_done() {
-                    true => Failure::ReadTimeout {
+                    true => UpstreamError::ReadTimeout {
                         received: count,
                         limit: options.read_timeout,
                     },
-                    false => Failure::SendTimeout(options.send_timeout),
+                    false => UpstreamError::SendTimeout(options.send_timeout),
                 }))
             }
             Ok(Ok(0)) => Ok(None),
@@ -221,10 +221,12 @@ impl<C: Client> Exchange<'_, C> {
             }
             Ok(Err(source)) => {
                 let unsent = self.link.without_answer().filter(|_| count == 0);
-                Err(StepError::Server(unsent.unwrap_or(Failure::Receive {
-                    received: count,
-                    source,
-                })))
+                Err(StepError::Server(unsent.unwrap_or(
+                    UpstreamError::Receive {
+                        received: count,
+                        source,
+                    },
+                )))
             }
         }
     }
@@ -266,7 +268,7 @@ impl<C: Client> Exchange<'_, C> {
                     if self.receive().await?.is_none() {
                         return Err(match self.count {
                             0 => self.closed().into(),
-                            received => Failure::CutShort { received }.into(),
+                            received => UpstreamError::CutShort { received }.into(),
                         });
                     }
                 }
@@ -275,15 +277,15 @@ impl<C: Client> Exchange<'_, C> {
     }
 
     /// The length of the head at the front of what was received, if it is whole.
-    pub(crate) fn parse_head(&mut self) -> Result<Option<usize>, Failure> {
+    pub(crate) fn parse_head(&mut self) -> Result<Option<usize>, UpstreamError> {
         let most = self.request.upstream().options().max_head_size;
         match self.head.parse(&self.received, &limits(most)) {
             Ok(Progress::Complete { length }) => Ok(Some(length)),
             Ok(Progress::Incomplete) => Ok(None),
             Err(HeadError::FieldsTooLarge | HeadError::RequestLineTooLong) => Err(
-                Failure::Malformed(format!("its head is longer than {most} bytes")),
+                UpstreamError::Malformed(format!("its head is longer than {most} bytes")),
             ),
-            Err(error) => Err(Failure::Malformed(error.to_string())),
+            Err(error) => Err(UpstreamError::Malformed(error.to_string())),
         }
     }
 
@@ -293,8 +295,8 @@ impl<C: Client> Exchange<'_, C> {
     }
 
     /// The connection was closed without an answer.
-    pub(crate) fn closed(&mut self) -> Failure {
-        self.link.without_answer().unwrap_or(Failure::Closed)
+    pub(crate) fn closed(&mut self) -> UpstreamError {
+        self.link.without_answer().unwrap_or(UpstreamError::Closed)
     }
 
     /// An interim answer: the client's own wish for 100 has been met, HTTP/1.0 knows none (RFC 9110 §15.2).
@@ -346,7 +348,7 @@ impl<C: Client> Exchange<'_, C> {
             self.client.begin(&head, fields)?
         };
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
-            .map_err(|error| Failure::Malformed(error.to_string()));
+            .map_err(|error| UpstreamError::Malformed(error.to_string()));
         let outcome = match decoder {
             Ok(decoder) => self.pass_body_on(length, decoder, &mut answer).await,
             Err(failure) => Err(failure.into()),
@@ -413,7 +415,7 @@ impl<C: Client> Exchange<'_, C> {
                 let rest = self.received.get(position..).unwrap_or_default();
                 let found = decoder
                     .decode(rest)
-                    .map_err(|error| Failure::Malformed(error.to_string()))?;
+                    .map_err(|error| UpstreamError::Malformed(error.to_string()))?;
                 if !found.data.is_empty() {
                     pieces.push(position + found.data.start..position + found.data.end);
                 }
@@ -446,7 +448,7 @@ impl<C: Client> Exchange<'_, C> {
             if self.receive().await?.is_none() {
                 let received = self.count;
                 if !matches!(decoder, BodyDecoder::UntilClose) {
-                    return Err(Failure::CutShort { received }.into());
+                    return Err(UpstreamError::CutShort { received }.into());
                 }
                 self.client.finish(answer, Trailers::default())?;
                 return Ok(false);
@@ -456,7 +458,7 @@ impl<C: Client> Exchange<'_, C> {
 }
 
 /// Checks that a 101 switches to what was asked for: the bytes behind it are not looked at.
-fn check_switch(view: &ResponseView<'_>, asked: Option<&[u8]>) -> Result<(), Failure> {
+fn check_switch(view: &ResponseView<'_>, asked: Option<&[u8]>) -> Result<(), UpstreamError> {
     let mut answered = view.fields().filter(|field| field.known == Known::Upgrade);
     let wrong = match (asked, answered.next(), answered.next()) {
         (None, ..) => "it changes the protocol without being asked",
@@ -466,7 +468,7 @@ fn check_switch(view: &ResponseView<'_>, asked: Option<&[u8]>) -> Result<(), Fai
         }
         _ => "it changes to a protocol that it was not asked for",
     };
-    Err(Failure::Malformed(wrong.to_owned()))
+    Err(UpstreamError::Malformed(wrong.to_owned()))
 }
 
 /// The fields for the client: all but those of the connection. Cheap to be cloned.
@@ -479,12 +481,12 @@ fn end_to_end<'v, 'c>(
         .map(|field| (field.name, field.value))
 }
 
-fn limits(most: usize) -> Limits {
-    Limits {
+fn limits(most: usize) -> MessageLimits {
+    MessageLimits {
         large_header_buffer_size: most,
         large_header_buffers: 1,
         discard_unsafe_fields: false,
         max_body_size: u64::MAX,
-        ..Limits::default()
+        ..MessageLimits::default()
     }
 }

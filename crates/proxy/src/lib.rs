@@ -6,7 +6,7 @@
 //! [`Client`], and starts the [`Monitor`]. `tutti-upstream` chooses servers and opens connections.
 //!
 //! Sees no listener, route or configuration but that of the upstream: the client is a trait, and what the configuration changes about a
-//! request comes with the [`Request`].
+//! request comes with the [`ProxyRequest`].
 //!
 //! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
 //! on with a server for a client that has gone.
@@ -16,6 +16,7 @@
 mod attempt;
 mod cgi;
 mod client;
+mod discarding_client;
 mod discovery;
 mod forward;
 mod grpc;
@@ -26,7 +27,6 @@ mod http1;
 mod http2;
 mod link;
 mod monitor;
-mod nobody;
 mod nodes;
 mod outgoing;
 mod request;
@@ -36,14 +36,14 @@ mod sessions;
 mod tunnel;
 mod wait;
 
-pub use client::{AnswerHead, Backlog, BodyFault, Client, RequestBody};
+pub use client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
+pub use discarding_client::{NoBody, Nobody};
 pub use discovery::FileWanted;
-pub use forward::{Outcome, run};
+pub use forward::{ForwardResult, run};
 pub use health::Report;
 pub use monitor::{Monitor, Ways};
-pub use nobody::{NoBody, Nobody};
 pub use nodes::Nodes;
-pub use request::{Body, Cgi, Destination, Request};
+pub use request::{BufferedBody, Cgi, ProxyRequest, UpstreamDestination};
 pub use resources::Resources;
-pub use scripts::{NoScript, ScriptCache, Target, find};
+pub use scripts::{NoScript, ScriptCache, ScriptTarget, find};
 pub use tunnel::{Tunnel, TunnelClient};

@@ -8,10 +8,10 @@ use std::io;
 use std::task::{Context, Poll};
 
 use tutti_conn::clock::{Millis, now_millis};
-use tutti_upstream::{Connection, Failure};
+use tutti_upstream::{UpstreamConnection, UpstreamError};
 
 use crate::attempt::Times;
-use crate::client::{BodyFault, RequestBody};
+use crate::client::{BodyStreamError, RequestBody};
 use crate::outgoing::{Broken, Outgoing};
 use crate::wait::Deadline;
 
@@ -21,7 +21,7 @@ pub(crate) const CONTINUE_AFTER: Millis = 1_000;
 
 /// The connection, and what is on its way to the server.
 pub(crate) struct Link<'t, B> {
-    pub(crate) connection: Connection,
+    pub(crate) connection: UpstreamConnection,
     pub(crate) outgoing: Outgoing<'t, B>,
     times: &'t Times,
     /// Sending ended with this; it matters only if there is no answer.
@@ -42,7 +42,7 @@ pub(crate) enum Event {
 impl<'t, B: RequestBody> Link<'t, B> {
     /// The client gets 100 (Continue) after `patience` at the latest.
     pub(crate) fn new(
-        connection: Connection,
+        connection: UpstreamConnection,
         outgoing: Outgoing<'t, B>,
         (times, deadline): (&'t Times, &'t Deadline),
         patience: Millis,
@@ -62,7 +62,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
     ///
     /// # Errors
     /// The client's body will not come whole.
-    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), BodyFault> {
+    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), BodyStreamError> {
         if self.send_error.is_some() || self.outgoing.is_done() {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
         &mut self,
         context: &mut Context<'_>,
         received: &mut Vec<u8>,
-    ) -> Poll<Result<Event, BodyFault>> {
+    ) -> Poll<Result<Event, BodyStreamError>> {
         self.poll_send(context)?;
         if self.continue_at <= now_millis() && self.awaits_continue() {
             return Poll::Ready(Ok(Event::Continue));
@@ -114,7 +114,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
     }
 
     /// Nothing of an answer has come, and reading has ended or failed.
-    pub(crate) fn without_answer(&mut self) -> Option<Failure> {
-        self.send_error.take().map(Failure::Send)
+    pub(crate) fn without_answer(&mut self) -> Option<UpstreamError> {
+        self.send_error.take().map(UpstreamError::Send)
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tutti_config::model::{Kubernetes, Resolver, UpstreamAddress};
 use tutti_log::Level;
-use tutti_upstream::{NameEvent, Upstream, keep_resolved};
+use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
 
 use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
@@ -20,7 +20,7 @@ use crate::nodes::{Nodes, keep_told};
 
 /// The upstreams to be monitored from now on.
 struct Command {
-    upstreams: Vec<Arc<Upstream>>,
+    upstreams: Vec<Arc<ServerGroup>>,
     ways: Ways,
 }
 
@@ -57,10 +57,10 @@ impl Monitor {
     }
 
     /// From now on it monitors these, and no others.
-    pub fn watch(&self, upstreams: &[Arc<Upstream>], ways: Ways, report: &Report) {
+    pub fn watch(&self, upstreams: &[Arc<ServerGroup>], ways: Ways, report: &Report) {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_monitored = |upstream: &&Arc<Upstream>| {
+        let is_monitored = |upstream: &&Arc<ServerGroup>| {
             upstream.names().next().is_some() || upstream.model().group.health_check.is_some()
         };
         let command = Command {
@@ -102,7 +102,7 @@ fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
 
 /// An upstream with its tasks.
 struct Monitored {
-    upstream: Arc<Upstream>,
+    upstream: Arc<ServerGroup>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -113,7 +113,7 @@ async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Repo
         let is_same = command.ways == ways;
         ways = command.ways;
         monitored.retain(|known| {
-            let is_wanted = |wanted: &Arc<Upstream>| Arc::ptr_eq(wanted, &known.upstream);
+            let is_wanted = |wanted: &Arc<ServerGroup>| Arc::ptr_eq(wanted, &known.upstream);
             let stays = is_same && command.upstreams.iter().any(is_wanted);
             if !stays {
                 known.tasks.iter().for_each(AbortHandle::abort);
@@ -133,7 +133,7 @@ async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Repo
 }
 
 fn tasks(
-    upstream: &Arc<Upstream>,
+    upstream: &Arc<ServerGroup>,
     ways: &Ways,
     means: &Means,
     report: &Report,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tutti_config::model::{LiveNode, LiveNodes, UpstreamAddress};
-use tutti_upstream::{NameEvent, Target, Upstream};
+use tutti_upstream::{NameEvent, ResolvedTarget, ServerGroup};
 
 /// The way to the nodes of the fleet.
 #[derive(Clone, Debug)]
@@ -23,9 +23,9 @@ pub struct Nodes {
 }
 
 /// Keeps the nodes of the fleet that a server stands for up to date as servers of an upstream, for as long as this runs. `index` is that of
-/// [`Upstream::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
+/// [`ServerGroup::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
 pub(crate) async fn keep_told(
-    upstream: Arc<Upstream>,
+    upstream: Arc<ServerGroup>,
     index: usize,
     server: UpstreamAddress,
     nodes: Nodes,
@@ -37,7 +37,7 @@ pub(crate) async fn keep_told(
     // Should nobody take it, the server stops.
     let _ = nodes.wanted.send(());
     let mut known = nodes.known;
-    let mut told = Told::default();
+    let mut told = LastLoggedNodes::default();
     loop {
         let now = known.borrow_and_update().clone();
         let targets = now.nodes.map(|nodes| targets(&nodes, &selector, port));
@@ -56,10 +56,10 @@ pub(crate) async fn keep_told(
 }
 
 /// All nodes are alike.
-fn targets(nodes: &[LiveNode], selector: &str, port: u16) -> Vec<Target> {
+fn targets(nodes: &[LiveNode], selector: &str, port: u16) -> Vec<ResolvedTarget> {
     let meant = nodes.iter().filter(|node| node.is_meant_by(selector));
-    let mut targets: Vec<Target> = meant
-        .map(|node| Target {
+    let mut targets: Vec<ResolvedTarget> = meant
+        .map(|node| ResolvedTarget {
             priority: 0,
             host: Some(node.name.as_str().into()),
             address: SocketAddr::new(node.address, port),
@@ -72,12 +72,12 @@ fn targets(nodes: &[LiveNode], selector: &str, port: u16) -> Vec<Target> {
 
 /// The last words that the log has been told.
 #[derive(Default)]
-struct Told {
+struct LastLoggedNodes {
     is_lost: bool,
     is_nobody: bool,
 }
 
-impl Told {
+impl LastLoggedNodes {
     /// The lines that are news. The reason for which the store cannot be heard may change with each attempt: the first says enough.
     fn next(
         &mut self,
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_log_is_told_once_of_each_change() {
-        let mut told = Told::default();
+        let mut told = LastLoggedNodes::default();
         let mut next = |is_nobody, lost: Option<&str>, has_some| {
             let lines = told.next("all", is_nobody, lost.map(str::to_owned), has_some);
             lines.into_iter().map(|(_, text)| text).collect::<Vec<_>>()

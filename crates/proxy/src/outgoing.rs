@@ -8,10 +8,10 @@ use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_gateway::fastcgi::{self, ONLY_REQUEST};
 use tutti_http::{LAST_CHUNK, RequestFraming, Trailers, write_chunk_head};
-use tutti_upstream::Connection;
+use tutti_upstream::UpstreamConnection;
 
-use crate::client::{BodyFault, Client, RequestBody};
-use crate::request::Body;
+use crate::client::{BodyStreamError, Client, RequestBody};
+use crate::request::BufferedBody;
 
 /// A body up to this goes out in one write with the head.
 const SMALL_BODY: usize = 32 * 1024;
@@ -27,7 +27,7 @@ const TURNS: u32 = 16;
 
 /// Where a body comes from.
 pub(crate) enum Source<'b, B> {
-    Kept(Body<'b>),
+    Kept(BufferedBody<'b>),
     Client(&'b mut Upload<B>),
 }
 
@@ -58,7 +58,7 @@ impl<B: RequestBody> Upload<B> {
         &mut self,
         context: &mut Context<'_>,
         index: &mut usize,
-    ) -> Poll<Result<Bytes, BodyFault>> {
+    ) -> Poll<Result<Bytes, BodyStreamError>> {
         if let Some(piece) = self.kept.get(*index) {
             *index += 1;
             return Poll::Ready(Ok(piece.clone()));
@@ -134,7 +134,7 @@ pub(crate) enum Broken {
     /// The server takes no more.
     Server(io::Error),
     /// No more comes from the client.
-    Client(BodyFault),
+    Client(BodyStreamError),
 }
 
 impl From<io::Error> for Broken {
@@ -217,7 +217,7 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         if let Source::Kept(body) = outgoing.source {
             let Self { framer, bytes, .. } = &mut outgoing;
             match body {
-                Body::Memory(small) if small.len() <= SMALL_BODY => {
+                BufferedBody::Memory(small) if small.len() <= SMALL_BODY => {
                     framer.append(small, bytes);
                 }
                 _ if framer.length == 0 => framer.append(b"", bytes),
@@ -270,7 +270,7 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
-        connection: &mut Connection,
+        connection: &mut UpstreamConnection,
         mut progress: impl FnMut(),
     ) -> Poll<Result<(), Broken>> {
         let mut turns = 0;
@@ -333,14 +333,14 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
 }
 
 /// Appends the next piece of a body that is kept.
-fn next_piece(body: Body<'_>, framer: &mut Framer, out: &mut Vec<u8>) -> io::Result<()> {
+fn next_piece(body: BufferedBody<'_>, framer: &mut Framer, out: &mut Vec<u8>) -> io::Result<()> {
     match body {
-        Body::None => framer.taken = framer.length,
-        Body::Memory(bytes) => {
+        BufferedBody::None => framer.taken = framer.length,
+        BufferedBody::Memory(bytes) => {
             let from = usize::try_from(framer.taken).unwrap_or(usize::MAX);
             framer.append(bytes.get(from..).unwrap_or_default(), out);
         }
-        Body::Spooled(region) => {
+        BufferedBody::Spooled(region) => {
             let mut piece = [0; PIECE];
             let count = region.read(framer.taken, &mut piece)?;
             if count == 0 {

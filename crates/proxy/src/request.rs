@@ -7,14 +7,14 @@ use tutti_config::model::{HttpVersion, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::{BodyLength, Method, RequestPath, RequestView, Version};
 use tutti_spool::Region;
-use tutti_upstream::Upstream;
+use tutti_upstream::ServerGroup;
 
-use crate::scripts::Target;
+use crate::scripts::ScriptTarget;
 
 /// The upstream a request goes to.
-pub struct Destination {
+pub struct UpstreamDestination {
     /// Its servers.
-    pub upstream: Arc<Upstream>,
+    pub upstream: Arc<ServerGroup>,
     /// The value that a hash looks at.
     pub key: Vec<u8>,
     /// Set where the server speaks CGI.
@@ -25,12 +25,12 @@ pub struct Destination {
 #[derive(Default)]
 pub struct Cgi {
     /// The script, of an application that has scripts.
-    pub target: Option<Rc<Target>>,
+    pub target: Option<Rc<ScriptTarget>>,
     /// `params`; without a value a variable is left out.
     pub parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
 }
 
-impl Destination {
+impl UpstreamDestination {
     /// True if the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows
     /// no body without a length.
     pub fn streams(&self, view: &RequestView<'_>) -> bool {
@@ -43,13 +43,13 @@ impl Destination {
     }
 }
 
-pub(crate) fn speaks_http2(upstream: &Upstream) -> bool {
+pub(crate) fn speaks_http2(upstream: &ServerGroup) -> bool {
     upstream.options().http_version == HttpVersion::Http2
 }
 
 /// A body that has been read before the request goes on.
 #[derive(Clone, Copy)]
-pub enum Body<'r> {
+pub enum BufferedBody<'r> {
     /// There is none, or it is handed over while it comes.
     None,
     /// In memory.
@@ -58,7 +58,7 @@ pub enum Body<'r> {
     Spooled(&'r Region),
 }
 
-impl Body<'_> {
+impl BufferedBody<'_> {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::None => 0,
@@ -70,21 +70,21 @@ impl Body<'_> {
 
 /// A request, as its client sent it, and what the configuration changes about it.
 #[derive(Clone, Copy)]
-pub struct Request<'r> {
+pub struct ProxyRequest<'r> {
     /// Its head.
     pub view: RequestView<'r>,
     /// The upstream it goes to.
-    pub destination: &'r Destination,
+    pub destination: &'r UpstreamDestination,
     /// The path that it goes to: its own, or that of a `rewrite`.
     pub path: RequestPath<'r>,
     /// Changes to its fields.
     pub edits: &'r [Edit],
     /// The body, if it has been read.
-    pub body: Body<'r>,
+    pub body: BufferedBody<'r>,
 }
 
-impl Request<'_> {
-    pub(crate) fn upstream(&self) -> &Arc<Upstream> {
+impl ProxyRequest<'_> {
+    pub(crate) fn upstream(&self) -> &Arc<ServerGroup> {
         &self.destination.upstream
     }
 

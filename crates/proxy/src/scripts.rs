@@ -13,7 +13,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use tutti_config::model::Scripts;
 use tutti_conn::clock::{Millis, now_millis};
-use tutti_gateway::cgi::{Kind, Script, ScriptRules, find_script};
+use tutti_gateway::cgi::{FileKind, Script, ScriptRules, find_script};
 
 /// For so long a script that was found is not looked for again: as long as PHP keeps its own look (`opcache.revalidate_freq`).
 const KEPT_FOR: Millis = 2_000;
@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 4096;
 
 /// A script, and how it was named.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ScriptTarget {
     /// `SCRIPT_NAME`.
     pub name: Box<[u8]>,
     /// Where `PATH_INFO` begins in the path of the request, if it has one.
@@ -45,18 +45,18 @@ pub struct ScriptCache(RefCell<Vec<Kept>>);
 
 struct Kept {
     scripts: Scripts,
-    found: FxHashMap<Box<[u8]>, (Millis, Rc<Target>)>,
+    found: FxHashMap<Box<[u8]>, (Millis, Rc<ScriptTarget>)>,
 }
 
 impl ScriptCache {
-    fn get(&self, scripts: &Scripts, path: &[u8], now: Millis) -> Option<Rc<Target>> {
+    fn get(&self, scripts: &Scripts, path: &[u8], now: Millis) -> Option<Rc<ScriptTarget>> {
         let kept = self.0.borrow();
         let kept = kept.iter().find(|kept| kept.scripts == *scripts)?;
         let (since, target) = kept.found.get(path)?;
         (now.saturating_sub(*since) < KEPT_FOR).then(|| Rc::clone(target))
     }
 
-    fn put(&self, scripts: &Scripts, path: &[u8], now: Millis, target: &Rc<Target>) {
+    fn put(&self, scripts: &Scripts, path: &[u8], now: Millis, target: &Rc<ScriptTarget>) {
         let mut all = self.0.borrow_mut();
         if all.iter().map(|kept| kept.found.len()).sum::<usize>() >= KEPT_MAX {
             all.clear();
@@ -79,7 +79,11 @@ impl ScriptCache {
 ///
 /// # Errors
 /// It means none.
-pub fn find(scripts: &Scripts, path: &[u8], cache: &ScriptCache) -> Result<Rc<Target>, NoScript> {
+pub fn find(
+    scripts: &Scripts,
+    path: &[u8],
+    cache: &ScriptCache,
+) -> Result<Rc<ScriptTarget>, NoScript> {
     let now = now_millis();
     // One script for everything depends on the path only by what follows its name.
     let key = match &scripts.script {
@@ -97,7 +101,7 @@ pub fn find(scripts: &Scripts, path: &[u8], cache: &ScriptCache) -> Result<Rc<Ta
         if scripts.check_files {
             kind(&file, &scripts.root)
         } else {
-            Kind::Unknown
+            FileKind::Unknown
         }
     };
     let found = match &scripts.script {
@@ -112,7 +116,7 @@ pub fn find(scripts: &Scripts, path: &[u8], cache: &ScriptCache) -> Result<Rc<Ta
     };
     match found {
         Script::Found { name, path_info_at } => {
-            let target = Rc::new(Target {
+            let target = Rc::new(ScriptTarget {
                 name: name.into(),
                 path_info_at,
             });
@@ -126,14 +130,14 @@ pub fn find(scripts: &Scripts, path: &[u8], cache: &ScriptCache) -> Result<Rc<Ta
 }
 
 /// The one script; the path only tells whether there is a `PATH_INFO`.
-fn single(name: &[u8], path: &[u8], mut probe: impl FnMut(&[u8]) -> Kind) -> Script {
+fn single(name: &[u8], path: &[u8], mut probe: impl FnMut(&[u8]) -> FileKind) -> Script {
     match probe(name) {
-        Kind::File | Kind::Unknown => Script::Found {
+        FileKind::File | FileKind::Unknown => Script::Found {
             name: name.to_vec(),
             path_info_at: info_at(name, path),
         },
-        Kind::Missing => Script::NotFound,
-        Kind::Unreadable | Kind::Other | Kind::Directory => Script::Forbidden,
+        FileKind::Missing => Script::NotFound,
+        FileKind::Unreadable | FileKind::Other | FileKind::Directory => Script::Forbidden,
     }
 }
 
@@ -143,16 +147,16 @@ fn info_at(name: &[u8], path: &[u8]) -> Option<usize> {
     (rest.first() == Some(&b'/')).then_some(name.len())
 }
 
-fn kind(file: &[u8], root: &[u8]) -> Kind {
+fn kind(file: &[u8], root: &[u8]) -> FileKind {
     let look = |path: &[u8]| std::fs::metadata(Path::new(OsStr::from_bytes(path)));
     match look(file) {
-        Ok(found) if found.is_dir() => Kind::Directory,
+        Ok(found) if found.is_dir() => FileKind::Directory,
         // The server itself knows if it may read it.
-        Ok(found) if found.is_file() => Kind::File,
-        Ok(_) => Kind::Other,
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Kind::Unknown,
-        Err(_) if look(root).is_ok_and(|root| root.is_dir()) => Kind::Missing,
-        Err(_) => Kind::Unknown,
+        Ok(found) if found.is_file() => FileKind::File,
+        Ok(_) => FileKind::Other,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => FileKind::Unknown,
+        Err(_) if look(root).is_ok_and(|root| root.is_dir()) => FileKind::Missing,
+        Err(_) => FileKind::Unknown,
     }
 }
 

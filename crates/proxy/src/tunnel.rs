@@ -13,9 +13,9 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::send_deadline::SendDeadline;
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 use tutti_http::websocket::{Opcode, PassedFrames, write_frame_head};
-use tutti_upstream::{Claim, Connection};
+use tutti_upstream::{ServerClaim, UpstreamConnection};
 
 /// Bytes that may wait to be sent, each way.
 const WAITING_BYTES: usize = 64 * 1024;
@@ -27,8 +27,8 @@ const LAST_MOMENT: Millis = 10_000;
 /// A connection to a server that has changed its protocol.
 pub struct Tunnel {
     /// The server is not relieved of it before its end.
-    pub(crate) claim: Claim,
-    pub(crate) connection: Connection,
+    pub(crate) claim: ServerClaim,
+    pub(crate) connection: UpstreamConnection,
     /// Bytes that came behind the server's head.
     pub(crate) received: Vec<u8>,
     /// Longest time without a byte.
@@ -44,7 +44,7 @@ pub trait TunnelClient {
         &self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
-    ) -> Poll<Result<Received, Gone>>;
+    ) -> Poll<Result<ReadResult, Gone>>;
 
     /// Sends some of `output`: ready when something has gone out.
     fn poll_send(&self, context: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), Gone>>;
@@ -80,7 +80,7 @@ enum Side {
 struct Carrier<'p, C> {
     client: &'p C,
     output: &'p mut Output,
-    server: Connection,
+    server: UpstreamConnection,
     /// From the client, to be sent.
     input: Vec<u8>,
     sent: usize,
@@ -209,8 +209,8 @@ impl<C: TunnelClient> Carrier<'_, C> {
                 self.input.reserve(BUFFER_BYTES);
             }
             match self.client.poll_receive(context, &mut self.input) {
-                Poll::Ready(Ok(Received::Bytes(_))) => has_moved = true,
-                Poll::Ready(Ok(Received::End | Received::Nothing)) => {
+                Poll::Ready(Ok(ReadResult::Bytes(_))) => has_moved = true,
+                Poll::Ready(Ok(ReadResult::End | ReadResult::Nothing)) => {
                     self.from_client = Side::Finished;
                 }
                 Poll::Ready(Err(gone)) => return Err(gone),

@@ -10,8 +10,8 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 
-use crate::client::{Backlog, BodyFault, Client};
-use crate::request::Request;
+use crate::client::{BodyStreamError, BufferLimits, Client};
+use crate::request::ProxyRequest;
 
 /// With more than this for the client, it is given some before more of an answer is read.
 const ENOUGH_BYTES: usize = 128 * 1024;
@@ -85,14 +85,14 @@ pub(crate) async fn server<C: Client, T>(
 }
 
 /// Tells how much of an answer may wait for its client.
-fn backlog(request: &Request<'_>) -> Backlog {
+fn backlog(request: &ProxyRequest<'_>) -> BufferLimits {
     let options = request.upstream().options();
     match options.buffering {
-        true => Backlog {
+        true => BufferLimits {
             memory: options.buffer_size.max(ENOUGH_BYTES),
             may_spill: true,
         },
-        false => Backlog {
+        false => BufferLimits {
             memory: 0,
             may_spill: false,
         },
@@ -100,7 +100,7 @@ fn backlog(request: &Request<'_>) -> Backlog {
 }
 
 /// True if so much waits for the client that it is given some before more of an answer is read.
-pub(crate) fn has_enough<C: Client>(request: &Request<'_>, client: &C) -> bool {
+pub(crate) fn has_enough<C: Client>(request: &ProxyRequest<'_>, client: &C) -> bool {
     let most = match request.upstream().options().buffering {
         true => client.allowance(ENOUGH_BYTES) as u64,
         false => 0,
@@ -110,11 +110,11 @@ pub(crate) fn has_enough<C: Client>(request: &Request<'_>, client: &C) -> bool {
 
 /// Sends until there is room for more. Meanwhile `feed` goes on with the request, and may say that it cannot.
 pub(crate) async fn client<C: Client>(
-    request: &Request<'_>,
+    request: &ProxyRequest<'_>,
     client: &mut C,
     deadline: &Deadline,
-    mut feed: impl FnMut(&mut Context<'_>) -> Result<(), BodyFault>,
-) -> Result<(), BodyFault> {
+    mut feed: impl FnMut(&mut Context<'_>) -> Result<(), BodyStreamError>,
+) -> Result<(), BodyStreamError> {
     let backlog = backlog(request);
     if client.try_send()? {
         return Ok(());
@@ -122,7 +122,7 @@ pub(crate) async fn client<C: Client>(
     poll_fn(|context| {
         feed(context)?;
         let polled = client.poll_room(context, backlog, deadline.next());
-        polled.map_err(BodyFault::Gone)
+        polled.map_err(BodyStreamError::Gone)
     })
     .await
 }

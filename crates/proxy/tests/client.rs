@@ -16,23 +16,23 @@ use std::task::{Context, Poll};
 use std::thread;
 
 use tokio::task::LocalSet;
-use tutti_config::{Context as Machine, validate};
+use tutti_config::{ValidationContext as Machine, validate};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
-use tutti_http::{FieldLines, Limits, RequestHead, Trailers};
+use tutti_http::{FieldLines, MessageLimits, RequestHead, Trailers};
 use tutti_log::Level;
 use tutti_proxy::{
-    AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, Outcome, Request, RequestBody,
-    Resources, run,
+    AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult,
+    ProxyRequest, RequestBody, Resources, UpstreamDestination, run,
 };
-use tutti_upstream::Upstream;
+use tutti_upstream::ServerGroup;
 
 /// A body that nobody has.
 enum NoBody {}
 
 impl RequestBody for NoBody {
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>> {
         match *self {}
     }
     fn piece(&self) -> &[u8] {
@@ -161,7 +161,12 @@ impl Client for Recorder {
         self.take();
         Ok(self.waiting.is_empty())
     }
-    fn poll_room(&mut self, _: &mut Context<'_>, _: Backlog, _: Millis) -> Poll<Result<(), Gone>> {
+    fn poll_room(
+        &mut self,
+        _: &mut Context<'_>,
+        _: BufferLimits,
+        _: Millis,
+    ) -> Poll<Result<(), Gone>> {
         Poll::Ready(Ok(()))
     }
     async fn flush(&mut self) -> Result<(), Gone> {
@@ -194,20 +199,20 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
     let json = format!(r#"{{"upstreams": {{"u": {upstream}}}}}"#);
     let document = tutti_config::parse(json.as_bytes()).unwrap();
     let config = validate(&document, &Machine::default()).unwrap();
-    let destination = Destination {
-        upstream: Arc::new(Upstream::new(&config.upstreams["u"], None, None)),
+    let destination = UpstreamDestination {
+        upstream: Arc::new(ServerGroup::new(&config.upstreams["u"], None, None)),
         key: Vec::new(),
         cgi: Cgi::default(),
     };
     let text = b"GET /a HTTP/1.1\r\nHost: b\r\nConnection: x\r\nX: y\r\n\r\n";
     let mut head = RequestHead::new();
-    head.parse(text, &Limits::default()).unwrap();
-    let request = Request {
+    head.parse(text, &MessageLimits::default()).unwrap();
+    let request = ProxyRequest {
         view: head.view(text),
         destination: &destination,
         path: head.view(text).request_path(),
         edits: &[],
-        body: Body::None,
+        body: BufferedBody::None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -218,8 +223,8 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
     let (outcome, rest) = LocalSet::new().block_on(&runtime, answered)?;
     assert!(rest.is_none());
     match outcome {
-        Outcome::Answered(ending) => Ok(ending),
-        Outcome::Tunnel(_) => Ok("tunnel".to_owned()),
+        ForwardResult::Answered(ending) => Ok(ending),
+        ForwardResult::Tunnel(_) => Ok("tunnel".to_owned()),
     }
 }
 

@@ -8,7 +8,7 @@ use tutti_http::http3::{Code, varint};
 
 use crate::driver::{Coming, Driver, Leaving};
 use crate::ports::ASK_AFTER;
-use crate::server::Connection;
+use crate::server::QuicConnection;
 
 /// How long a client that has been told to go, and has nothing under way, may take to go.
 const FAREWELL: Millis = 5_000;
@@ -16,7 +16,7 @@ const FAREWELL: Millis = 5_000;
 /// How long a client may take to hear that it is to go: what it has sent until then is answered (RFC 9114 §5.2).
 const HEARING: Millis = 300;
 
-impl<C: Connection> Driver<C> {
+impl<C: QuicConnection> Driver<C> {
     /// Tells the client to go if the connection is to end: first that it is to, then from which request on it has to ask somebody else.
     pub(crate) fn leave_if_due(&mut self, now: Millis) {
         if self.own_control.is_none() || self.quic.has_ended.get() {

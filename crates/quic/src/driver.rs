@@ -14,17 +14,17 @@ use rustc_hash::FxHashMap;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Sleep;
 use tutti_http::http3::{
-    ALPN, Code, Control, Fault, MessageReader, Note, Part, Section, UniReader, varint,
+    ALPN, Code, Control, Http3Error, MessagePart, MessageReader, Note, Section, UniReader, varint,
     write_settings,
 };
 use tutti_tls::QuicClient;
 
+use crate::environment::{now, now_millis};
 use crate::fault::fault;
-use crate::outside::{now, now_millis};
 use crate::quic::Quic;
-use crate::server::{Connection, Manner, Timeouts};
+use crate::server::{QuicConnection, QuicTimeouts, RequestTraits};
 use crate::shared::Shared;
-use crate::stream::{Kind, Read, Stream};
+use crate::stream::{Kind, QuicStream, Read};
 use tutti_conn::clock::Millis;
 use tutti_conn::counters::NoTls;
 use tutti_conn::udp::Train;
@@ -64,7 +64,7 @@ pub(crate) struct Driver<C> {
     pub(crate) handle: ConnectionHandle,
     pub(crate) quic: Rc<Quic>,
     client: QuicClient,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: QuicTimeouts,
     pub(crate) opened: Millis,
     timer: Pin<Box<Sleep>>,
     /// Requests whose heads have not come.
@@ -87,7 +87,7 @@ pub(crate) struct Driver<C> {
     unsent: Option<(Vec<u8>, quinn_proto::Transmit)>,
 }
 
-impl<C: Connection> Driver<C> {
+impl<C: QuicConnection> Driver<C> {
     pub(crate) fn new(
         connection: C,
         endpoint: &Rc<Shared>,
@@ -390,7 +390,7 @@ impl<C: Connection> Driver<C> {
                 Ok(Some(chunk)) => {
                     let mut rest = &chunk.bytes[..];
                     match coming.reader.next(&mut rest) {
-                        Ok(Some(Part::Head(block))) => {
+                        Ok(Some(MessagePart::Head(block))) => {
                             break Ok(Some((block, chunk.bytes.slice_ref(rest))));
                         }
                         Ok(_) => {}
@@ -398,7 +398,7 @@ impl<C: Connection> Driver<C> {
                     }
                 }
                 Ok(None) => match coming.reader.finish() {
-                    Ok(()) => break Err(Fault::Stream(Code::REQUEST_INCOMPLETE)),
+                    Ok(()) => break Err(Http3Error::Stream(Code::REQUEST_INCOMPLETE)),
                     Err(fault) => break Err(fault),
                 },
                 Err(ReadError::Blocked) => break Ok(None),
@@ -432,7 +432,7 @@ impl<C: Connection> Driver<C> {
             Ok(None) => {
                 self.coming.insert(id, coming);
             }
-            Err(Fault::HeadTooLarge) => {
+            Err(Http3Error::HeadTooLarge) => {
                 let read = Read {
                     reader: coming.reader,
                     raw: bytes::Bytes::new(),
@@ -450,7 +450,7 @@ impl<C: Connection> Driver<C> {
         let section = match Section::of_request(block, most) {
             Ok(section) => section,
             Err(error) => match fault(error) {
-                Fault::HeadTooLarge => return self.refuse(id, read, cx),
+                Http3Error::HeadTooLarge => return self.refuse(id, read, cx),
                 fault => return self.fail(id, fault),
             },
         };
@@ -476,11 +476,11 @@ impl<C: Connection> Driver<C> {
             is_websocket: section.protocol() == Some(b"websocket"),
             most_trailers,
         };
-        let manner = Manner {
+        let manner = RequestTraits {
             has_body: !read.has_ended,
             is_early: !self.is_connected,
         };
-        let stream = Stream::new(&self.quic, id, kind, read);
+        let stream = QuicStream::new(&self.quic, id, kind, read);
         self.connection.begin(&section, stream, manner, cx.waker());
     }
 
@@ -491,14 +491,14 @@ impl<C: Connection> Driver<C> {
             is_websocket: false,
             most_trailers: 0,
         };
-        let stream = Stream::new(&self.quic, id, kind, read);
+        let stream = QuicStream::new(&self.quic, id, kind, read);
         let reason = "the head is too large";
         self.connection.refuse(stream, 431, reason, cx.waker());
     }
 
     /// Ends what has to end because of a fault, which the log is told of if that is the connection.
-    fn fail(&self, id: StreamId, fault: Fault) {
-        if let Fault::Connection(_, reason) = fault {
+    fn fail(&self, id: StreamId, fault: Http3Error) {
+        if let Http3Error::Connection(_, reason) = fault {
             let text = format!("HTTP/3 connection from {} closed: {reason}", self.peer());
             self.connection.mention(&text);
         }

@@ -17,10 +17,10 @@ use tutti_conn::listener::canonical;
 use tutti_conn::udp::Datagram;
 
 use crate::driver::Driver;
+use crate::environment::{UdpSocket, now};
 use crate::ids::Ids;
-use crate::outside::{UdpSocket, now};
 use crate::ports::Ports;
-use crate::server::{Server, Terms};
+use crate::server::{QuicOptions, QuicServer};
 use crate::shared::Shared;
 
 /// Handshakes under way on one socket from which on a client has to show first that its address is its own (RFC 9000 §8.1.2).
@@ -36,7 +36,7 @@ const BATCHES: u32 = 8;
 const QUIC_1: u32 = 1;
 
 /// One socket and its connections.
-pub struct Endpoint<S> {
+pub struct QuicEndpoint<S> {
     server: S,
     shared: Rc<Shared>,
     ports: Arc<Ports>,
@@ -44,7 +44,7 @@ pub struct Endpoint<S> {
     is_closing: Cell<bool>,
 }
 
-impl<S: Server> Endpoint<S> {
+impl<S: QuicServer> QuicEndpoint<S> {
     /// On the socket of this number.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl<S: Server> Endpoint<S> {
     }
 
     /// The configuration of a new connection: certificates and limits as they are at this moment.
-    fn config(&self, terms: &Terms) -> Arc<ServerConfig> {
+    fn config(&self, terms: &QuicOptions) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&self.ports.common);
         config.crypto = terms.crypto.clone();
         config.transport_config(Arc::clone(&terms.spoken.transport));

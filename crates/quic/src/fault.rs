@@ -1,14 +1,14 @@
 //! Faults of field sections.
 
-use tutti_http::http3::{Code, DecodeError, Fault, SectionError};
+use tutti_http::http3::{Code, DecodeError, Http3Error, SectionError};
 
 /// The end that such a fault brings.
-pub(crate) fn fault(error: SectionError) -> Fault {
+pub(crate) fn fault(error: SectionError) -> Http3Error {
     match error {
-        SectionError::Malformed => Fault::Stream(Code::MESSAGE_ERROR),
-        SectionError::Decode(DecodeError::TooLarge) => Fault::HeadTooLarge,
+        SectionError::Malformed => Http3Error::Stream(Code::MESSAGE_ERROR),
+        SectionError::Decode(DecodeError::TooLarge) => Http3Error::HeadTooLarge,
         SectionError::Decode(DecodeError::Malformed) => {
-            Fault::Connection(Code::DECOMPRESSION_FAILED, "a field section cannot be read")
+            Http3Error::Connection(Code::DECOMPRESSION_FAILED, "a field section cannot be read")
         }
     }
 }

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use rustc_hash::FxHashMap;
 use tutti_conn::clock::Millis;
-use tutti_http::http3::{Code, Fault};
+use tutti_http::http3::{Code, Http3Error};
 use tutti_http::{Allowance, Flood};
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
-use crate::outside::{now, now_millis};
+use crate::environment::{now, now_millis};
 
 /// Who waits for something of a stream.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Quic {
     /// Ends of answers that are whole and wait for room: trailers.
     tails: RefCell<FxHashMap<StreamId, Bytes>>,
     /// The outcome of the handshake.
-    pub(crate) facts: OnceCell<Rc<Facts>>,
+    pub(crate) facts: OnceCell<Rc<HandshakeFacts>>,
     /// Requests under way.
     pub(crate) open: Cell<usize>,
     /// Since when there has been none.
@@ -111,11 +111,11 @@ impl Quic {
     }
 
     /// Ends what has to end because of a fault.
-    pub(crate) fn fail(&self, stream: StreamId, fault: Fault) {
+    pub(crate) fn fail(&self, stream: StreamId, fault: Http3Error) {
         match fault {
-            Fault::Connection(code, reason) => self.close(code, reason),
-            Fault::Stream(code) => self.give_up(stream, code),
-            Fault::HeadTooLarge => self.give_up(stream, Code::EXCESSIVE_LOAD),
+            Http3Error::Connection(code, reason) => self.close(code, reason),
+            Http3Error::Stream(code) => self.give_up(stream, code),
+            Http3Error::HeadTooLarge => self.give_up(stream, Code::EXCESSIVE_LOAD),
         }
     }
 

@@ -6,15 +6,15 @@ use std::task::Waker;
 
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use tutti_conn::clock::Millis;
-use tutti_conn::listener::{Listener, ListenerHold};
+use tutti_conn::listener::{ListenerHold, SharedListener};
 use tutti_http::http3::Section;
 use tutti_tls::QuicClient;
 
 use crate::ports::Spoken;
-use crate::stream::Stream;
+use crate::stream::QuicStream;
 
 /// The terms of a new connection.
-pub struct Terms {
+pub struct QuicOptions {
     /// Its TLS.
     pub crypto: Arc<QuicServerConfig>,
     /// Hears who the client is.
@@ -25,7 +25,7 @@ pub struct Terms {
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub struct QuicTimeouts {
     /// For a handshake, and for the head of a request.
     pub head: Millis,
     /// Without a request.
@@ -34,7 +34,7 @@ pub struct Timeouts {
 
 /// The facts about a request beside its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct RequestTraits {
     /// Its stream goes on behind the head.
     pub has_body: bool,
     /// It has come before the handshake was complete: somebody else may have sent it, who has seen it before (RFC 8470 §2).
@@ -44,7 +44,7 @@ pub struct Manner {
 /// The field that tells whoever answers that a request is early (RFC 8470 §5.1).
 const EARLY_DATA: &[u8] = b"early-data";
 
-impl Manner {
+impl RequestTraits {
     /// The fields of its section as whoever answers is to see them: told that it is early, and once.
     pub fn fields(self, section: &Section) -> impl Iterator<Item = (&[u8], &[u8])> {
         let told = self.is_early.then_some((EARLY_DATA, &b"1"[..]));
@@ -55,15 +55,15 @@ impl Manner {
 }
 
 /// A listener on one listen thread.
-pub trait Server: 'static {
+pub trait QuicServer: 'static {
     /// A connection of its.
-    type Connection: Connection;
+    type Connection: QuicConnection;
 
     /// The listener.
-    fn listener(&self) -> &Arc<Listener>;
+    fn listener(&self) -> &Arc<SharedListener>;
 
     /// The terms at this moment; `None` if HTTP/3 is not spoken any more.
-    fn terms(&self) -> Option<Terms>;
+    fn terms(&self) -> Option<QuicOptions>;
 
     /// Counts a connection of a client; `None`: there are as many as may be.
     fn admit(&self, from: SocketAddr) -> Option<ListenerHold>;
@@ -81,9 +81,9 @@ pub trait Server: 'static {
 }
 
 /// A connection as the server keeps it.
-pub trait Connection: 'static {
+pub trait QuicConnection: 'static {
     /// How long the client may take.
-    fn timeouts(&self) -> Timeouts;
+    fn timeouts(&self) -> QuicTimeouts;
 
     /// Bytes that the head of a request may have, and trailers.
     fn most_bytes(&self) -> (usize, usize);
@@ -107,8 +107,8 @@ pub trait Connection: 'static {
     fn mention(&self, text: &str);
 
     /// Begins with a request.
-    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker);
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker);
 
     /// Answers a request whose head cannot be taken.
-    fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker);
+    fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker);
 }

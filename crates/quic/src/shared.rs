@@ -7,15 +7,15 @@ use std::task::{Context, Waker};
 
 use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, Transmit};
 use rustc_hash::FxHashMap;
-use tutti_conn::listener::Listener;
+use tutti_conn::listener::SharedListener;
 use tutti_conn::udp::Train;
 
-use crate::outside::UdpSocket;
+use crate::environment::UdpSocket;
 use crate::quic::Quic;
 
 /// The state that the connections of a socket share with it.
 pub(crate) struct Shared {
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<SharedListener>,
     pub(crate) socket: RefCell<UdpSocket>,
     pub(crate) state: RefCell<quinn_proto::Endpoint>,
     pub(crate) connections: RefCell<FxHashMap<ConnectionHandle, Rc<Quic>>>,

@@ -12,14 +12,14 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use quinn_proto::{ReadError, StreamId, WriteError};
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
-use tutti_http::http3::{Code, Fault, MessageReader, Part, Section, encode_fields};
+use tutti_http::http3::{Code, Http3Error, MessagePart, MessageReader, Section, encode_fields};
 use tutti_http::{OutgoingHead, Trailers, encoded_head, status_has_body};
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
 use crate::fault::fault;
 use crate::quic::Quic;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
-use tutti_conn::socket::{BodyPart, Received};
+use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// Bytes that are taken from QUIC at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -66,7 +66,7 @@ struct Receiving {
 }
 
 /// A request under way.
-pub struct Stream {
+pub struct QuicStream {
     quic: Rc<Quic>,
     id: StreamId,
     kind: Kind,
@@ -74,7 +74,7 @@ pub struct Stream {
     receiving: RefCell<Receiving>,
     /// The code that a client is given whose response is not whole.
     abort_code: Cell<Code>,
-    /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
+    /// A response of known length does not end before [`QuicStream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
     /// Bytes the client had taken on the connection when this stream last had its part of them counted.
     counted: Cell<u64>,
@@ -96,7 +96,7 @@ pub(crate) struct Read {
     pub(crate) has_ended: bool,
 }
 
-impl Stream {
+impl QuicStream {
     pub(crate) fn new(quic: &Rc<Quic>, id: StreamId, kind: Kind, read: Read) -> Self {
         quic.open.set(quic.open.get() + 1);
         Self {
@@ -161,7 +161,7 @@ impl Stream {
     }
 
     /// Returns the outcome of its connection's handshake.
-    pub fn facts(&self) -> Option<&Rc<Facts>> {
+    pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.quic.facts.get()
     }
 
@@ -178,7 +178,7 @@ impl Stream {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         let mut receiving = self.receiving.borrow_mut();
         loop {
             if !receiving.data.is_empty() {
@@ -186,7 +186,7 @@ impl Stream {
                 let count = room.min(receiving.data.len());
                 let taken = receiving.data.split_to(count);
                 buffer.extend_from_slice(&taken);
-                return Poll::Ready(Ok(Received::Bytes(taken.len())));
+                return Poll::Ready(Ok(ReadResult::Bytes(taken.len())));
             }
             if let Err(fault) = self.read_frames(&mut receiving) {
                 drop(receiving);
@@ -197,7 +197,7 @@ impl Stream {
                 continue;
             }
             if receiving.has_ended {
-                return Poll::Ready(Ok(Received::End));
+                return Poll::Ready(Ok(ReadResult::End));
             }
             match self.take_bytes(&mut receiving) {
                 Ok(true) => {}
@@ -212,22 +212,22 @@ impl Stream {
     }
 
     /// Reads frames until there is content, or nothing to be read.
-    fn read_frames(&self, receiving: &mut Receiving) -> Result<(), Fault> {
+    fn read_frames(&self, receiving: &mut Receiving) -> Result<(), Http3Error> {
         while receiving.data.is_empty() && !receiving.raw.is_empty() {
             let raw = receiving.raw.clone();
             let mut rest = &raw[..];
             let part = receiving.reader.next(&mut rest);
             let idle = receiving.reader.take_idle_frames();
             if idle > 0 && self.quic.spend(idle.into()).is_err() {
-                return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
+                return Err(Http3Error::Stream(Code::EXCESSIVE_LOAD));
             }
             match part? {
-                Some(Part::Data(data)) => receiving.data = raw.slice_ref(data),
-                Some(Part::Trailers(block)) => {
+                Some(MessagePart::Data(data)) => receiving.data = raw.slice_ref(data),
+                Some(MessagePart::Trailers(block)) => {
                     let trailers = Section::of_trailers(&block, self.kind.most_trailers);
                     receiving.trailers = trailers.map_err(fault)?;
                 }
-                Some(Part::Head(_)) | None => {}
+                Some(MessagePart::Head(_)) | None => {}
             }
             receiving.raw = raw.slice_ref(rest);
         }
@@ -507,7 +507,7 @@ impl Sending {
     }
 }
 
-impl Drop for Stream {
+impl Drop for QuicStream {
     fn drop(&mut self) {
         self.abort();
         self.quic.forget(self.id);

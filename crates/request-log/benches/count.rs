@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tutti_metrics::{Classes, PerThread};
-use tutti_request_log::{Answerer, Counts};
+use tutti_request_log::{Answerer, ResponseCounts};
 
 const BATCHES: usize = 200;
 const REQUESTS: usize = 5_000;
@@ -26,7 +26,7 @@ fn main() {
         let routes: Vec<String> = (0..names)
             .map(|number| format!("routes/{number}"))
             .collect();
-        let counts = Counts::new(2).of(
+        let counts = ResponseCounts::new(2).of(
             applications.iter().map(String::as_str),
             [].into_iter(),
             routes.iter().map(String::as_str),

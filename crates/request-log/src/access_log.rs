@@ -20,12 +20,12 @@ use crate::log_file::LogFile;
 const FLUSH_BYTES: usize = 32 * 1024;
 
 /// One of `access_log` of a configuration.
-pub struct AccessLog {
+pub struct AccessLogger {
     file: Arc<LogFile>,
     line: LogLine,
 }
 
-impl AccessLog {
+impl AccessLogger {
     /// One that writes to this file.
     pub fn new(log: &model::AccessLog, file: Arc<LogFile>) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl AccessLog {
 }
 
 /// All of `access_log` of a configuration; at least one.
-pub struct AccessLogs(pub Box<[AccessLog]>);
+pub struct AccessLogs(pub Box<[AccessLogger]>);
 
 /// Lines of one thread that have not been written.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl LogBuffer {
     }
 }
 
-impl AccessLog {
+impl AccessLogger {
     fn write(&self, lines: &mut Vec<u8>) {
         if !lines.is_empty() {
             self.file.write(lines);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
-use tutti_routing::Action;
+use tutti_routing::DecisionKind;
 
 /// The kinds of answers to a request, each counted for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,15 +39,15 @@ pub enum Answerer {
 
 impl Answerer {
     /// The one that an action leads to.
-    pub fn of(action: &Action<'_>) -> Self {
+    pub fn of(action: &DecisionKind<'_>) -> Self {
         match action {
-            Action::Application(found) => Self::Application(found.index),
-            Action::Upstream(index) => Self::Upstream(*index),
-            Action::Share(_) => Self::Share,
-            Action::Return(_) => Self::Return,
-            Action::Metrics => Self::Metrics,
-            Action::Spooler(_) => Self::Spooler,
-            Action::NotFound | Action::Loop | Action::Undecided => Self::Nothing,
+            DecisionKind::Application(found) => Self::Application(found.index),
+            DecisionKind::Upstream(index) => Self::Upstream(*index),
+            DecisionKind::Share(_) => Self::Share,
+            DecisionKind::Return(_) => Self::Return,
+            DecisionKind::Metrics => Self::Metrics,
+            DecisionKind::Spooler(_) => Self::Spooler,
+            DecisionKind::NotFound | DecisionKind::Loop | DecisionKind::Undecided => Self::Nothing,
         }
     }
 }
@@ -76,7 +76,7 @@ type Answered = Arc<PerThread<Cells>>;
 type Named = (Box<str>, Answered);
 
 /// The cells of all that may answer requests of a configuration.
-pub struct Counts {
+pub struct ResponseCounts {
     threads: usize,
     nothing: Answered,
     share: Answered,
@@ -91,7 +91,7 @@ pub struct Counts {
     routes: Vec<Named>,
 }
 
-impl Counts {
+impl ResponseCounts {
     /// For so many threads, and for no application or upstream.
     pub fn new(threads: usize) -> Self {
         let cells = || Arc::new(PerThread::new(threads));
@@ -256,12 +256,12 @@ mod tests {
 
     #[test]
     fn counts_go_on_by_name_and_end_with_it() {
-        let first = Counts::new(1).of(
+        let first = ResponseCounts::new(1).of(
             ["a", "b"].into_iter(),
             ["u"].into_iter(),
             ["routes"].into_iter(),
         );
-        let add = |counts: &Counts, answerer| {
+        let add = |counts: &ResponseCounts, answerer| {
             let cells = counts.cells(answerer).unwrap().of(0).unwrap();
             cells.classes.add(200);
         };
@@ -282,7 +282,7 @@ mod tests {
         first.note_route(0, 0, 200, took);
         second.note_route(0, 1, 200, took);
         second.note_route(0, 2, 200, took);
-        let told = |counts: &Counts| {
+        let told = |counts: &ResponseCounts| {
             let mut told = Vec::new();
             counts.each(|labels, answers| {
                 told.push((labels.join(" "), answers.classes[1].1));

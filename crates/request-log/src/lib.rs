@@ -14,10 +14,10 @@ mod logs;
 mod recent;
 mod slow;
 
-pub use access_log::{AccessLog, AccessLogs, LogBuffer};
-pub use counts::{Answerer, Answers, Counts};
+pub use access_log::{AccessLogger, AccessLogs, LogBuffer};
+pub use counts::{Answerer, Answers, ResponseCounts};
 pub use finished::{Finished, SentAt};
 pub use log_file::{LogFile, Lost, open_append};
 pub use logs::{Logs, LostLines};
 pub use recent::{Recent, SLOW};
-pub use slow::{Entry, Phases, Server, SlowLog};
+pub use slow::{Phases, RequestTarget, SlowLogger, SlowRequest};

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use tutti_config::model::LogTarget;
 use tutti_config::{Config, Diagnostic, Pointer};
 
-use crate::access_log::{AccessLog, AccessLogs};
+use crate::access_log::{AccessLogger, AccessLogs};
 use crate::log_file::{LogFile, Lost};
-use crate::slow::SlowLog;
+use crate::slow::SlowLogger;
 
 /// Lines that were lost since the server started, by the kind of log.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Logs {
     /// `None`: there is no access log.
     pub access: Option<Arc<AccessLogs>>,
     /// `None`: slow requests are not told of.
-    pub slow: Option<Arc<SlowLog>>,
+    pub slow: Option<Arc<SlowLogger>>,
     /// Each file and each server once for each kind of log.
     files: Vec<Arc<LogFile>>,
     lost: LostLines,
@@ -77,7 +77,7 @@ impl Logs {
         };
         for wanted in &config.access_logs {
             match open(&wanted.target, &lost.access) {
-                Ok(file) => access.push(AccessLog::new(wanted, file)),
+                Ok(file) => access.push(AccessLogger::new(wanted, file)),
                 Err(error) => {
                     faults.push(fault("access log", &wanted.target, &wanted.pointer, &error));
                 }
@@ -85,7 +85,7 @@ impl Logs {
         }
         if let Some(wanted) = &config.slow_log {
             match open(&wanted.target, &lost.slow) {
-                Ok(file) => logs.slow = Some(Arc::new(SlowLog::new(wanted, file))),
+                Ok(file) => logs.slow = Some(Arc::new(SlowLogger::new(wanted, file))),
                 Err(error) => {
                     faults.push(fault("slow log", &wanted.target, &wanted.pointer, &error));
                 }

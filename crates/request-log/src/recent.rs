@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::slow::Entry;
+use crate::slow::SlowRequest;
 
 /// Requests that are kept of each kind.
 const KEPT: usize = 20;
@@ -32,7 +32,7 @@ struct Kept {
 
 impl Recent {
     /// Notes a request that has ended `now`: as failed if its status is 500 or more, else as slow. Leaves it out if another thread is writing.
-    pub fn note(&self, mut entry: Entry, now: Instant) {
+    pub fn note(&self, mut entry: SlowRequest, now: Instant) {
         let Ok(mut kept) = self.kept.try_lock() else {
             return;
         };
@@ -59,18 +59,18 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slow::{Phases, Server};
+    use crate::slow::{Phases, RequestTarget};
 
     #[test]
     fn the_latest_are_kept_and_no_query() {
         let recent = Recent::default();
         let now = Instant::now();
         let note = |number: usize, status| {
-            let entry = Entry {
+            let entry = SlowRequest {
                 begun: now,
                 arrived: now,
                 phases: Phases::default(),
-                server: Server::Own,
+                server: RequestTarget::Own,
                 status: Some(status),
                 client: "192.0.2.1".to_owned(),
                 method: "GET".to_owned(),

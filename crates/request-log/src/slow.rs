@@ -14,7 +14,7 @@ use tutti_sys::time;
 use crate::log_file::LogFile;
 
 /// `slow_log` of a configuration.
-pub struct SlowLog {
+pub struct SlowLogger {
     file: Arc<LogFile>,
     /// Which requests have entries, and of what form.
     pub options: SlowLogOptions,
@@ -33,7 +33,7 @@ pub struct Phases {
 
 /// Who answers a request.
 #[derive(Clone, Debug)]
-pub enum Server {
+pub enum RequestTarget {
     /// The server itself.
     Own,
     /// The application of this name.
@@ -43,7 +43,7 @@ pub enum Server {
 }
 
 /// A request, as an entry tells of it.
-pub struct Entry {
+pub struct SlowRequest {
     /// The first byte of its head came.
     pub begun: Instant,
     /// Its head was complete.
@@ -51,7 +51,7 @@ pub struct Entry {
     /// Its way so far.
     pub phases: Phases,
     /// Who answers it.
-    pub server: Server,
+    pub server: RequestTarget,
     /// `None`: it still runs.
     pub status: Option<u16>,
     /// The client's address.
@@ -71,7 +71,7 @@ pub struct Entry {
 /// A phase of a request, and how long it took.
 type Phase = (&'static str, Duration);
 
-impl SlowLog {
+impl SlowLogger {
     /// One that writes to this file.
     pub fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl SlowLog {
     }
 
     /// Writes an entry about a request `now`. Returns the line for the daemon's log if entries are lost.
-    pub fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
+    pub fn write(&self, entry: &SlowRequest, now: Instant) -> Option<String> {
         let mut lines = Vec::new();
         let text = match self.options.format {
             SlowLogFormat::Json => entry.value(now).to_string(),
@@ -97,7 +97,7 @@ impl SlowLog {
     }
 }
 
-impl Entry {
+impl SlowRequest {
     /// Its phases up to `now`, in order; each ends where the next begins.
     fn phases(&self, now: Instant) -> Vec<Phase> {
         let since = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier);
@@ -111,7 +111,7 @@ impl Entry {
         let answered = self.phases.answered.filter(|answered| *answered >= handed);
         let served = since(answered.unwrap_or(now), handed);
         match self.server {
-            Server::Application(_) => {
+            RequestTarget::Application(_) => {
                 // Not begun: all of it was waiting, as far as anybody knows.
                 let queued = self.phases.queued.filter(|_| answered.is_some());
                 match (queued, answered.is_some()) {
@@ -155,9 +155,9 @@ impl Entry {
             add("status", status.into());
         }
         match &self.server {
-            Server::Own => {}
-            Server::Application(name) => drop(add("application", name.as_ref().into())),
-            Server::Upstream(name) => drop(add("upstream", name.as_ref().into())),
+            RequestTarget::Own => {}
+            RequestTarget::Application(name) => drop(add("application", name.as_ref().into())),
+            RequestTarget::Upstream(name) => drop(add("upstream", name.as_ref().into())),
         }
         add("seconds", seconds(self.seconds(now)));
         let phases = self.phases(now);
@@ -180,7 +180,7 @@ impl Entry {
     }
 }
 
-fn text(entry: &Entry, now: Instant, has_time: bool) -> String {
+fn text(entry: &SlowRequest, now: Instant, has_time: bool) -> String {
     let mut text = String::new();
     if has_time {
         let (at, _) = time::now();
@@ -206,18 +206,18 @@ fn text(entry: &Entry, now: Instant, has_time: bool) -> String {
         let _ = write!(text, ", status {status}");
     }
     match &entry.server {
-        Server::Own => {}
-        Server::Application(name) => {
+        RequestTarget::Own => {}
+        RequestTarget::Application(name) => {
             let _ = write!(text, ", application \"{name}\"");
         }
-        Server::Upstream(name) => {
+        RequestTarget::Upstream(name) => {
             let _ = write!(text, ", upstream \"{name}\"");
         }
     }
     if let Some(process) = entry.process {
         let _ = write!(text, ", process {process}");
     }
-    let Entry {
+    let SlowRequest {
         client,
         method,
         target,
@@ -238,9 +238,9 @@ fn text(entry: &Entry, now: Instant, has_time: bool) -> String {
 mod tests {
     use super::*;
 
-    fn entry(begun: Instant) -> Entry {
+    fn entry(begun: Instant) -> SlowRequest {
         let after = |milliseconds| begun + Duration::from_millis(milliseconds);
-        Entry {
+        SlowRequest {
             begun,
             arrived: after(10),
             phases: Phases {
@@ -248,7 +248,7 @@ mod tests {
                 queued: Some(Duration::from_millis(70)),
                 answered: Some(after(1_000)),
             },
-            server: Server::Application("blog".into()),
+            server: RequestTarget::Application("blog".into()),
             status: Some(200),
             client: "192.0.2.1".to_owned(),
             method: "GET".to_owned(),
@@ -311,7 +311,7 @@ mod tests {
     fn what_the_server_answers_itself_has_one_phase_more_and_not_those_of_the_request_before() {
         let begun = Instant::now();
         let mut own = entry(begun);
-        own.server = Server::Own;
+        own.server = RequestTarget::Own;
         own.arrived = begun + Duration::from_millis(1_200);
         let names: Vec<&str> = own
             .phases(own.arrived)

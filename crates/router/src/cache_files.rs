@@ -9,8 +9,8 @@ use tutti_protocol::{CacheGrant, FromRouter};
 use tutti_unprivileged::fault;
 use tutti_unprivileged::grants::caches_of;
 
-use super::lacking::{Lacking, Need};
 use super::line::Link;
+use super::missing::{Lacking, Need};
 
 /// The files of stores, or why there is none.
 #[derive(Default)]

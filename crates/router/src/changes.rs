@@ -47,15 +47,15 @@ impl Changes {
                 Ok(ready) => ready,
                 Err(faults) => {
                     let faults = faults::to_send(&faults);
-                    return link.tell(&FromRouter::Unprepared { number, faults });
+                    return link.send(&FromRouter::Unprepared { number, faults });
                 }
             };
-            link.tell(&FromRouter::Prepared { number });
+            link.send(&FromRouter::Prepared { number });
             // Dropping what is ready gives back all that was opened and started for it.
             if committed.await.is_ok() {
                 let warnings = faults::to_send(&service.0.commit_change(ready).await);
                 service.try_again();
-                link.tell(&FromRouter::Committed { number, warnings });
+                link.send(&FromRouter::Committed { number, warnings });
             }
         });
         self.under_way = Some(UnderWay {

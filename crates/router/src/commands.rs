@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use tutti_commands::{
-    Around, Commands, Failure, LastEnd, MuleStatus, ProcessState, ProcessStatus, StartFuture,
+    Around, Commands, LastEnd, MuleStatus, ProcessState, ProcessStatus, RunnerError, StartFuture,
     StartRequest,
 };
 use tutti_config::model::written;
@@ -17,8 +17,8 @@ use tutti_protocol::FromRouter;
 use tutti_sys::proc;
 use tutti_unprivileged::fault;
 
+use super::daemon_log::Sink;
 use super::line::Link;
-use super::sink::Sink;
 
 /// The signal that nothing survives.
 const SIGKILL: i32 = 9;
@@ -68,7 +68,7 @@ impl Around for Starter {
             match started.await {
                 Ok(done) => Ok(done.pid),
                 Err(refused) => {
-                    let failure = Failure::new(&spec, "starting its runner", refused.message);
+                    let failure = RunnerError::new(&spec, "starting its runner", refused.message);
                     Err(failure.because(&spec, refused.option.as_deref(), refused.hint))
                 }
             }
@@ -76,7 +76,7 @@ impl Around for Starter {
     }
 
     fn kill(&self, pid: i32) {
-        self.link.tell(&FromRouter::Kill {
+        self.link.send(&FromRouter::Kill {
             pid,
             signal: SIGKILL,
         });
@@ -84,8 +84,8 @@ impl Around for Starter {
 }
 
 /// The failures of commands as faults of a configuration.
-pub(super) fn faults(failures: &[Failure]) -> Diagnostics {
-    let one = |failure: &Failure| -> Diagnostic {
+pub(super) fn faults(failures: &[RunnerError]) -> Diagnostics {
+    let one = |failure: &RunnerError| -> Diagnostic {
         let place = Pointer::from_escaped(&failure.place);
         fault(place, failure.to_string(), failure.hint.clone())
     };

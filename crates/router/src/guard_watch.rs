@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tutti_log::Level;
 use tutti_sys::exposed;
-use tutti_sys::mark::Mark;
+use tutti_sys::file_mark::FileMark;
 
 use super::guard_files::content;
 use super::service::RouterService;
@@ -17,7 +17,7 @@ use super::service::RouterService;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Each file with its mark when it was read, or why it was not.
-type Seen = HashMap<PathBuf, Result<Mark, String>>;
+type Seen = HashMap<PathBuf, Result<FileMark, String>>;
 
 /// Looks at the files of the configuration in force, as long as the router runs.
 pub(super) async fn watch(service: RouterService) {
@@ -46,7 +46,7 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
     let before = seen.get(&path);
     let outcome = match service.0.openings.guard_file(&path).await {
         Err(why) => Err(why),
-        Ok(file) => match file.metadata().map(|found| (Mark::of(&found), found)) {
+        Ok(file) => match file.metadata().map(|found| (FileMark::of(&found), found)) {
             Err(error) => Err(error.to_string()),
             Ok((mark, _)) if before == Some(&Ok(mark)) => return,
             Ok((mark, metadata)) => match content(&file) {

@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 use tutti_commands::Commands;
 use tutti_config::model::written;
 use tutti_jobs::{
-    Jobs, Refusal, Request, RunEnded, Running, ScheduleStatus, SpoolerStatus, StoreError,
-    Surroundings, Task,
+    JobEnvironment, JobRejection, JobRequest, JobStoreError, Jobs, RunEnded, Running,
+    ScheduleStatus, SpoolerStatus, Task,
 };
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};
 use tutti_protocol::{FromRouter, JobTask};
-use tutti_server::{NotStored, Post, Server};
+use tutti_server::{JobNotStored, Post, Server};
 
 use super::line::Link;
 
@@ -31,7 +31,7 @@ pub(super) struct Around {
     pub(super) link: Arc<Link>,
 }
 
-impl Surroundings for Around {
+impl JobEnvironment for Around {
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd> {
         self.server.connect(spooler)
     }
@@ -50,8 +50,8 @@ impl Surroundings for Around {
         })
     }
 
-    fn tell_successor(&self, spooler: &str, id: u64) {
-        self.link.tell(&FromRouter::JobDelivered {
+    fn notify_successor(&self, spooler: &str, id: u64) {
+        self.link.send(&FromRouter::JobDelivered {
             spooler: spooler.to_owned(),
             job: id,
         });
@@ -79,7 +79,7 @@ async fn store_one(jobs: Jobs, post: Post) {
         delay,
         mut answer,
     } = post;
-    let request = Request {
+    let request = JobRequest {
         method,
         target,
         fields,
@@ -93,15 +93,15 @@ async fn store_one(jobs: Jobs, post: Post) {
     let _ = answer.send(stored.map_err(|refusal| not_stored(&refusal)));
 }
 
-fn not_stored(refusal: &Refusal) -> NotStored {
+fn not_stored(refusal: &JobRejection) -> JobNotStored {
     let status = match refusal {
-        Refusal::Malformed => 400,
-        Refusal::Store(StoreError::Full(_)) => 507,
-        Refusal::Store(StoreError::Failed(_)) => 500,
+        JobRejection::Malformed => 400,
+        JobRejection::Store(JobStoreError::Full(_)) => 507,
+        JobRejection::Store(JobStoreError::Failed(_)) => 500,
         // A spooler that is not there any more was when the request came.
         _ => 503,
     };
-    NotStored {
+    JobNotStored {
         status,
         retry_after: match status {
             503 | 507 => COME_AGAIN,

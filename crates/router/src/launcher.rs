@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
-use tutti_protocol::{FromRouter, Module};
+use tutti_protocol::{FromRouter, LanguageModule};
 use tutti_unprivileged::grants::start_of;
 
 use super::line::Link;
@@ -11,7 +11,7 @@ use super::line::Link;
 /// The pool's [`Launcher`] over the line to main.
 pub(super) struct MainLauncher {
     pub(super) link: Arc<Link>,
-    pub(super) modules: Vec<Module>,
+    pub(super) modules: Vec<LanguageModule>,
 }
 
 impl MainLauncher {
@@ -83,6 +83,6 @@ impl Launcher for MainLauncher {
     }
 
     fn kill(&self, pid: i32, signal: i32) {
-        self.link.tell(&FromRouter::Kill { pid, signal });
+        self.link.send(&FromRouter::Kill { pid, signal });
     }
 }

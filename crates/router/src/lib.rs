@@ -5,30 +5,30 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod cache_files;
+mod certificate_requests;
 mod changes;
 mod clock_watch;
 mod commands;
+mod daemon_log;
 mod fleet;
 mod guard_files;
 mod guard_watch;
 mod jobs;
-mod lacking;
 mod launcher;
 mod limits;
 mod line;
 mod metrics;
+mod missing;
 mod opening;
 mod problems;
+mod queries;
 mod restore;
 mod service;
-mod sink;
 mod status;
 mod stored;
 #[cfg(test)]
 mod tests;
-mod wishes;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,9 +43,9 @@ use tutti_config::model::{Http, LiveNodes};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_pool::{ExitStatus, Manager, Threads};
-use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
-use tutti_server::{FileWanted, Nodes, Options, Scrape, Server, status_place};
+use tutti_pool::{Manager, ProcessExit, ThreadWakers};
+use tutti_protocol::{ExitReport, FromRouter, RouterHello, ToRouter};
+use tutti_server::{FileWanted, Nodes, Scrape, Server, StartOptions, status_address};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 use tutti_unprivileged::certificates::Certificates;
@@ -53,11 +53,11 @@ use tutti_unprivileged::start;
 use tutti_unprivileged::{context, js_modules};
 
 use self::changes::Changes;
+use self::daemon_log::Sink;
 use self::jobs::Around;
 use self::launcher::MainLauncher;
 use self::line::Link;
 use self::service::{Parts, RouterService};
-use self::sink::Sink;
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
@@ -99,16 +99,16 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let status = &hello.status;
-    status_place::set(status.control.clone(), status.file, &status.name)?;
+    status_address::set(status.control.clone(), status.file, &status.name)?;
     let document = configuration(&hello)?;
     let count = thread_count(document.as_ref(), &hello);
-    let threads = Threads::new(count)?;
+    let threads = ThreadWakers::new(count)?;
     let sink = Arc::new(Sink(log.clone()));
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
     let (files, wanted) = mpsc::unbounded_channel();
     let (told, nodes, needed) = nodes_of_the_fleet();
-    let server = Arc::new(Server::start(Options {
+    let server = Arc::new(Server::start(StartOptions {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
@@ -250,7 +250,7 @@ async fn begin_serving(
     document: Option<Document>,
     is_upgrade: bool,
 ) {
-    link.tell(&begin(&service, document, is_upgrade).await);
+    link.send(&begin(&service, document, is_upgrade).await);
     service.release_caches_later();
 }
 
@@ -333,7 +333,7 @@ async fn retire(
     server.drain_gently();
     let tell = || {
         let totals = service.totals();
-        link.tell(&FromRouter::Totals { totals });
+        link.send(&FromRouter::Totals { totals });
     };
     let bounded = async {
         tokio::time::sleep(tutti_server::LAST_REQUEST).await;
@@ -542,7 +542,7 @@ impl News {
                 let (service, link) = (self.service.clone(), Arc::clone(&self.link));
                 tokio::spawn(async move {
                     service.freeze().await;
-                    link.tell(&FromRouter::Frozen);
+                    link.send(&FromRouter::Frozen);
                 });
             }
             (ToRouter::Thaw, _) => self.service.thaw(),
@@ -550,7 +550,7 @@ impl News {
                 let (answers, link) = (self.service.threads_answer(), Arc::clone(&self.link));
                 tokio::spawn(async move {
                     answers.await;
-                    link.tell(&FromRouter::Alive { number });
+                    link.send(&FromRouter::Alive { number });
                 });
             }
             (ToRouter::JobDelivered { spooler, job }, _) => {
@@ -562,8 +562,8 @@ impl News {
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {
                 let status = match status {
-                    Status::Code(code) => ExitStatus::Code(code),
-                    Status::Signal(signal) => ExitStatus::Signal(signal),
+                    ExitReport::Code(code) => ProcessExit::Code(code),
+                    ExitReport::Signal(signal) => ProcessExit::Signal(signal),
                 };
                 self.manager.process_exited(pid, status);
             }

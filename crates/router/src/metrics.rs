@@ -11,7 +11,7 @@ use tutti_metrics::{Page, names};
 use tutti_pool::AppMeasures;
 use tutti_sys::clock::Jump;
 use tutti_sys::proc;
-use tutti_telemetry::Counts;
+use tutti_telemetry::SpanCounts;
 use tutti_unprivileged::certificates::Certificates;
 
 /// The seconds since 1970.
@@ -56,7 +56,7 @@ pub(super) struct Facts<'a> {
     pub(super) problems: usize,
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) certificates: &'a Certificates,
-    pub(super) spans: Option<Counts>,
+    pub(super) spans: Option<SpanCounts>,
     /// Lines of the daemon's log that this process has lost.
     pub(super) lost: u64,
     /// How often the time of day was set, by direction.

@@ -14,28 +14,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::Sender;
 use tutti_config::model;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
-use tutti_pool::{AppSpec, Application, Manager};
-use tutti_protocol::{FromRouter, Place, QuicHello};
-use tutti_server::{Datagrams, SpoolsNeeded, Surroundings};
+use tutti_pool::{AppSpec, ApplicationPool, Manager};
+use tutti_protocol::{BindAddress, FromRouter, QuicHello};
+use tutti_server::{Datagrams, SnapshotEnvironment, SpoolsNeeded};
 use tutti_spool::{Spool, SpoolPlace};
-use tutti_sys::unnamed::UnnamedFile;
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
-use tutti_tls::{Bundle, Demands, Wanted};
+use tutti_tls::{Bundle, CertificateRequest, Demands};
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::fault;
 use tutti_unprivileged::grants::{datagrams_of, place_of};
 use tutti_unprivileged::link::Refused;
 
 use super::cache_files::{self, CacheFiles};
+use super::certificate_requests;
 use super::guard_files::{self, GuardFiles};
-use super::lacking::{Leniency, Need, Unopened};
 use super::line::Link;
-use super::wishes;
+use super::missing::{Leniency, Need, Unopened};
 
 /// Sockets and logs of main's that are in use by the configuration in force.
 #[derive(Default)]
 struct Held {
-    places: HashSet<Place>,
+    places: HashSet<BindAddress>,
     datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
 }
@@ -43,7 +43,7 @@ struct Held {
 /// Asks main to open, and knows what is open.
 pub(super) struct Openings {
     link: Arc<Link>,
-    wishes: Sender<Wanted>,
+    wishes: Sender<CertificateRequest>,
     /// The part of QUIC that is common to all routers.
     quic: QuicHello,
     /// Main's folder of temporary files.
@@ -54,11 +54,11 @@ pub(super) struct Openings {
 /// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
 pub(super) struct Opened {
     link: Arc<Link>,
-    sockets: HashMap<Place, OwnedFd>,
+    sockets: HashMap<BindAddress, OwnedFd>,
     datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
     quic: QuicHello,
     logs: HashMap<PathBuf, OwnedFd>,
-    new_places: Vec<Place>,
+    new_places: Vec<BindAddress>,
     new_datagrams: Vec<SocketAddr>,
     new_logs: Vec<PathBuf>,
 }
@@ -66,13 +66,13 @@ pub(super) struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         for place in self.new_places.drain(..) {
-            self.link.tell(&FromRouter::Unlisten { place });
+            self.link.send(&FromRouter::Unlisten { place });
         }
         for address in self.new_datagrams.drain(..) {
-            self.link.tell(&FromRouter::UnlistenDatagrams { address });
+            self.link.send(&FromRouter::UnlistenDatagrams { address });
         }
         for path in self.new_logs.drain(..) {
-            self.link.tell(&FromRouter::CloseFile { path });
+            self.link.send(&FromRouter::CloseFile { path });
         }
     }
 }
@@ -90,14 +90,14 @@ pub(super) struct Fetched<'a> {
     pub(super) spools: Spools,
     pub(super) cache_files: CacheFiles,
     pub(super) opened: &'a mut Opened,
-    pub(super) applications: &'a tutti_pool::Prepared,
+    pub(super) applications: &'a tutti_pool::PreparedApplications,
     pub(super) certificates: &'a Certificates,
-    pub(super) wishes: &'a Sender<Wanted>,
+    pub(super) wishes: &'a Sender<CertificateRequest>,
     pub(super) guard_files: GuardFiles,
     pub(super) exporters: &'a Exporters,
 }
 
-impl Surroundings for Fetched<'_> {
+impl SnapshotEnvironment for Fetched<'_> {
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
         let socket = self.opened.sockets.remove(&place_of(&listener.address));
         socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
@@ -126,7 +126,7 @@ impl Surroundings for Fetched<'_> {
         }
     }
 
-    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+    fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>> {
         self.applications.get(name).cloned()
     }
 
@@ -169,15 +169,15 @@ impl Surroundings for Fetched<'_> {
 pub(super) struct Running<'a> {
     pub(super) manager: &'a Manager,
     pub(super) certificates: &'a Certificates,
-    pub(super) wishes: &'a Sender<Wanted>,
+    pub(super) wishes: &'a Sender<CertificateRequest>,
 }
 
-impl Surroundings for Running<'_> {
+impl SnapshotEnvironment for Running<'_> {
     fn bind(&mut self, _listener: &model::Listener) -> io::Result<OwnedFd> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+    fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>> {
         self.manager.application(name)
     }
 
@@ -199,7 +199,11 @@ impl Surroundings for Running<'_> {
     }
 }
 
-fn demands(certificates: &Certificates, wishes: &Sender<Wanted>, account: &str) -> Demands {
+fn demands(
+    certificates: &Certificates,
+    wishes: &Sender<CertificateRequest>,
+    account: &str,
+) -> Demands {
     Demands {
         known: certificates.on_demand(account),
         desk: wishes.clone(),
@@ -209,7 +213,7 @@ fn demands(certificates: &Certificates, wishes: &Sender<Wanted>, account: &str) 
 impl Openings {
     pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf, quic: QuicHello) -> Openings {
         Openings {
-            wishes: wishes::take(&link),
+            wishes: certificate_requests::take(&link),
             link,
             quic,
             tmpdir,
@@ -218,7 +222,7 @@ impl Openings {
     }
 
     /// Takes what clients want of certificates on demand.
-    pub(super) fn wishes(&self) -> &Sender<Wanted> {
+    pub(super) fn wishes(&self) -> &Sender<CertificateRequest> {
         &self.wishes
     }
 
@@ -227,7 +231,7 @@ impl Openings {
     }
 
     /// True if the configuration in force listens there.
-    pub(super) fn listens_at(&self, place: &Place) -> bool {
+    pub(super) fn listens_at(&self, place: &BindAddress) -> bool {
         self.held().places.contains(place)
     }
 
@@ -459,7 +463,7 @@ impl Openings {
             _ => return,
         };
         drop(held);
-        self.link.tell(&news);
+        self.link.send(&news);
     }
 
     /// The files that say who is let in, each with its content or why it cannot be read.
@@ -526,17 +530,17 @@ impl Openings {
         let before = std::mem::replace(&mut *self.held(), held);
         let now = self.held();
         for place in before.places.difference(&now.places) {
-            self.link.tell(&FromRouter::Unlisten {
+            self.link.send(&FromRouter::Unlisten {
                 place: place.clone(),
             });
         }
         for address in before.datagrams.difference(&now.datagrams) {
             self.link
-                .tell(&FromRouter::UnlistenDatagrams { address: *address });
+                .send(&FromRouter::UnlistenDatagrams { address: *address });
         }
         for path in before.logs.difference(&now.logs) {
             self.link
-                .tell(&FromRouter::CloseFile { path: path.clone() });
+                .send(&FromRouter::CloseFile { path: path.clone() });
         }
     }
 }

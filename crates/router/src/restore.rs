@@ -13,10 +13,10 @@ use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::{StartFailure, Starts};
 use tutti_unprivileged::grants::place_of;
-use tutti_unprivileged::standing::Standing;
+use tutti_unprivileged::role_state::RoleState;
 use tutti_unprivileged::{log_faults, partial};
 
-use super::lacking::{Lacking, Need};
+use super::missing::{Lacking, Need};
 use super::problems::{Problems, start_fault};
 use super::service::{InForce, Inner, Origin, RouterService};
 
@@ -191,7 +191,7 @@ impl Inner {
     /// Uses what can be had by now; true when nothing is left to be tried.
     async fn use_what_has_come(self: &Arc<Self>) -> bool {
         let _alone = self.changing.lock().await;
-        if self.standings.now() != Standing::Running {
+        if self.standings.now() != RoleState::Running {
             return false;
         }
         let mut come = Vec::new();

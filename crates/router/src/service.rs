@@ -13,26 +13,26 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tutti_commands::Commands;
-use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document};
+use tutti_config::{Config, Diagnostic, Diagnostics, Document, ValidationContext};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_metrics::Page;
 use tutti_pool::{Manager, Starts};
-use tutti_protocol::{Challenge, Change, Module, Totals};
+use tutti_protocol::{Challenge, Change, LanguageModule, RouterCounts};
 use tutti_script::Modules;
 use tutti_server::Server;
-use tutti_telemetry::{Counts, Exporters};
+use tutti_telemetry::{Exporters, SpanCounts};
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::context;
-use tutti_unprivileged::standing::Standings;
+use tutti_unprivileged::role_state::Standings;
 
 use super::commands;
 use super::jobs;
-use super::lacking::{Lacking, Leniency, Need};
 use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, Jumps, unix_time};
+use super::missing::{Lacking, Leniency, Need};
 use super::opening::{Fetched, Opened, Openings, Running};
 use super::problems::{Problems, both, option_warning, start_faults, unstarted_warning};
 use super::status;
@@ -44,7 +44,7 @@ pub(super) struct RouterService(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) log: Log,
-    modules: Vec<Module>,
+    modules: Vec<LanguageModule>,
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
     exporters: Exporters,
@@ -65,7 +65,7 @@ pub(super) struct Inner {
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
     /// Counted by routers that retire or have ended.
-    others: Mutex<Totals>,
+    others: Mutex<RouterCounts>,
     /// When this router was started, in seconds since 1970.
     started: f64,
     /// How often the time of day was set.
@@ -78,7 +78,7 @@ pub(super) struct Inner {
 pub(super) struct Parts {
     pub(super) link: Arc<Link>,
     pub(super) log: Log,
-    pub(super) modules: Vec<Module>,
+    pub(super) modules: Vec<LanguageModule>,
     pub(super) tmpdir: PathBuf,
     pub(super) quic: tutti_protocol::QuicHello,
     pub(super) server: Arc<Server>,
@@ -107,8 +107,8 @@ pub(super) struct Ready {
     document: Document,
     config: Config,
     opened: Opened,
-    applications: tutti_pool::Prepared,
-    server: tutti_server::Prepared,
+    applications: tutti_pool::PreparedApplications,
+    server: tutti_server::PreparedSnapshot,
     /// The file of jobs, where one is needed and there is none yet.
     jobs: Option<OwnedFd>,
     /// Applications that are being started, which only a stored configuration does not wait for.
@@ -129,7 +129,7 @@ pub(super) struct InForce {
 pub(super) enum ReadyChange {
     Configuration(Box<Ready>),
     /// With the server of the configuration that names what has changed.
-    Stored(Box<(Renewed, Option<tutti_server::Prepared>)>),
+    Stored(Box<(Renewed, Option<tutti_server::PreparedSnapshot>)>),
 }
 
 impl RouterService {
@@ -176,12 +176,12 @@ impl RouterService {
     }
 
     /// Tells the counts of other routers.
-    pub(super) fn count_others(&self, totals: Totals) {
+    pub(super) fn count_others(&self, totals: RouterCounts) {
         *self.0.others.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 
     /// The counts of this router.
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> RouterCounts {
         self.0.own_totals()
     }
 
@@ -328,7 +328,7 @@ impl Inner {
         &self,
         config: &Config,
         certificates: &Certificates,
-    ) -> Result<tutti_server::Prepared, Diagnostics> {
+    ) -> Result<tutti_server::PreparedSnapshot, Diagnostics> {
         let mut around = Running {
             manager: &self.manager,
             certificates,
@@ -428,7 +428,7 @@ impl Inner {
     }
 
     /// The knowledge that configurations are checked against now.
-    pub(super) fn known(&self) -> Context {
+    pub(super) fn known(&self) -> ValidationContext {
         context(&self.modules)
             .with_certificates(self.stored.certificates().names())
             .with_js_modules(self.stored.js_modules())
@@ -553,15 +553,15 @@ impl Inner {
     }
 
     /// Counts of spans, where requests are or were traced.
-    fn spans(&self) -> Option<Counts> {
+    fn spans(&self) -> Option<SpanCounts> {
         let counts = self.exporters.counts();
         let is_traced = self.config.load().settings.telemetry.is_some();
-        (is_traced || counts != Counts::default()).then_some(counts)
+        (is_traced || counts != SpanCounts::default()).then_some(counts)
     }
 
-    fn own_totals(&self) -> Totals {
+    fn own_totals(&self) -> RouterCounts {
         let totals = self.server.totals();
-        Totals {
+        RouterCounts {
             accepted: totals.accepted,
             active: totals.active,
             idle: totals.idle,

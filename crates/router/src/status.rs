@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 use tutti_commands::Commands;
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppMeasures, OldRequest, StartFailure};
-use tutti_protocol::{Module, Totals};
-use tutti_server::{CacheStatus, Health, ServerStatus};
-use tutti_telemetry::Counts;
+use tutti_protocol::{LanguageModule, RouterCounts};
+use tutti_server::{CacheStatus, ServerHealth, ServerStatus};
+use tutti_telemetry::SpanCounts;
 
 use super::commands;
 
 /// The facts that `/status` tells.
 pub(super) struct Parts<'a> {
-    pub(super) modules: &'a [Module],
-    pub(super) totals: Totals,
+    pub(super) modules: &'a [LanguageModule],
+    pub(super) totals: RouterCounts,
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
     pub(super) commands: &'a Commands,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
@@ -34,7 +34,7 @@ pub(super) struct Parts<'a> {
     /// The latest failed and the latest slow requests.
     pub(super) recent: [Vec<Value>; 2],
     /// Spans, where requests are or were traced.
-    pub(super) telemetry: Option<Counts>,
+    pub(super) telemetry: Option<SpanCounts>,
 }
 
 /// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`,
@@ -170,9 +170,9 @@ fn upstream_status(servers: &[ServerStatus]) -> Value {
         if let Some(checks) = &server.checks {
             status["health_check"] = json!({
                 "state": match checks.health {
-                    Health::Unknown => "unknown",
-                    Health::Passing => "passing",
-                    Health::Failing => "failing",
+                    ServerHealth::Unknown => "unknown",
+                    ServerHealth::Passing => "passing",
+                    ServerHealth::Failing => "failing",
                 },
                 "passed": checks.passed,
                 "failed": checks.failed,
@@ -203,7 +203,7 @@ fn failure_status(failure: &StartFailure) -> Value {
 }
 
 /// One object for a language with one version, an array for one with more: as documented for Unit.
-fn modules_status(modules: &[Module]) -> Value {
+fn modules_status(modules: &[LanguageModule]) -> Value {
     let mut by_kind: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for module in modules {
         let entry = json!({ "version": module.version, "lib": module.path.to_string_lossy() });
@@ -227,8 +227,8 @@ fn modules_status(modules: &[Module]) -> Value {
 mod tests {
     use super::*;
 
-    fn module(kind: &str, version: &str) -> Module {
-        Module {
+    fn module(kind: &str, version: &str) -> LanguageModule {
+        LanguageModule {
             kind: kind.into(),
             version: version.into(),
             path: format!("/m/{kind}{version}").into(),

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
-use tutti_protocol::Store;
+use tutti_protocol::StoreKind;
 use tutti_script::Modules;
 use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{self, Certificates};
@@ -48,7 +48,7 @@ impl Stored {
     pub(super) fn keeping(
         &self,
         config: &Config,
-        store: Store,
+        store: StoreKind,
         name: &str,
         text: &str,
     ) -> Result<Renewed, Diagnostics> {
@@ -57,14 +57,14 @@ impl Stored {
         let mut renewed = self.unchanged();
         let mut config = config.clone();
         let is_named = match store {
-            Store::Certificates => {
+            StoreKind::Certificates => {
                 let bundle = Bundle::parse(text.as_bytes(), SystemTime::now())
                     .map_err(|error| invalid(error.to_string()))?;
                 renewed.certificates = renewed.certificates.with(name, Arc::new(bundle));
                 !certificates::places(&config, name).is_empty()
                     || certificates::is_on_demand(&config, name)
             }
-            Store::JsModules => {
+            StoreKind::JsModules => {
                 let module = js_modules::parse(name, text.as_bytes())
                     .map_err(|fault| Diagnostics::one(*fault))?;
                 let is_named = config.settings.modules.get(name).is_some();
@@ -80,14 +80,14 @@ impl Stored {
     }
 
     /// The stored things without one that nothing names.
-    pub(super) fn discarding(&self, config: &Config, store: Store, name: &str) -> Renewed {
+    pub(super) fn discarding(&self, config: &Config, store: StoreKind, name: &str) -> Renewed {
         let mut renewed = self.unchanged();
         match store {
-            Store::Certificates => {
+            StoreKind::Certificates => {
                 renewed.certificates = renewed.certificates.without(name);
                 renewed.config = certificates::is_on_demand(config, name).then(|| config.clone());
             }
-            Store::JsModules => renewed.js_modules = renewed.js_modules.without(name),
+            StoreKind::JsModules => renewed.js_modules = renewed.js_modules.without(name),
         }
         renewed
     }

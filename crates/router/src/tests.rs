@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tutti_jobs::Jobs;
 use tutti_log::Log;
-use tutti_pool::{Manager, Threads};
-use tutti_protocol::{Change, Fault, FromRouter, Packet, QuicHello, Store, ToRouter};
-use tutti_server::{Options, Server};
+use tutti_pool::{Manager, ThreadWakers};
+use tutti_protocol::{Change, ChangeError, FromRouter, Packet, QuicHello, StoreKind, ToRouter};
+use tutti_server::{Server, StartOptions};
 use tutti_sys::seqpacket;
 use tutti_unprivileged::certificates::Certificates;
 
 use super::changes::Changes;
+use super::daemon_log::Sink;
 use super::jobs::Around;
 use super::launcher::MainLauncher;
 use super::line::Link;
 use super::service::{Parts, RouterService};
-use super::sink::Sink;
 
 /// Main's end of the line.
 pub(super) struct Main {
@@ -132,8 +132,8 @@ impl Router {
         let (main, link) = Main::new();
         let log = Log::of_threads(null(), &Default::default(), "router");
         let sink = Arc::new(Sink(log.clone()));
-        let threads = Threads::new(1).unwrap();
-        let server = Server::start(Options {
+        let threads = ThreadWakers::new(1).unwrap();
+        let server = Server::start(StartOptions {
             threads: Arc::clone(&threads),
             log: sink.clone(),
             scrapes: mpsc::unbounded_channel().0,
@@ -364,7 +364,7 @@ async fn a_change_can_be_abandoned_while_main_is_asked() {
 async fn a_change_that_cannot_be_is_refused_with_its_place() {
     let mut router = Router::new();
     let certificate = Change::Keep {
-        store: Store::Certificates,
+        store: StoreKind::Certificates,
         name: "site".to_owned(),
         text: "no certificate".to_owned(),
     };
@@ -388,7 +388,7 @@ async fn a_change_that_cannot_be_is_refused_with_its_place() {
         assert_eq!(number, router.number);
         let places: Vec<_> = faults
             .iter()
-            .map(|fault: &Fault| &fault.pointer[..])
+            .map(|fault: &ChangeError| &fault.pointer[..])
             .collect();
         assert_eq!(places, [pointer]);
         assert!(refused.opened.is_empty());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tutti_config::model::TlsVariable;
-use tutti_config::{Config, Context, parse, validate};
+use tutti_config::{Config, ValidationContext, parse, validate};
 use tutti_http::{OwnedPath, RequestPath};
 use tutti_routing::{LogLine, LogSecond, LogTime, RequestInfo, ResponseInfo, Router};
 
@@ -91,7 +91,11 @@ impl ResponseInfo for Request {
 }
 
 fn config(text: &str) -> Config {
-    validate(&parse(text.as_bytes()).unwrap(), &Context::default()).unwrap()
+    validate(
+        &parse(text.as_bytes()).unwrap(),
+        &ValidationContext::default(),
+    )
+    .unwrap()
 }
 
 fn steps(conditions: impl Fn(usize) -> String, action: &str) -> String {

@@ -5,7 +5,7 @@
 
 use std::io::Write as _;
 
-use tutti_config::model::{AccessLog, Condition, LogFormat, Part, Template, Variable};
+use tutti_config::model::{AccessLog, Condition, LogFormat, Template, TemplatePart, Variable};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
@@ -76,9 +76,9 @@ fn template_line<R: RequestInfo + ?Sized>(
 ) {
     for part in template.parts() {
         match part {
-            Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
-            Part::Variable(variable) => escaped(variable, request, out, escape),
-            Part::Script(source) => script_line(source, request, out),
+            TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            TemplatePart::Variable(variable) => escaped(variable, request, out, escape),
+            TemplatePart::Script(source) => script_line(source, request, out),
         }
     }
 }
@@ -87,9 +87,9 @@ fn template_line<R: RequestInfo + ?Sized>(
 fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
     for part in template.parts() {
         match part {
-            Part::Literal(text) => escape_json(text.as_bytes(), out),
-            Part::Variable(variable) => escaped(variable, request, out, escape_json),
-            Part::Script(source) => {
+            TemplatePart::Literal(text) => escape_json(text.as_bytes(), out),
+            TemplatePart::Variable(variable) => escaped(variable, request, out, escape_json),
+            TemplatePart::Script(source) => {
                 let mut text = Vec::new();
                 if script::value(source, request, &mut text).is_err() || text.is_empty() {
                     text = b"-".to_vec();

@@ -37,7 +37,7 @@ pub(crate) struct CompiledAction {
 pub(crate) enum CompiledKind {
     Pass(CompiledPass),
     Return(Return),
-    Share(Box<Share>),
+    Share(Box<CompiledShare>),
 }
 
 /// The destination of a `pass`.
@@ -58,7 +58,7 @@ pub type Guards = SmallVec<[usize; 4]>;
 #[derive(Debug)]
 pub struct Decision<'r> {
     /// The action itself.
-    pub action: Action<'r>,
+    pub action: DecisionKind<'r>,
     /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::request_path`] instead of the request's own.
     pub rewritten: Option<Rc<OwnedPath>>,
     /// Changes to the response, made by the action itself.
@@ -82,7 +82,7 @@ pub struct Decision<'r> {
 
 /// The kinds of decisions.
 #[derive(Clone, Copy, Debug)]
-pub enum Action<'r> {
+pub enum DecisionKind<'r> {
     /// Hand it to an application.
     Application(ApplicationRef<'r>),
     /// Send it to the upstream with this number among [`crate::Router::upstreams`].
@@ -92,7 +92,7 @@ pub enum Action<'r> {
     /// Store it as a job of the spooler with this number among [`tutti_config::Config::spoolers`], in the order of names.
     Spooler(usize),
     /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
-    Share(&'r Share),
+    Share(&'r CompiledShare),
     /// Answer with a status.
     Return(&'r Return),
     /// No step matched, or a computed destination does not exist: 404.
@@ -116,7 +116,7 @@ pub struct ApplicationRef<'r> {
 
 /// A `share`, compiled.
 #[derive(Debug)]
-pub struct Share {
+pub struct CompiledShare {
     pub(crate) written: Arc<model::Share>,
     /// Where it was written.
     pub pointer: Pointer,
@@ -124,7 +124,7 @@ pub struct Share {
     pub(crate) fallback: Option<Box<CompiledAction>>,
 }
 
-impl Deref for Share {
+impl Deref for CompiledShare {
     type Target = model::Share;
 
     fn deref(&self) -> &model::Share {
@@ -132,7 +132,7 @@ impl Deref for Share {
     }
 }
 
-impl Share {
+impl CompiledShare {
     /// True if there is an action for a file that is there.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
@@ -219,7 +219,7 @@ impl Decision<'_> {
     /// It does not begin with that prefix.
     pub fn below<R: RequestInfo + ?Sized>(
         &self,
-        share: &Share,
+        share: &CompiledShare,
         request: &R,
     ) -> Result<Below<'_>, NotBelow> {
         let path = match share.prefix.as_bytes() {

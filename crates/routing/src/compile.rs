@@ -8,7 +8,7 @@ use tutti_config::model::{
 };
 use tutti_config::{Diagnostic, Diagnostics};
 
-use crate::action::{CompiledAction, CompiledKind, CompiledPass, Share};
+use crate::action::{CompiledAction, CompiledKind, CompiledPass, CompiledShare};
 use crate::index::Index;
 use crate::router::{CompiledApplication, CompiledListener, CompiledRoute, CompiledStep, Router};
 use crate::rules::{Page, Rulebook, Rules};
@@ -130,7 +130,7 @@ impl Router {
                     .as_ref()
                     .map(|fallback| self.action(fallback))
                     .transpose()?;
-                CompiledKind::Share(Box::new(Share {
+                CompiledKind::Share(Box::new(CompiledShare {
                     written: Arc::clone(share),
                     pointer: action.pointer.clone(),
                     found: found.map(Box::new),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_http::RequestPath;
-use tutti_script::{Failure, Modules};
+use tutti_script::{Modules, ScriptError};
 
 /// An event on a request's way through the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub trait RequestInfo {
         None
     }
     /// A script (its text is `template`) has no value.
-    fn script_failed(&self, template: &str, failure: &Failure) {
+    fn script_failed(&self, template: &str, failure: &ScriptError) {
         let _ = (template, failure);
     }
     /// A regular expression of the configuration has no answer for the request; `place`: what it had to decide about.

@@ -26,7 +26,7 @@ mod seen;
 mod variables;
 
 pub use access_log::LogLine;
-pub use action::{Action, ApplicationRef, Below, Decision, Guards, NotBelow, Share};
+pub use action::{ApplicationRef, Below, CompiledShare, Decision, DecisionKind, Guards, NotBelow};
 pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use router::{HOP_LIMIT, Router};
@@ -37,4 +37,4 @@ pub use seen::Seen;
 pub use variables::request_id;
 
 pub use tutti_config::model::{OutOfSteps, ResponseHeader, Return};
-pub use tutti_script::{Failure, Modules};
+pub use tutti_script::{Modules, ScriptError};

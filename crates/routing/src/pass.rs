@@ -1,7 +1,7 @@
 //! A `pass` with variables: the destination is looked up for each request.
 
 use smallvec::SmallVec;
-use tutti_config::model::{Part, Template};
+use tutti_config::model::{Template, TemplatePart};
 
 use crate::info::RequestInfo;
 use crate::path::percent_decode;
@@ -21,7 +21,7 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(
     let mut value = Vec::new();
     for part in template.parts() {
         match part {
-            Part::Literal(text) => {
+            TemplatePart::Literal(text) => {
                 for (number, piece) in text.split('/').enumerate() {
                     if number > 0 {
                         segments.push(std::mem::take(&mut current));
@@ -29,12 +29,14 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(
                     current.extend_from_slice(&percent_decode(piece));
                 }
             }
-            Part::Variable(_) | Part::Script(_) => {
+            TemplatePart::Variable(_) | TemplatePart::Script(_) => {
                 value.clear();
                 match part {
-                    Part::Variable(variable) => variables::value(variable, request, &mut value),
-                    Part::Script(source) => script::value(source, request, &mut value)?,
-                    Part::Literal(_) => {}
+                    TemplatePart::Variable(variable) => {
+                        variables::value(variable, request, &mut value)
+                    }
+                    TemplatePart::Script(source) => script::value(source, request, &mut value)?,
+                    TemplatePart::Literal(_) => {}
                 }
                 for (number, piece) in value.split(|byte| *byte == b'/').enumerate() {
                     if number > 0 {

@@ -1,6 +1,6 @@
 //! Templates with the values of a request.
 
-use tutti_config::model::{Part, Template};
+use tutti_config::model::{Template, TemplatePart};
 
 use crate::info::RequestInfo;
 use crate::script::{self, ScriptFailed};
@@ -17,9 +17,9 @@ pub fn render<R: RequestInfo + ?Sized>(
 ) -> Result<(), ScriptFailed> {
     for part in template.parts() {
         match part {
-            Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
-            Part::Variable(variable) => variables::value(variable, request, out),
-            Part::Script(source) => script::value(source, request, out)?,
+            TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            TemplatePart::Variable(variable) => variables::value(variable, request, out),
+            TemplatePart::Script(source) => script::value(source, request, out)?,
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! files, applications and servers get.
 
 use smallvec::SmallVec;
-use tutti_config::model::{Part, Template, Variable};
+use tutti_config::model::{Template, TemplatePart, Variable};
 use tutti_http::{OwnedPath, encode_argument, encode_path, encode_written};
 
 use crate::fields;
@@ -21,9 +21,9 @@ pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     let mut made = Made::default();
     for part in template.parts() {
         match part {
-            Part::Literal(text) => made.literal(text),
-            Part::Variable(variable) => made.variable(variable, request),
-            Part::Script(source) => {
+            TemplatePart::Literal(text) => made.literal(text),
+            TemplatePart::Variable(variable) => made.variable(variable, request),
+            TemplatePart::Script(source) => {
                 let mut value = Vec::new();
                 script::value(source, request, &mut value)?;
                 encode_path(&value, &mut made.path);

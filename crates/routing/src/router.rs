@@ -10,7 +10,8 @@ use tutti_config::model::{
 use tutti_http::OwnedPath;
 
 use crate::action::{
-    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Guards, Share,
+    ApplicationRef, CompiledAction, CompiledKind, CompiledPass, CompiledShare, Decision,
+    DecisionKind, Guards,
 };
 use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
@@ -135,7 +136,7 @@ impl Router {
         static NOWHERE: std::sync::LazyLock<Pointer> = std::sync::LazyLock::new(Pointer::root);
         let Some(listener) = self.listeners.get(listener) else {
             return Decision {
-                action: Action::NotFound,
+                action: DecisionKind::NotFound,
                 rewritten: None,
                 response_headers: &[],
                 request_headers: &[],
@@ -251,10 +252,10 @@ impl Router {
         &'r self,
         decision: Decision<'r>,
         request: &R,
-        action: impl FnOnce(&'r Share) -> Option<&'r CompiledAction>,
+        action: impl FnOnce(&'r CompiledShare) -> Option<&'r CompiledAction>,
         event: RouteEvent<'_>,
     ) -> Result<Decision<'r>, Decision<'r>> {
-        let Action::Share(share) = decision.action else {
+        let DecisionKind::Share(share) = decision.action else {
             return Err(decision);
         };
         let Some(action) = action(share) else {
@@ -303,7 +304,7 @@ struct Way<'r> {
 
 /// One move: an end, or on to another route.
 enum Move<'r> {
-    End(Action<'r>),
+    End(DecisionKind<'r>),
     Route(usize),
 }
 
@@ -334,13 +335,13 @@ impl<'r> Way<'r> {
             };
             self.hops += 1;
             if self.hops > HOP_LIMIT {
-                break Action::Loop;
+                break DecisionKind::Loop;
             }
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             match route.map(|route| route.find(&routed)) {
                 Some(Ok(Some(action))) => next = self.act(action, request),
-                Some(Ok(None)) | None => break Action::NotFound,
-                Some(Err(NoStep)) => break Action::Undecided,
+                Some(Ok(None)) | None => break DecisionKind::NotFound,
+                Some(Err(NoStep)) => break DecisionKind::Undecided,
             }
         };
         Decision {
@@ -375,15 +376,15 @@ impl<'r> Way<'r> {
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let Ok(rewritten) = rewrite(template, &routed, self.router.merge_slashes) else {
-                return Move::End(Action::Undecided);
+                return Move::End(DecisionKind::Undecided);
             };
             let rewritten = Rc::new(rewritten);
             request.note(RouteEvent::Rewritten(rewritten.as_path().path()));
             self.rewritten = Some(rewritten);
         }
         match &action.kind {
-            CompiledKind::Return(answer) => Move::End(Action::Return(answer)),
-            CompiledKind::Share(share) => Move::End(Action::Share(share)),
+            CompiledKind::Return(answer) => Move::End(DecisionKind::Return(answer)),
+            CompiledKind::Share(share) => Move::End(DecisionKind::Share(share)),
             CompiledKind::Pass(pass) => self.follow(pass, request),
         }
     }
@@ -392,17 +393,17 @@ impl<'r> Way<'r> {
         let router = self.router;
         match pass {
             CompiledPass::Route(route) => Move::Route(*route),
-            CompiledPass::Upstream(index) => Move::End(Action::Upstream(*index)),
-            CompiledPass::Metrics => Move::End(Action::Metrics),
-            CompiledPass::Spooler(index) => Move::End(Action::Spooler(*index)),
+            CompiledPass::Upstream(index) => Move::End(DecisionKind::Upstream(*index)),
+            CompiledPass::Metrics => Move::End(DecisionKind::Metrics),
+            CompiledPass::Spooler(index) => Move::End(DecisionKind::Spooler(*index)),
             CompiledPass::Application { index, target } => {
                 let Some(application) = router.applications.get(*index) else {
-                    return Move::End(Action::NotFound);
+                    return Move::End(DecisionKind::NotFound);
                 };
                 let target = target
                     .and_then(|target| application.targets.get(target))
                     .map(String::as_str);
-                Move::End(Action::Application(ApplicationRef {
+                Move::End(DecisionKind::Application(ApplicationRef {
                     index: *index,
                     name: &application.name,
                     target,
@@ -411,17 +412,17 @@ impl<'r> Way<'r> {
             CompiledPass::Computed(template) => {
                 let routed = Seen::on_its_way(request, self.rewritten.as_deref());
                 let Ok(segments) = pass::segments(template, &routed) else {
-                    return Move::End(Action::Undecided);
+                    return Move::End(DecisionKind::Undecided);
                 };
                 match router.look_up(&segments) {
                     // A client must not get, by what it sends, where only answers lead.
                     Some(CompiledPass::Route(route))
                         if !self.is_internal && router.internal.contains(&route) =>
                     {
-                        Move::End(Action::NotFound)
+                        Move::End(DecisionKind::NotFound)
                     }
                     Some(pass) => self.follow(&pass, request),
-                    None => Move::End(Action::NotFound),
+                    None => Move::End(DecisionKind::NotFound),
                 }
             }
         }

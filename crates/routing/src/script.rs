@@ -19,16 +19,16 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(
 ) -> Result<(), ScriptFailed> {
     static NONE: std::sync::LazyLock<Modules> = std::sync::LazyLock::new(Modules::default);
     let modules = request.modules().unwrap_or(&NONE);
-    tutti_script::evaluate(modules, source, &Asked(request), out).map_err(|failure| {
+    tutti_script::evaluate(modules, source, &ScriptRequest(request), out).map_err(|failure| {
         request.script_failed(source, &failure);
         ScriptFailed
     })
 }
 
 /// A request, asked by a script.
-struct Asked<'a, R: ?Sized>(&'a R);
+struct ScriptRequest<'a, R: ?Sized>(&'a R);
 
-impl<R: RequestInfo + ?Sized> Values for Asked<'_, R> {
+impl<R: RequestInfo + ?Sized> Values for ScriptRequest<'_, R> {
     fn uri(&self) -> Vec<u8> {
         self.0.path().to_vec()
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_http::{OwnedPath, RequestPath};
-use tutti_script::{Failure, Modules};
+use tutti_script::{Modules, ScriptError};
 
 use crate::info::{RequestInfo, ResponseInfo, RouteEvent};
 
@@ -80,7 +80,7 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
     fn modules(&self) -> Option<&Modules> {
         self.request.modules()
     }
-    fn script_failed(&self, template: &str, failure: &Failure) {
+    fn script_failed(&self, template: &str, failure: &ScriptError) {
         self.request.script_failed(template, failure);
     }
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {

@@ -5,7 +5,7 @@
 mod support;
 
 use support::{Request, ask, config, get, router, routes, told};
-use tutti_config::{Context, parse, validate};
+use tutti_config::{ValidationContext, parse, validate};
 use tutti_routing::{LogLine, Router};
 
 /// A match object, whether the request fulfils it.
@@ -588,7 +588,7 @@ fn every_valid_case_compiles_and_decides() {
             continue;
         };
         let sent = rest.split("=== ").next().unwrap();
-        let context = Context::with_modules([("php", "7.4.33"), ("php", "8.2.35")]);
+        let context = ValidationContext::with_modules([("php", "7.4.33"), ("php", "8.2.35")]);
         let Ok(config) = parse(sent.as_bytes()).and_then(|document| validate(&document, &context))
         else {
             continue;

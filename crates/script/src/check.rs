@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::engine::{Engine, HEAD_LINES, Thrown};
-use crate::failure::Failure;
-use crate::modules::{Module, Modules};
+use crate::failure::ScriptError;
+use crate::modules::{Modules, ScriptModule};
 
 /// A fault in a script.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct CompileError {
     /// The message, without a period.
     pub message: String,
     /// Line and column inside the script, counted from 1, where they are known.
@@ -21,9 +21,9 @@ pub struct Fault {
     pub hint: Option<&'static str>,
 }
 
-impl Fault {
-    fn new(message: impl Into<String>, hint: &'static str) -> Fault {
-        Fault {
+impl CompileError {
+    fn new(message: impl Into<String>, hint: &'static str) -> CompileError {
+        CompileError {
             message: message.into(),
             place: None,
             module: None,
@@ -32,10 +32,10 @@ impl Fault {
     }
 
     /// A fault of a template.
-    fn of_template(thrown: &Thrown, source: &str) -> Fault {
+    fn of_template(thrown: &Thrown, source: &str) -> CompileError {
         let place = place(&thrown.stack)
             .and_then(|(_, line, column)| letters(source, line.checked_sub(HEAD_LINES)?, column));
-        Fault {
+        CompileError {
             message: thrown.failure.to_string(),
             place,
             module: None,
@@ -44,10 +44,10 @@ impl Fault {
     }
 
     /// A fault of the module that was to be loaded, or of one that it imports.
-    fn of_modules(thrown: &Thrown, modules: &Modules) -> Fault {
+    fn of_modules(thrown: &Thrown, modules: &Modules) -> CompileError {
         let called = place(&thrown.stack)
             .and_then(|(file, line, column)| Some((modules.get(file)?, line, column)));
-        Fault {
+        CompileError {
             message: thrown.failure.to_string(),
             place: called.and_then(|(module, line, column)| letters(&module.source, line, column)),
             module: match called {
@@ -58,9 +58,9 @@ impl Fault {
         }
     }
 
-    fn of_module(self, module: &Module) -> Fault {
+    fn of_module(self, module: &ScriptModule) -> CompileError {
         let module = Some(Arc::clone(&module.name));
-        Fault { module, ..self }
+        CompileError { module, ..self }
     }
 
     /// Bytes of `source` before the place.
@@ -98,54 +98,57 @@ thread_local! {
 }
 
 /// Compiles `source` as a template literal.
-pub fn check_template(source: &str) -> Result<(), Fault> {
+pub fn check_template(source: &str) -> Result<(), CompileError> {
     let is_closed = source.len() > 1 && source.starts_with('`') && source.ends_with('`');
     if !is_closed {
-        return Err(Fault::new(
+        return Err(CompileError::new(
             "the template literal is not closed",
             "it begins and ends with a backtick; one inside is written \\\\` in JSON",
         ));
     }
     if source.contains('\0') {
-        return Err(Fault::new("the template literal contains NUL", "remove it"));
+        return Err(CompileError::new(
+            "the template literal contains NUL",
+            "remove it",
+        ));
     }
     CHECKER.with_borrow_mut(|checker| {
         if checker.is_none() {
             let engine = Engine::new(&Modules::default());
-            *checker = Some(engine.map_err(|thrown| Fault::of_template(&thrown, source))?);
+            *checker = Some(engine.map_err(|thrown| CompileError::of_template(&thrown, source))?);
         }
         let checked = checker
             .as_ref()
             .map_or(Ok(()), |engine| engine.check(source));
         checked.map_err(|thrown| {
-            if !matches!(thrown.failure, Failure::Thrown(_)) {
+            if !matches!(thrown.failure, ScriptError::Thrown(_)) {
                 *checker = None;
             }
-            Fault::of_template(&thrown, source)
+            CompileError::of_template(&thrown, source)
         })
     })
 }
 
 /// Loads a module in an engine of its own, which does all that the module does when it is loaded. It may import `others`.
-pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
+pub fn check_module(module: &ScriptModule, others: &Modules) -> Result<(), CompileError> {
     check_text(module)?;
     let all = others.with(module.clone());
     Engine::new(&all)
         .and_then(|engine| engine.load(std::iter::once(module)).map(drop))
-        .map_err(|thrown| Fault::of_modules(&thrown, &all))
+        .map_err(|thrown| CompileError::of_modules(&thrown, &all))
 }
 
 /// Loads these together, as each thread does that evaluates templates.
-pub fn check_modules(modules: &Modules) -> Result<(), Fault> {
+pub fn check_modules(modules: &Modules) -> Result<(), CompileError> {
     modules.iter().try_for_each(check_text)?;
     Engine::new(modules)
         .and_then(|engine| engine.load(modules.iter()).map(drop))
-        .map_err(|thrown| Fault::of_modules(&thrown, modules))
+        .map_err(|thrown| CompileError::of_modules(&thrown, modules))
 }
 
-fn check_text(module: &Module) -> Result<(), Fault> {
+fn check_text(module: &ScriptModule) -> Result<(), CompileError> {
     let checked = check_name(&module.name).and_then(|()| match module.source.contains('\0') {
-        true => Err(Fault::new(
+        true => Err(CompileError::new(
             "the module contains NUL",
             "it must be JavaScript text",
         )),
@@ -155,28 +158,28 @@ fn check_text(module: &Module) -> Result<(), Fault> {
 }
 
 /// Templates write the name, so it has to be one of JavaScript.
-fn check_name(name: &str) -> Result<(), Fault> {
+fn check_name(name: &str) -> Result<(), CompileError> {
     let hint = "use letters, digits and `_`, as in /js_modules/http";
     let mut letters = name.chars();
     let is_first = letters
         .next()
         .is_some_and(|first| first.is_ascii_alphabetic() || matches!(first, '_' | '$'));
     if !is_first || !letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$')) {
-        return Err(Fault::new(
+        return Err(CompileError::new(
             "the name of a module is a name of JavaScript",
             hint,
         ));
     }
     if TAKEN.contains(&name) {
         let message = format!("`{name}` is a value of the request in every template");
-        return Err(Fault::new(message, "choose another name"));
+        return Err(CompileError::new(message, "choose another name"));
     }
     // A word of the language, `class`, is no name either.
     check_template(&format!(
         "`${{((x) => {{ let {name} = x; return {name}; }})(1)}}`"
     ))
     .map_err(|_| {
-        Fault::new(
+        CompileError::new(
             format!("`{name}` is a word of JavaScript"),
             "choose another name",
         )

@@ -8,10 +8,10 @@ use rquickjs::function::Args;
 use rquickjs::{CaughtError, Context, Ctx, Error, Function, Object, Persistent, Runtime, Value};
 
 use crate::builtin;
-use crate::failure::Failure;
+use crate::failure::ScriptError;
 use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
 use crate::maker::maker;
-use crate::modules::{Module, Modules, Others};
+use crate::modules::{Modules, Others, ScriptModule};
 use crate::values::{self, Uses, Values};
 
 /// Stands before a template's own lines when it is compiled, with the names of modules between.
@@ -65,7 +65,7 @@ struct Maker {
 
 /// Puts an error of the engine into words.
 pub(crate) struct Thrown {
-    pub(crate) failure: Failure,
+    pub(crate) failure: ScriptError,
     /// The calls that led there: `at name (file:line:column)`, innermost first.
     pub(crate) stack: String,
     /// The module that was being loaded.
@@ -96,7 +96,7 @@ impl Engine {
     /// A realm of its own with `wanted` loaded, and those of the engine's modules that they import.
     pub(crate) fn load<'m>(
         &self,
-        wanted: impl Iterator<Item = &'m Module>,
+        wanted: impl Iterator<Item = &'m ScriptModule>,
     ) -> Result<Realm, Thrown> {
         self.timer.begin(SETUP_LIMIT);
         let realm = Realm::new(&self.runtime, &self.timer)?;
@@ -115,7 +115,7 @@ impl Engine {
         source: &str,
         values: &dyn Values,
         out: &mut Vec<u8>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ScriptError> {
         let is_shared = self.shared.templates.contains_key(source) || !self.needs_modules(source);
         let mut value = None;
         if is_shared {
@@ -124,7 +124,7 @@ impl Engine {
             self.run_jobs();
         }
         let value = match value {
-            None | Some(Err(Failure::Thrown(_))) => self.evaluate_alone(source, values),
+            None | Some(Err(ScriptError::Thrown(_))) => self.evaluate_alone(source, values),
             Some(value) => value,
         };
         out.extend_from_slice(value?.as_bytes());
@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// The value of a template in a realm of its own.
-    fn evaluate_alone(&self, source: &str, values: &dyn Values) -> Result<String, Failure> {
+    fn evaluate_alone(&self, source: &str, values: &dyn Values) -> Result<String, ScriptError> {
         let loaded = self.load(self.modules.iter());
         let mut realm = loaded.map_err(|thrown| thrown.failure)?;
         self.timer.begin(TIME_LIMIT);
@@ -199,7 +199,7 @@ impl Realm {
 
     /// Makers of all these modules; `None` if one of them has to be loaded as a module.
     fn makers_of(&self, modules: &Modules) -> Option<Vec<Maker>> {
-        let compile = |module: &Module| {
+        let compile = |module: &ScriptModule| {
             let text = maker(module, modules)?;
             self.context.with(|ctx| {
                 let mut options = EvalOptions::default();
@@ -224,7 +224,7 @@ impl Realm {
         modules.iter().map(compile).collect()
     }
 
-    fn load<'m>(&self, wanted: impl Iterator<Item = &'m Module>) -> Result<(), Thrown> {
+    fn load<'m>(&self, wanted: impl Iterator<Item = &'m ScriptModule>) -> Result<(), Thrown> {
         self.context.with(|ctx| {
             for module in wanted {
                 let loaded = load(&ctx, module, &self.timer).and_then(|exported| {
@@ -237,7 +237,7 @@ impl Realm {
         })
     }
 
-    fn evaluate(&mut self, source: &str, values: &dyn Values) -> Result<String, Failure> {
+    fn evaluate(&mut self, source: &str, values: &dyn Values) -> Result<String, ScriptError> {
         if !self.templates.contains_key(source) {
             let template = self.compile(source).map_err(|thrown| thrown.failure)?;
             if self.templates.len() >= KEPT_TEMPLATES {
@@ -246,7 +246,7 @@ impl Realm {
             self.templates.insert(source.into(), template);
         }
         let Some(template) = self.templates.get(source) else {
-            return Err(Failure::Memory);
+            return Err(ScriptError::Memory);
         };
         self.context.with(|ctx| {
             let called = self.call(&ctx, template, values);
@@ -356,7 +356,7 @@ fn prelude(ctx: &Ctx<'_>) -> Result<[Persistent<Function<'static>>; 2], Error> {
 }
 
 /// Returns the default export of a module.
-fn load<'js>(ctx: &Ctx<'js>, module: &Module, timer: &Timer) -> Result<Value<'js>, Thrown> {
+fn load<'js>(ctx: &Ctx<'js>, module: &ScriptModule, timer: &Timer) -> Result<Value<'js>, Thrown> {
     let caught = |error| thrown(ctx, error, timer);
     let imported = rquickjs::Module::import(ctx, &*module.name).map_err(caught)?;
     let namespace: Object<'_> = imported.finish().map_err(|error| match error {
@@ -378,20 +378,20 @@ fn load<'js>(ctx: &Ctx<'js>, module: &Module, timer: &Timer) -> Result<Value<'js
 impl Thrown {
     fn memory() -> Thrown {
         Thrown {
-            failure: Failure::Memory,
+            failure: ScriptError::Memory,
             stack: String::new(),
             module: None,
         }
     }
 
-    fn of(self, module: &Module) -> Thrown {
+    fn of(self, module: &ScriptModule) -> Thrown {
         let module = Some(Arc::clone(&module.name));
         Thrown { module, ..self }
     }
 
     fn message(message: &str) -> Thrown {
         Thrown {
-            failure: Failure::Thrown(message.to_owned()),
+            failure: ScriptError::Thrown(message.to_owned()),
             stack: String::new(),
             module: None,
         }
@@ -405,7 +405,7 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
     let caught = CaughtError::from_error(ctx, error);
     if timer.is_over() {
         return Thrown {
-            failure: Failure::Time,
+            failure: ScriptError::Time,
             stack: String::new(),
             module: None,
         };
@@ -449,7 +449,7 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
         .take(TOLD)
         .collect();
     Thrown {
-        failure: Failure::Thrown(shown),
+        failure: ScriptError::Thrown(shown),
         stack,
         module: None,
     }

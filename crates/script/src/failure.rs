@@ -5,7 +5,7 @@ use crate::limits::{MEMORY_LIMIT, TIME_LIMIT};
 /// The reason for which a script has no value for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum ScriptError {
     /// It threw: name and message of the error.
     #[error("{0}")]
     Thrown(String),

@@ -21,10 +21,10 @@ mod values;
 
 use std::cell::RefCell;
 
-pub use check::{Fault, check_module, check_modules, check_template};
-pub use failure::Failure;
+pub use check::{CompileError, check_module, check_modules, check_template};
+pub use failure::ScriptError;
 pub use limits::{MEMORY_LIMIT, STACK_LIMIT, TIME_LIMIT};
-pub use modules::{Module, Modules};
+pub use modules::{Modules, ScriptModule};
 pub use values::Values;
 
 use crate::engine::Engine;
@@ -45,7 +45,7 @@ pub fn evaluate(
     source: &str,
     values: &dyn Values,
     out: &mut Vec<u8>,
-) -> Result<(), Failure> {
+) -> Result<(), ScriptError> {
     ENGINES.with_borrow_mut(|engines| {
         let place = match engines.iter().position(|engine| engine.is_for(modules)) {
             Some(place) => place,
@@ -57,10 +57,10 @@ pub fn evaluate(
             }
         };
         let Some(engine) = engines.get_mut(place) else {
-            return Err(Failure::Memory);
+            return Err(ScriptError::Memory);
         };
         let evaluated = engine.evaluate(source, values, out);
-        if matches!(evaluated, Err(Failure::Time | Failure::Memory)) {
+        if matches!(evaluated, Err(ScriptError::Time | ScriptError::Memory)) {
             // The next request shall not find out how full the memory is.
             engines.remove(place);
         }

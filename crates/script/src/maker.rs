@@ -3,7 +3,7 @@
 //! A module cannot be evaluated twice in one realm, and QuickJS cannot copy a realm. But most modules of configurations are a few
 //! functions and one `export default`, and are the body of a function as well. Others are loaded as the modules that they are.
 
-use crate::modules::{Module, Modules};
+use crate::modules::{Modules, ScriptModule};
 
 /// Stands in place of `export default`, as long as that: places in messages stay right.
 const MADE: &str = "__tutti_made =";
@@ -11,7 +11,7 @@ const MADE: &str = "__tutti_made =";
 const EXPORT: &str = "export default";
 
 /// The text of a function that returns the default export of `module`; `None` if the module may be more than such a function.
-pub(crate) fn maker(module: &Module, all: &Modules) -> Option<String> {
+pub(crate) fn maker(module: &ScriptModule, all: &Modules) -> Option<String> {
     let source = &*module.source;
     let others = all.iter().filter(|other| other.name != module.name);
     let mut foreign =
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     fn made(source: &str) -> Option<String> {
-        let module = |name: &str, source: &str| Module {
+        let module = |name: &str, source: &str| ScriptModule {
             name: name.into(),
             source: source.into(),
         };

@@ -10,7 +10,7 @@ use crate::builtin;
 
 /// A module: what it exports as default is known to the templates by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Module {
+pub struct ScriptModule {
     /// Its name.
     pub name: Arc<str>,
     /// Its text.
@@ -19,27 +19,27 @@ pub struct Module {
 
 /// The modules that the templates of one configuration see, in the order they are loaded.
 #[derive(Clone, Debug, Default)]
-pub struct Modules(Arc<Vec<Module>>);
+pub struct Modules(Arc<Vec<ScriptModule>>);
 
 impl Modules {
     /// These, in this order.
-    pub fn new(modules: Vec<Module>) -> Modules {
+    pub fn new(modules: Vec<ScriptModule>) -> Modules {
         Modules(Arc::new(modules))
     }
 
     /// The one of this name.
-    pub fn get(&self, name: &str) -> Option<&Module> {
+    pub fn get(&self, name: &str) -> Option<&ScriptModule> {
         self.0.iter().find(|module| &*module.name == name)
     }
 
     /// All of them, in the order they are loaded.
-    pub fn iter(&self) -> impl Iterator<Item = &Module> {
+    pub fn iter(&self) -> impl Iterator<Item = &ScriptModule> {
         self.0.iter()
     }
 
     /// The same, with this one in the place of that of its name, or behind the others.
     #[must_use]
-    pub fn with(&self, module: Module) -> Modules {
+    pub fn with(&self, module: ScriptModule) -> Modules {
         let mut all = Vec::clone(&self.0);
         match all.iter_mut().find(|known| known.name == module.name) {
             Some(known) => *known = module,

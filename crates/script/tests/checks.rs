@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use tutti_script::{Module, Modules, check_module, check_modules, check_template};
+use tutti_script::{Modules, ScriptModule, check_module, check_modules, check_template};
 
 fn fault(source: &str) -> (String, Option<(usize, usize)>) {
     let fault = check_template(source).unwrap_err();
@@ -28,8 +28,8 @@ fn templates_that_cannot_be_compiled_tell_line_and_column() {
     assert!(fault("`a`; `b`").0.starts_with("SyntaxError"));
 }
 
-fn new(name: &str, source: &str) -> Module {
-    Module {
+fn new(name: &str, source: &str) -> ScriptModule {
+    ScriptModule {
         name: name.into(),
         source: source.into(),
     }

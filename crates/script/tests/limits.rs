@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use tutti_script::{Failure, Module, Modules, Values, evaluate};
+use tutti_script::{Modules, ScriptError, ScriptModule, Values, evaluate};
 
 struct Request;
 
@@ -37,18 +37,18 @@ impl Values for Request {
     }
 }
 
-fn value(source: &str) -> Result<String, Failure> {
+fn value(source: &str) -> Result<String, ScriptError> {
     with(&Modules::default(), source)
 }
 
-fn with(modules: &Modules, source: &str) -> Result<String, Failure> {
+fn with(modules: &Modules, source: &str) -> Result<String, ScriptError> {
     let mut out = Vec::new();
     evaluate(modules, source, &Request, &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }
 
-fn module(name: &str, source: &str) -> Module {
-    Module {
+fn module(name: &str, source: &str) -> ScriptModule {
+    ScriptModule {
         name: name.into(),
         source: source.into(),
     }
@@ -90,7 +90,7 @@ fn values_of_the_request() {
 
 #[test]
 fn what_is_thrown_is_told_and_the_next_request_served() {
-    let thrown = |text: &str| Err(Failure::Thrown(text.to_owned()));
+    let thrown = |text: &str| Err(ScriptError::Thrown(text.to_owned()));
     assert_eq!(
         value("`${headers.Missing.split('/')}`"),
         thrown("TypeError: cannot read property 'split' of undefined")
@@ -124,7 +124,7 @@ fn loops_without_end_are_stopped() {
     ] {
         let failure = value(source).unwrap_err();
         assert!(
-            matches!(failure, Failure::Time | Failure::Memory),
+            matches!(failure, ScriptError::Time | ScriptError::Memory),
             "{source}: {failure}"
         );
         assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"), "after {source}");
@@ -150,7 +150,7 @@ fn built_in_functions_do_not_walk_for_ever() {
         "`${'a'.repeat(1e6).indexOf('a'.repeat(5e5) + 'b')}`",
     ] {
         assert!(
-            matches!(value(source), Err(Failure::Thrown(text)) if text.starts_with("RangeError")),
+            matches!(value(source), Err(ScriptError::Thrown(text)) if text.starts_with("RangeError")),
             "{source}"
         );
     }
@@ -166,8 +166,8 @@ fn memory_is_bounded() {
     ] {
         let failure = value(source).unwrap_err();
         assert!(
-            matches!(&failure, Failure::Memory | Failure::Time)
-                || matches!(&failure, Failure::Thrown(text) if text.starts_with("RangeError") || text.contains("string too long")),
+            matches!(&failure, ScriptError::Memory | ScriptError::Time)
+                || matches!(&failure, ScriptError::Thrown(text) if text.starts_with("RangeError") || text.contains("string too long")),
             "{source}: {failure}"
         );
         assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"), "after {source}");
@@ -187,7 +187,7 @@ fn what_a_module_hoards_is_thrown_away() {
 fn calls_do_not_go_down_for_ever() {
     let failure = value("`${(() => { const f = () => f() + 1; return f() })()}`").unwrap_err();
     assert!(
-        matches!(&failure, Failure::Thrown(text) if text.contains("call stack")),
+        matches!(&failure, ScriptError::Thrown(text) if text.contains("call stack")),
         "{failure}"
     );
     assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"));

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use tutti_script::{Failure, Module, Modules, Values, check_module, evaluate};
+use tutti_script::{Modules, ScriptError, ScriptModule, Values, check_module, evaluate};
 
 struct Request;
 
@@ -25,15 +25,15 @@ impl Values for Request {
     fn each_variable(&self, _: &mut dyn FnMut(&str, &[u8])) {}
 }
 
-fn module(name: &str, source: &str) -> Module {
-    Module {
+fn module(name: &str, source: &str) -> ScriptModule {
+    ScriptModule {
         name: name.into(),
         source: source.into(),
     }
 }
 
 /// The value of a template that uses a module `m` with this text.
-fn with(source: &str, template: &str) -> Result<String, Failure> {
+fn with(source: &str, template: &str) -> Result<String, ScriptError> {
     let module = module("m", source);
     check_module(&module, &Modules::default()).unwrap_or_else(|fault| panic!("{source}: {fault}"));
     let mut out = Vec::new();

@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tutti_config::model::Listener;
-use tutti_config::{Context, validate};
-use tutti_pool::{Application, Level, LogSink, Threads};
-use tutti_server::{Options, Server, Surroundings};
+use tutti_config::{ValidationContext, validate};
+use tutti_pool::{ApplicationPool, Level, LogSink, ThreadWakers};
+use tutti_server::{Server, SnapshotEnvironment, StartOptions};
 
 struct Stderr;
 
@@ -26,14 +26,14 @@ impl LogSink for Stderr {
 
 struct Direct;
 
-impl Surroundings for Direct {
+impl SnapshotEnvironment for Direct {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
         let socket = std::net::TcpListener::bind(&listener.name)?;
         socket.set_nonblocking(true)?;
         Ok(socket.into())
     }
 
-    fn application(&mut self, _: &str) -> Option<Arc<Application>> {
+    fn application(&mut self, _: &str) -> Option<Arc<ApplicationPool>> {
         None
     }
 }
@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("usage: static FOLDER [PORT [THREADS]]")?;
     let port: u16 = arguments.next().unwrap_or_else(|| "8080".into()).parse()?;
     let threads = arguments.next().unwrap_or_else(|| "2".into()).parse()?;
-    let server = Server::start(Options {
-        threads: Threads::new(threads)?,
+    let server = Server::start(StartOptions {
+        threads: ThreadWakers::new(threads)?,
         log: Arc::new(Stderr),
         // Nobody makes a page of metrics here.
         scrapes: tokio::sync::mpsc::unbounded_channel().0,
@@ -64,8 +64,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let document =
         tutti_config::parse(document.as_bytes()).map_err(|faults| format!("{faults:?}"))?;
-    let config =
-        validate(&document, &Context::default()).map_err(|faults| format!("{faults:?}"))?;
+    let config = validate(&document, &ValidationContext::default())
+        .map_err(|faults| format!("{faults:?}"))?;
     let prepared = server
         .prepare(&config, &mut Direct)
         .map_err(|faults| format!("{faults:?}"))?;

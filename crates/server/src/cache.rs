@@ -11,7 +11,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use tutti_cache::{Asked, Flight, Hit, Lead, Stored, Wanted, hit as told_hit, now, values, wanted};
+use tutti_cache::{
+    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, values, wanted,
+};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
 use tutti_http::edits::Edit;
@@ -20,13 +22,13 @@ use tutti_routing::RequestInfo as _;
 
 use crate::action;
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
-use crate::instead::{self, Failure};
+use crate::exchange_step::{ExchangeStep, Fetch};
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
-use crate::step::{Fetch, Step};
 use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
@@ -39,13 +41,13 @@ static READING: Semaphore = Semaphore::const_new(MOST_READING);
 const OWN_BYTES: usize = 80;
 
 /// Answers from the store what needs no waiting; the plan is one for which the cache is asked.
-pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
+pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> ExchangeStep {
     let Some(asked) = &plan.asked else {
-        return Step::Action(Box::new(plan), Collected::None);
+        return ExchangeStep::Action(Box::new(plan), Collected::None);
     };
     let found = asked.find(&request.view, &plan.changes.edits, true);
     let (tutti_cache::Found::Fresh(stored) | tutti_cache::Found::Stale(stored, _)) = &found else {
-        return Step::Cache(Box::new(Fetch { found, plan }));
+        return ExchangeStep::Cache(Box::new(Fetch { found, plan }));
     };
     let step = serve(request, asked, stored, Hit::There, &plan.changes, output);
     if let tutti_cache::Found::Stale(stored, Some(lead)) = found {
@@ -69,7 +71,7 @@ fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>)
     let (head, bytes) = request.view.copied();
     tokio::task::spawn_local(async move {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        let client = Client::new(Channel::Discard, ends, waker);
+        let client = ClientSide::new(Channel::Discard, ends, waker);
         let request = Request::new(&client, &exchange, &snapshot, head.view(&bytes));
         let mut output = Output::default();
         record(&request, &mut plan, Some(lead), Some(stored));
@@ -91,7 +93,7 @@ fn record(request: &Request<'_>, plan: &mut Plan, lead: Option<Lead>, stale: Opt
 /// The outcome of a wait for the cache.
 pub(crate) enum Found {
     /// It has answered.
-    Answer(Step),
+    Answer(ExchangeStep),
     /// The action is to answer, and its answer is kept.
     Miss(Box<Plan>),
 }
@@ -144,9 +146,9 @@ pub(crate) async fn wait(
 pub(crate) fn settle(
     request: &Request<'_>,
     plan: &mut Plan,
-    outcome: Result<Step, Gone>,
+    outcome: Result<ExchangeStep, Gone>,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let (Some(asked), Some(recording)) = (&plan.asked, plan.changes.cache.take()) else {
         return outcome;
     };
@@ -163,7 +165,7 @@ pub(crate) fn settle(
 /// Waits for another's answer, as long as it may take, and looks again.
 async fn landed(
     request: &Request<'_>,
-    asked: &Asked,
+    asked: &CacheLookup,
     flight: &Flight,
     edits: &[Edit],
     output: &mut Output,
@@ -183,7 +185,7 @@ async fn landed(
 /// Reads what is on disk, on a thread that may wait for it; what is found then.
 async fn load(
     request: &Request<'_>,
-    asked: &Asked,
+    asked: &CacheLookup,
     found: tutti_cache::Found,
     edits: &[Edit],
     output: &mut Output,
@@ -210,12 +212,12 @@ async fn load(
 /// Answers with a stored response.
 fn serve(
     request: &Request<'_>,
-    asked: &Asked,
+    asked: &CacheLookup,
     stored: &Arc<Stored>,
     hit: Hit,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let now = now();
     let counts = &asked.store.counts;
     request.exchange.answerer.set(Answerer::Cache);
@@ -227,7 +229,7 @@ fn serve(
     });
     // Before a part of the stored body is chosen: the range in the request is one of the response that stands in.
     let fields = stored.fields.iter();
-    if let Some(instead) = instead::of_answer(request, stored.status, fields, changes) {
+    if let Some(instead) = internal_redirect::of_answer(request, stored.status, fields, changes) {
         return instead.go_on(request, false, output);
     }
     let mut own = FieldLines::with_capacity(OWN_BYTES, 2);
@@ -258,22 +260,22 @@ struct Serving<'s> {
 }
 
 impl Serving<'_> {
-    fn answer(self, output: &mut Output) -> Step {
+    fn answer(self, output: &mut Output) -> ExchangeStep {
         let is_get = self.request.view.method() == Method::Get;
         match wanted(self.stored, &self.request.conditions(), is_get) {
-            Wanted::Whole => self.whole(output),
-            Wanted::Nothing => self.not_modified(output),
-            Wanted::Part(part) => self.part(part, output),
-            Wanted::Unsatisfiable => self.unsatisfiable(output),
+            RequestedPart::Whole => self.whole(output),
+            RequestedPart::Nothing => self.not_modified(output),
+            RequestedPart::Part(part) => self.part(part, output),
+            RequestedPart::Unsatisfiable => self.unsatisfiable(output),
         }
     }
 
-    fn whole(&self, output: &mut Output) -> Step {
+    fn whole(&self, output: &mut Output) -> ExchangeStep {
         let body = self.stored.body.clone();
         self.send(self.stored.status, None, body, output)
     }
 
-    fn part(&self, part: ByteRange, output: &mut Output) -> Step {
+    fn part(&self, part: ByteRange, output: &mut Output) -> ExchangeStep {
         let whole = self.stored.body.len();
         let last = part.end.saturating_sub(1);
         let range = format!("bytes {}-{last}/{whole}", part.start);
@@ -286,15 +288,15 @@ impl Serving<'_> {
         self.send(206, Some(field), body, output)
     }
 
-    fn unsatisfiable(&self, output: &mut Output) -> Step {
+    fn unsatisfiable(&self, output: &mut Output) -> ExchangeStep {
         let range = format!("bytes */{}", self.stored.body.len());
         let mut fields = FieldLines::of("Content-Range", range.as_bytes());
         fields.append(&self.own);
-        let answer = Failure::of(416, &fields);
-        instead::page(self.request, &answer, self.changes, output)
+        let answer = ErrorResponse::of(416, &fields);
+        internal_redirect::page(self.request, &answer, self.changes, output)
     }
 
-    fn not_modified(&self, output: &mut Output) -> Step {
+    fn not_modified(&self, output: &mut Output) -> ExchangeStep {
         self.send(304, None, Bytes::new(), output)
     }
 
@@ -305,7 +307,7 @@ impl Serving<'_> {
         more: Option<FieldLines>,
         body: Bytes,
         output: &mut Output,
-    ) -> Step {
+    ) -> ExchangeStep {
         let more = more.unwrap_or_default();
         let is_content = |name: &[u8]| {
             let start = name.get(..8).unwrap_or_default();
@@ -332,7 +334,7 @@ impl Serving<'_> {
             // Nothing of it has been sent.
             Err(_) => {
                 output.discard();
-                Step::End(Persistence::Close)
+                ExchangeStep::End(Persistence::Close)
             }
         }
     }

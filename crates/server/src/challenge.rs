@@ -5,15 +5,15 @@ use tutti_http::{BodyLength, Method};
 
 use crate::exchange::request::Request;
 use crate::exchange::respond::Persistence;
+use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::Step;
 
 /// The path of such a request, up to its token.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Answers an authority that asks by a token that is to be answered.
-pub(crate) fn answer(request: &Request<'_>, output: &mut Output) -> Option<Step> {
+pub(crate) fn answer(request: &Request<'_>, output: &mut Output) -> Option<ExchangeStep> {
     let token = request.view.path().strip_prefix(FOLDER)?;
     if !matches!(request.view.method(), Method::Get | Method::Head)
         || request.view.body_length() != BodyLength::None
@@ -29,5 +29,5 @@ pub(crate) fn answer(request: &Request<'_>, output: &mut Output) -> Option<Step>
         is_body_coming: false,
     };
     let written = answer.send(request, &Changes::default(), output);
-    Some(written.map_or(Step::End(Persistence::Close), Step::from))
+    Some(written.map_or(ExchangeStep::End(Persistence::Close), ExchangeStep::from))
 }

@@ -6,33 +6,33 @@
 //!
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
 
-pub(crate) mod answer;
 mod identity;
 mod limits;
-mod question;
+pub(crate) mod response;
 mod stores;
+mod subrequest;
 
 use std::time::Duration;
 
 use tutti_config::model;
-use tutti_guard::{Kind, cors};
+use tutti_guard::{AuthKind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
 use crate::exchange::request::Request;
+use crate::exchange_step::ExchangeStep;
 use crate::plan::Plan;
-use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
-use self::answer::Answer;
 use self::limits::Pace;
+use self::response::GuardResponse;
 
 /// The way of a request past its guards.
 pub(crate) enum Entrance {
     Open,
     /// It is answered here.
-    Closed(Answer),
+    Closed(GuardResponse),
     /// It has to wait: for stores that count it, for its time, where it came too soon, and then for whoever says who it is from.
     Waits(Duration),
 }
@@ -75,14 +75,14 @@ pub(crate) async fn wait(
     mut plan: Box<Plan>,
     pause: Duration,
     output: &mut Output,
-) -> Result<Result<Box<Plan>, Step>, Gone> {
+) -> Result<Result<Box<Plan>, ExchangeStep>, Gone> {
     let client = request.client;
     // Earlier answers must not wait for this one.
     request.flush(output).await?;
     client.set_deadline(NEVER);
     let pause = match stores::ask(request, &plan, pause).await? {
         Ok(pause) => pause,
-        Err(answer) => return answer::give(request, answer, &plan.changes, output).map(Err),
+        Err(answer) => return response::give(request, answer, &plan.changes, output).map(Err),
     };
     if !pause.is_zero() {
         request.unless_gone(tokio::time::sleep(pause)).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn wait(
             }
             Ok(Ok(plan))
         }
-        Err(answer) => answer::give(request, answer, &plan.changes, output).map(Err),
+        Err(answer) => response::give(request, answer, &plan.changes, output).map(Err),
     }
 }
 
@@ -123,7 +123,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
         if let Some(identity) = &guard.identity {
             let found = identity::find(request, guard, identity, guards.desk()).await;
             if found.is_err() {
-                guards.note_not_let_in(Kind::of(&identity.model));
+                guards.note_not_let_in(AuthKind::of(&identity.model));
             }
             let found = found?;
             // The last one, who is nearest to the action, is right where two say the same.
@@ -135,7 +135,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
 }
 
 /// Notes what the answer says to pages of other origins; an answer where they only ask.
-fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<Answer> {
+fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<GuardResponse> {
     let admission = &request.exchange.admission;
     admission.say_of_origins();
     let origin = request.view.get_all(b"Origin").next();
@@ -154,5 +154,5 @@ fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<Answer> {
     cors::preflight(cors, origin, headers, &mut |name, value| {
         admission.add(name, value);
     });
-    Some(Answer::of(204))
+    Some(GuardResponse::of(204))
 }

@@ -5,15 +5,15 @@ use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyLength, FieldLines};
 
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Changes, Plan};
-use crate::step::Step;
 
 /// A handshake that is not as it must be.
-pub(crate) struct Refusal(Handshake);
+pub(crate) struct InvalidHandshake(Handshake);
 
 /// Notes in the plan for an application that the request asks for WebSocket.
-pub(crate) fn check(request: &Request<'_>, plan: &mut Plan) -> Result<(), Refusal> {
+pub(crate) fn check(request: &Request<'_>, plan: &mut Plan) -> Result<(), InvalidHandshake> {
     let Act::Application(called) = &mut plan.act else {
         return Ok(());
     };
@@ -28,13 +28,13 @@ pub(crate) fn check(request: &Request<'_>, plan: &mut Plan) -> Result<(), Refusa
             plan.changes.hints = FieldLines::new();
             Ok(())
         }
-        refused => Err(Refusal(refused)),
+        refused => Err(InvalidHandshake(refused)),
     }
 }
 
-impl Refusal {
+impl InvalidHandshake {
     /// Answers (RFC 6455 §4.4).
-    pub(crate) fn answer(self, request: &Request<'_>, output: &mut Output) -> Step {
+    pub(crate) fn answer(self, request: &Request<'_>, output: &mut Output) -> ExchangeStep {
         let mut fields = FieldLines::new();
         let status = match self.0 {
             Handshake::Version => {
@@ -45,7 +45,7 @@ impl Refusal {
             }
             _ => 400,
         };
-        let answer = Failure::of(status, &fields);
-        instead::page(request, &answer, &Changes::default(), output)
+        let answer = ErrorResponse::of(status, &fields);
+        internal_redirect::page(request, &answer, &Changes::default(), output)
     }
 }

@@ -19,20 +19,20 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tutti_http::{FieldLines, RequestHead};
 use tutti_log::LineLimit;
-use tutti_pool::{Level, LogSink, Threads};
+use tutti_pool::{Level, LogSink, ThreadWakers};
 use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
-use crate::fields::own::OwnFields;
-use crate::posts::Desk;
+use crate::fields::server_date::OwnFields;
+use crate::job_submission::Desk;
 use crate::scraper::Scraper;
 use crate::snapshot::{Snapshot, Timeouts};
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
 use tutti_conn::counters::ThreadCounters;
-use tutti_conn::holdings::Holdings;
-use tutti_conn::listener::{Accepted, Listener, ListenerHold};
+use tutti_conn::listener::{Accepted, ListenerHold, SharedListener};
+use tutti_conn::response_buffers::ResponseBuffers;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::{LogBuffer, Recent};
@@ -44,9 +44,9 @@ pub(crate) enum Command {
     /// Serve a connection that the server makes to itself. It is counted as open.
     Serve(Accepted),
     /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
-    Listen(Arc<Listener>, Arc<OwnedFd>),
+    Listen(Arc<SharedListener>, Arc<OwnedFd>),
     /// Take the datagrams of this listener that are this thread's.
-    TakeDatagrams(Arc<Listener>, Arc<Ports>),
+    TakeDatagrams(Arc<SharedListener>, Arc<Ports>),
     /// Meet nobody new on these sockets.
     LeaveDatagrams(Arc<Ports>),
     /// Stop accepting on the listener of this id, and close its idle connections.
@@ -69,11 +69,11 @@ pub(crate) struct Shared {
     pub(crate) live: ArcSwap<Snapshot>,
     pub(crate) challenges: ArcSwap<tutti_tls::AuthorityAnswers>,
     pub(crate) log: Arc<dyn LogSink>,
-    pub(crate) pool: Arc<Threads>,
+    pub(crate) pool: Arc<ThreadWakers>,
     pub(crate) counters: Vec<Arc<ThreadCounters>>,
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
-    pub(crate) holdings: Arc<Holdings>,
+    pub(crate) holdings: Arc<ResponseBuffers>,
     /// The latest failed and slow requests of all threads.
     pub(crate) recent: Recent,
     /// Threads that may still accept a connection, and hand it to another one.
@@ -98,7 +98,7 @@ impl Shared {
     /// # Errors
     /// The empty configuration cannot be compiled: the error says why.
     pub(crate) fn new(
-        pool: Arc<Threads>,
+        pool: Arc<ThreadWakers>,
         log: Arc<dyn LogSink>,
         inboxes: Vec<UnboundedSender<Command>>,
         cache_limits: CacheLimits,
@@ -291,7 +291,7 @@ impl Local {
     }
 
     /// The configuration for requests that come through `listener`.
-    pub(crate) fn snapshot_of(&self, listener: &Listener) -> Arc<Snapshot> {
+    pub(crate) fn snapshot_of(&self, listener: &SharedListener) -> Arc<Snapshot> {
         let live = self.snapshot();
         if live.position_of(listener.id).is_some() {
             return live;

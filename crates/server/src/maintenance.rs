@@ -8,7 +8,7 @@ use tutti_routing::RequestInfo as _;
 use crate::action::share::{self, Found};
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead;
+use crate::internal_redirect;
 use crate::plan::{Act, Plan, Served};
 use tutti_request_log::Answerer;
 
@@ -37,7 +37,7 @@ pub(crate) fn act(request: &Request<'_>) -> Act {
         fields.push_number(b"Retry-After", retry_after.into());
     }
     if maintenance.is_some_and(|one| one.options.page.is_some())
-        && let Some(substitute) = instead::of_maintenance(request, fields.clone())
+        && let Some(substitute) = internal_redirect::of_maintenance(request, fields.clone())
     {
         return Act::Substitute(substitute);
     }

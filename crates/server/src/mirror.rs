@@ -11,13 +11,13 @@ use tutti_config::model::{Mirror, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::http2::is_connection_specific;
 use tutti_http::{
-    BodyLength, Known, Limits, Method, PathRules, PerConnection, Progress, RequestHead,
+    BodyLength, Known, MessageLimits, Method, PathRules, PerConnection, Progress, RequestHead,
     write_field, write_request_line,
 };
 use tutti_pool::Level;
-use tutti_proxy::{Body, Cgi, Destination, Nobody};
+use tutti_proxy::{BufferedBody, Cgi, Nobody, UpstreamDestination};
 use tutti_routing::RequestInfo as _;
-use tutti_upstream::{CopyFate, Upstream};
+use tutti_upstream::{CopyFate, ServerGroup};
 
 use crate::exchange::collector::Collected;
 use crate::exchange::request::Request;
@@ -56,7 +56,7 @@ fn is_chosen(mirror: &Mirror, id: u128) -> bool {
 /// One copy, which owns all that it needs.
 struct Copy {
     local: Rc<Local>,
-    upstream: std::sync::Arc<Upstream>,
+    upstream: std::sync::Arc<ServerGroup>,
     head: Box<RequestHead>,
     bytes: Vec<u8>,
     body: Vec<u8>,
@@ -70,7 +70,7 @@ impl Copy {
     fn new(
         request: &Request<'_>,
         mirror: &Mirror,
-        upstream: &std::sync::Arc<Upstream>,
+        upstream: &std::sync::Arc<ServerGroup>,
         body: &Collected,
     ) -> Option<Self> {
         let local = &request.client.local;
@@ -117,19 +117,19 @@ impl Copy {
     }
 
     async fn run(self) -> CopyFate {
-        let destination = Destination {
+        let destination = UpstreamDestination {
             upstream: std::sync::Arc::clone(&self.upstream),
             key: Vec::new(),
             cgi: Cgi::default(),
         };
-        let request = tutti_proxy::Request {
+        let request = tutti_proxy::ProxyRequest {
             view: self.head.view(&self.bytes),
             destination: &destination,
             path: self.head.view(&self.bytes).request_path(),
             edits: &self.edits,
             body: match self.body.as_slice() {
-                [] => Body::None,
-                bytes => Body::Memory(bytes),
+                [] => BufferedBody::None,
+                bytes => BufferedBody::Memory(bytes),
             },
         };
         let log = |level: Level, line: &str| self.local.log(level, line);
@@ -178,13 +178,13 @@ fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>
         write_field(&mut bytes, b"Content-Length", body.to_string().as_bytes());
     }
     bytes.extend_from_slice(b"\r\n");
-    let limits = Limits {
+    let limits = MessageLimits {
         large_header_buffer_size: 1 << 20,
         large_header_buffers: 1,
         discard_unsafe_fields: false,
         paths: Some(PathRules::CHECKED),
         max_body_size: u64::MAX,
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let mut head = Box::<RequestHead>::default();
     match head.parse(&bytes, &limits) {

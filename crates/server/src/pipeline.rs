@@ -1,7 +1,7 @@
 //! The stages of an exchange, in their order.
 //!
 //! [`start`] takes a request through them on the stack, until it is answered or has to wait for something; [`run`] waits, and goes on with the stages
-//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`Step`] where a
+//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`ExchangeStep`] where a
 //! response has begun.
 //!
 //! Must never: do anything of an action before all stages before it have let the request pass.
@@ -13,18 +13,18 @@ use crate::cache::{self, Found};
 use crate::challenge;
 use crate::early_hints;
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::messages::Messages;
 use crate::exchange::request::Request;
+use crate::exchange_step::ExchangeStep;
 use crate::guard::{self, Entrance};
 use crate::handshake_check;
-use crate::instead;
+use crate::internal_redirect;
 use crate::mirror;
 use crate::plan::Plan;
 use crate::request_body;
 use crate::route;
-use crate::step::Step;
 use crate::tunnel;
 use crate::websocket;
 
@@ -64,7 +64,7 @@ enum Stage {
 }
 
 /// Takes a request whose head has come as far as that needs no waiting.
-pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
+pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> ExchangeStep {
     stages(request, Stage::Head, None, Collected::None, output)
 }
 
@@ -75,10 +75,10 @@ fn stages(
     plan: Option<Box<Plan>>,
     body: Collected,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     if from <= Stage::Head {
         if let Err(status) = request_body::check(request) {
-            return instead::refuse(request, status, output);
+            return internal_redirect::refuse(request, status, output);
         }
         if let Some(step) = challenge::answer(request, output) {
             return step;
@@ -92,19 +92,19 @@ fn stages(
         match guard::enter(request, &plan) {
             Entrance::Open => {}
             Entrance::Closed(answer) => {
-                return guard::answer::page(request, &answer, &plan.changes, output);
+                return guard::response::page(request, &answer, &plan.changes, output);
             }
             Entrance::Waits(pause) => {
                 let plan = Box::new(plan);
-                return Step::Guard { plan, pause };
+                return ExchangeStep::Guard { plan, pause };
             }
         }
     }
     if from <= Stage::Body {
         match request_body::expect(request, &plan) {
             Ok(false) => {}
-            Ok(true) => return Step::Body(Box::new(plan)),
-            Err(status) => return instead::refuse(request, status, output),
+            Ok(true) => return ExchangeStep::Body(Box::new(plan)),
+            Err(status) => return internal_redirect::refuse(request, status, output),
         }
     }
     if from <= Stage::Mirror {
@@ -122,10 +122,10 @@ fn stages(
 
 /// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
 pub(crate) async fn run(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
-    mut next: Step,
+    mut next: ExchangeStep,
 ) -> Ending {
     loop {
         // One that holds a permit counts as under way until its client has the response.
@@ -150,26 +150,26 @@ pub(crate) async fn run(
 
 /// Waits for what the request needs next, and takes it through the stages behind.
 async fn step(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
-    step: Step,
-) -> Result<Result<Step, Ending>, Gone> {
+    step: ExchangeStep,
+) -> Result<Result<ExchangeStep, Ending>, Gone> {
     // Has the body's bytes and those behind it while the body is read during the action.
     let mut input = Vec::new();
     let (request, mut plan, body, output) = match step {
-        Step::Action(plan, body) => {
+        ExchangeStep::Action(plan, body) => {
             let (request, output) = messages.parts(client, exchange);
             (request, plan, ActionBody::Collected(body), output)
         }
-        Step::Body(plan)
+        ExchangeStep::Body(plan)
             if request_body::is_streamed(&messages.request(client, exchange), &plan) =>
         {
             let decoder = match request_body::decoder(&messages.request(client, exchange)) {
                 Ok(decoder) => decoder,
                 Err(status) => {
                     let (request, output) = messages.parts(client, exchange);
-                    return Ok(Ok(instead::refuse(&request, status, output)));
+                    return Ok(Ok(internal_redirect::refuse(&request, status, output)));
                 }
             };
             input = client.local.buffers.take();
@@ -177,7 +177,7 @@ async fn step(
                 messages.detach_body(client, exchange, decoder, &mut input);
             // Nothing of the body is there for a copy or for the cache.
             match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
-                Step::Action(plan, _) => {
+                ExchangeStep::Action(plan, _) => {
                     (request, plan, ActionBody::Stream(Box::new(body)), output)
                 }
                 step => {
@@ -199,59 +199,61 @@ async fn step(
 
 /// The same for a request that waits for anything but its action.
 async fn wait(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
-    step: Step,
-) -> Result<Result<Step, Ending>, Gone> {
-    if let Step::Substitute(substitute) = step {
+    step: ExchangeStep,
+) -> Result<Result<ExchangeStep, Ending>, Gone> {
+    if let ExchangeStep::Substitute(substitute) = step {
         exchange.substitute = Some(substitute);
         let (request, output) = messages.parts(client, exchange);
         let step = stages(&request, Stage::Route, None, Collected::None, output);
         return Ok(Ok(step));
     }
     let exchange = &*exchange;
-    if let Step::Body(plan) = step {
+    if let ExchangeStep::Body(plan) = step {
         let received = request_body::receive((client, exchange), messages, &plan).await?;
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
             Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
-            Err(status) => instead::refuse(&request, status, output),
+            Err(status) => internal_redirect::refuse(&request, status, output),
         }));
     }
     let (request, output) = messages.parts(client, exchange);
     Ok(Ok(match step {
-        Step::Substitute(_) | Step::Body(_) | Step::Action(..) => {
+        ExchangeStep::Substitute(_) | ExchangeStep::Body(_) | ExchangeStep::Action(..) => {
             return Ok(Err(Ending::Abort));
         }
-        Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {
-            Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
-            Err(step) => step,
-        },
-        Step::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
+        ExchangeStep::Guard { plan, pause } => {
+            match guard::wait(&request, plan, pause, output).await? {
+                Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
+                Err(step) => step,
+            }
+        }
+        ExchangeStep::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
             Found::Answer(step) => step,
             Found::Miss(plan) => {
                 stages(&request, Stage::Hints, Some(plan), Collected::None, output)
             }
         },
-        Step::Send(response) => response.send(&request, output).await?.into(),
-        Step::Tunnel(tunnel) => {
+        ExchangeStep::Send(response) => response.send(&request, output).await?.into(),
+        ExchangeStep::Tunnel(tunnel) => {
             tunnel::run(client, messages, exchange, *tunnel).await;
             return Ok(Err(Ending::Close));
         }
-        Step::WebSocket(upgraded) => {
+        ExchangeStep::WebSocket(upgraded) => {
             let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
             return Ok(Err(Ending::after(is_sending)));
         }
-        Step::End(persistence) if persistence.is_open() => {
+        ExchangeStep::End(persistence) if persistence.is_open() => {
             request.flush(output).await?;
             return Ok(Err(Ending::Idle));
         }
-        Step::End(_) => {
+        ExchangeStep::End(_) => {
             request.flush(output).await?;
             return Ok(Err(Ending::after(exchange.lingers())));
         }
-        Step::Linger => {
+        ExchangeStep::Linger => {
             request.flush(output).await?;
             return Ok(Err(Ending::Linger));
         }

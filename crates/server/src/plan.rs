@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tutti_config::model::{GatewayParameter, Spooler};
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, OwnedPath, RequestPath, RequestView};
-use tutti_pool::Application;
-use tutti_proxy::Destination;
+use tutti_pool::ApplicationPool;
+use tutti_proxy::UpstreamDestination;
 use tutti_routing::{Decision, Guards, ResponseHeader};
 
 use crate::substitute::Substitute;
-use tutti_cache::{Asked, Recording};
+use tutti_cache::{CacheLookup, Recording};
 use tutti_files::cache::CachedFile;
 use tutti_files::folder::Folder;
 
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     /// Its guards.
     pub(crate) guards: Guards,
     /// The cache is asked first.
-    pub(crate) asked: Option<Box<Asked>>,
+    pub(crate) asked: Option<Box<CacheLookup>>,
 }
 
 /// The kinds of plans.
@@ -42,12 +42,12 @@ pub(crate) enum Act {
     /// To be stored as a job.
     Spooler(Arc<Spooler>),
     Application(Called),
-    Upstream(Box<Destination>),
+    Upstream(Box<UpstreamDestination>),
 }
 
 /// An application as a request calls it.
 pub(crate) struct Called {
-    pub(crate) application: Arc<Application>,
+    pub(crate) application: Arc<ApplicationPool>,
     pub(crate) target: Option<Box<str>>,
     /// `Sec-WebSocket-Accept`, if the request asks for WebSocket.
     pub(crate) upgrade: Option<[u8; 28]>,

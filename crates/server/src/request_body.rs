@@ -5,15 +5,15 @@
 use tutti_conn::output::Gone;
 use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyDecoder, BodyLength};
-use tutti_proxy::BodyFault;
+use tutti_proxy::BodyStreamError;
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{Collected, Collector};
 use crate::exchange::messages::Messages;
 use crate::exchange::request::Request;
+use crate::job_submission::Gathered;
 use crate::plan::{Act, Plan};
-use crate::posts::Gathered;
 
 /// Checks a head's word about the body before anything else is looked at.
 ///
@@ -63,7 +63,7 @@ pub(crate) fn is_streamed(request: &Request<'_>, plan: &Plan) -> bool {
 
 /// Reads the body for the action, or past it, where the action needs none; a status where it is refused.
 pub(crate) async fn receive(
-    (client, exchange): (&Client, &Exchange),
+    (client, exchange): (&ClientSide, &Exchange),
     messages: &mut Messages,
     plan: &Plan,
 ) -> Result<Result<Collected, u16>, Gone> {
@@ -102,7 +102,7 @@ pub(crate) async fn receive(
 
 /// Reads the body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in the input, directly behind the head.
 async fn read(
-    (client, exchange): (&Client, &Exchange),
+    (client, exchange): (&ClientSide, &Exchange),
     messages: &mut Messages,
     decoder: BodyDecoder,
     mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
@@ -113,8 +113,8 @@ async fn read(
         let outcome = match body.ready(output, send_timeout).await {
             Ok(true) => sink(body.piece()),
             Ok(false) => return Ok(Ok(())),
-            Err(BodyFault::Refused(status)) => Err(status),
-            Err(BodyFault::Gone(gone)) => return Err(gone),
+            Err(BodyStreamError::Refused(status)) => Err(status),
+            Err(BodyStreamError::Gone(gone)) => return Err(gone),
         };
         if outcome.is_err() {
             return Ok(outcome);

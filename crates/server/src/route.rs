@@ -11,11 +11,13 @@ use tutti_config::model::{Encoding, Template};
 use tutti_http::edits::{Edit, mentions};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
-use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, Share};
+use tutti_routing::{
+    CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, ScriptFailed,
+};
 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
-use crate::concern::{Concern, concern};
+use crate::cache_use::{CacheUse, concern};
 use crate::early_hints;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
@@ -31,7 +33,7 @@ use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
 use tutti_files::folder::Folder;
 use tutti_files::listing;
-use tutti_files::place::{Bounds, Place};
+use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_request_log::Answerer;
 
 /// Decides what `request` is answered with.
@@ -78,17 +80,19 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             request.exchange.route.set(decision.route);
         }
         let act = match decision.action {
-            Action::Application(found) => match request.snapshot.applications.get(found.index) {
-                // No application gets the connection that a tunnel needs.
-                Some(_) if request.view.method() == Method::Connect => Act::page(405),
-                Some(application) => Act::Application(Called {
-                    application: application.clone(),
-                    target: found.target.map(Box::from),
-                    upgrade: None,
-                }),
-                None => Act::page(404),
-            },
-            Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
+            DecisionKind::Application(found) => {
+                match request.snapshot.applications.get(found.index) {
+                    // No application gets the connection that a tunnel needs.
+                    Some(_) if request.view.method() == Method::Connect => Act::page(405),
+                    Some(application) => Act::Application(Called {
+                        application: application.clone(),
+                        target: found.target.map(Box::from),
+                        upgrade: None,
+                    }),
+                    None => Act::page(404),
+                }
+            }
+            DecisionKind::Upstream(index) => match request.snapshot.upstreams.get(index) {
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
                 Some(upstream) => match destination(upstream, &decision, request) {
                     Ok(destination) => Act::Upstream(Box::new(destination)),
@@ -104,7 +108,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
                 None => Act::page(404),
             },
-            Action::Return(answer) => {
+            DecisionKind::Return(answer) => {
                 let location = answer.location.as_ref();
                 let field = location.map(|location| location_field(&decision, location, request));
                 match field.transpose() {
@@ -115,19 +119,19 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                     Err(ScriptFailed) => Act::page(500),
                 }
             }
-            Action::Metrics => match request.view.method() {
+            DecisionKind::Metrics => match request.view.method() {
                 Method::Get | Method::Head => Act::Metrics,
                 _ => refusal(405),
             },
-            Action::Spooler(index) => spooler(request, index),
-            Action::NotFound => Act::page(404),
-            Action::Loop => {
+            DecisionKind::Spooler(index) => spooler(request, index),
+            DecisionKind::NotFound => Act::page(404),
+            DecisionKind::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);
                 refusals::failed(&request.client.local, request, 500, &reason);
                 Act::page(500)
             }
-            Action::Undecided => Act::page(500),
-            Action::Share(share) => match serve(request, &decision, share) {
+            DecisionKind::Undecided => Act::page(500),
+            DecisionKind::Share(share) => match serve(request, &decision, share) {
                 Ok(Act::File(served)) if share.has_found() => match router.found(decision, request)
                 {
                     Ok(next) => {
@@ -141,9 +145,9 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
                 Ok(act) => act,
                 // The fallback is for what is not there.
-                Err(Refusal::Undecided) => Act::page(500),
-                Err(Refusal::Denied) => denied(request, &decision),
-                Err(Refusal::Status(status)) => match router.fallback(decision, request) {
+                Err(NoFile::Undecided) => Act::page(500),
+                Err(NoFile::Denied) => denied(request, &decision),
+                Err(NoFile::Status(status)) => match router.fallback(decision, request) {
                     Ok(next) => {
                         decision = next;
                         continue;
@@ -164,10 +168,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
 
 /// True if an action leads to the metrics, or to a file, beside which it may lead there. Monitoring goes on: a server in maintenance is not a server
 /// that is down.
-fn may_be_metrics(action: &Action<'_>) -> bool {
+fn may_be_metrics(action: &DecisionKind<'_>) -> bool {
     match action {
-        Action::Metrics => true,
-        Action::Share(share) => share.has_found() || share.has_fallback(),
+        DecisionKind::Metrics => true,
+        DecisionKind::Share(share) => share.has_found() || share.has_fallback(),
         _ => false,
     }
 }
@@ -229,8 +233,8 @@ fn cached(
     });
     let mut plan = Plan::with(act, decision, edits, hints);
     match concern {
-        Some(Concern::Look(asked)) => plan.asked = Some(asked),
-        Some(Concern::Mind(recording)) => plan.changes.cache = Some(recording),
+        Some(CacheUse::Look(asked)) => plan.asked = Some(asked),
+        Some(CacheUse::Mind(recording)) => plan.changes.cache = Some(recording),
         None => {}
     }
     plan
@@ -285,7 +289,7 @@ fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
 }
 
 /// Why a share has no file to serve.
-enum Refusal {
+enum NoFile {
     /// With this status, if there is no fallback.
     Status(u16),
     /// The script that should say where it is has failed, or the pattern that should say whether it may be served.
@@ -294,20 +298,24 @@ enum Refusal {
     Denied,
 }
 
-impl From<ScriptFailed> for Refusal {
+impl From<ScriptFailed> for NoFile {
     fn from(_: ScriptFailed) -> Self {
-        Refusal::Undecided
+        NoFile::Undecided
     }
 }
 
 /// Looks for a file to serve.
-fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Result<Act, Refusal> {
+fn serve(
+    request: &Request<'_>,
+    decision: &Decision<'_>,
+    share: &CompiledShare,
+) -> Result<Act, NoFile> {
     if is_denied(request, share, decision.path(request))? {
-        return Err(Refusal::Denied);
+        return Err(NoFile::Denied);
     }
     // A look that only asks for a file leaves the method to the action behind it.
     if !share.has_found() && !matches!(request.view.method(), Method::Get | Method::Head) {
-        return Err(Refusal::Status(405));
+        return Err(NoFile::Status(405));
     }
     let below = decision.below(share, request);
     let below = below.map_err(|NotBelow| {
@@ -315,7 +323,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
             let reason = format!("is not below the `prefix` \"{}\"", share.prefix);
             refusals::refused(&request.client.local, request, 404, &reason);
         }
-        Refusal::Status(404)
+        NoFile::Status(404)
     })?;
     let mut path = request.client.local.buffers.take();
     let chroot = match &share.chroot {
@@ -332,7 +340,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         request,
         decision,
         share,
-        bounds: is_bounded.then_some(Bounds {
+        bounds: is_bounded.then_some(ResolutionLimits {
             chroot: chroot.as_deref(),
             follow_symlinks: share.options.follow_symlinks,
             traverse_mounts: share.options.traverse_mounts,
@@ -345,7 +353,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         below.render(template, request, &mut path)?;
         let folder = path.ends_with(b"/").then(|| path.clone());
         if path.ends_with(b"/") && is_index_denied(request, share, decision.path(request))? {
-            return Err(Refusal::Denied);
+            return Err(NoFile::Denied);
         }
         outcome = look.at(template, &mut path);
         if let (Some(folder), Err(Missed::Status(404, _))) = (folder, &outcome)
@@ -358,13 +366,13 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         }
     }
     let outcome = outcome.map_err(|missed| match missed {
-        Missed::Undecided => Refusal::Undecided,
+        Missed::Undecided => NoFile::Undecided,
         Missed::Status(status, why) => {
             if !share.has_fallback() {
                 let reason = share::explained(&path, look.bounds, status, why);
                 refusals::refused(&request.client.local, request, status, &reason);
             }
-            Refusal::Status(status)
+            NoFile::Status(status)
         }
     });
     request.client.local.buffers.give(path);
@@ -383,8 +391,8 @@ enum Missed {
 struct Look<'a> {
     request: &'a Request<'a>,
     decision: &'a Decision<'a>,
-    share: &'a Share,
-    bounds: Option<Bounds<'a>>,
+    share: &'a CompiledShare,
+    bounds: Option<ResolutionLimits<'a>>,
 }
 
 impl Look<'_> {
@@ -433,7 +441,7 @@ impl Look<'_> {
         let accepted = || request.view.get_all(b"Accept-Encoding");
         while let Some(encoding) = compression::preferred(accepted(), &offered) {
             let beside = [path, extension(encoding)].concat();
-            let place = Place {
+            let place = SharePath {
                 path: &beside,
                 bounds: self.bounds,
             };
@@ -531,18 +539,22 @@ fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
 }
 
 /// True if `deny` has this path.
-fn is_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
+fn is_denied(request: &Request<'_>, share: &CompiledShare, path: &[u8]) -> Result<bool, NoFile> {
     let Some(deny) = &share.deny else {
         return Ok(false);
     };
     deny.matches(path).map_err(|out_of_steps| {
         request.pattern_failed(out_of_steps, &share.pointer);
-        Refusal::Undecided
+        NoFile::Undecided
     })
 }
 
 /// True if the file that stands for a folder is denied by its own path.
-fn is_index_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<bool, Refusal> {
+fn is_index_denied(
+    request: &Request<'_>,
+    share: &CompiledShare,
+    path: &[u8],
+) -> Result<bool, NoFile> {
     if share.deny.is_none() {
         return Ok(false);
     }

@@ -19,28 +19,28 @@ use tokio::sync::{oneshot, watch};
 use tutti_cache::DiskHold;
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
-use tutti_pool::{Level, LogSink, Threads};
+use tutti_pool::{Level, LogSink, ThreadWakers};
 use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Ways};
 use tutti_quic::Ports;
-use tutti_upstream::{ServerStatus, Upstream};
+use tutti_upstream::{ServerGroup, ServerStatus};
 
+use crate::job_submission::{Desk, Post};
 use crate::local::{Command, Shared};
-use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
-use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
+use crate::snapshot::{PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded};
 use tutti_conn::clock::now_millis;
-use tutti_conn::counters::Totals;
-use tutti_conn::holdings::Held;
-use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
+use tutti_conn::counters::ConnectionTotals;
+use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
+use tutti_conn::response_buffers::BufferedBytes;
 use tutti_files::cache::CacheLimits;
 use tutti_request_log::Recent;
 
-pub use shared_limits::{LimitStore, StoreStatus};
+pub use shared_limits::{SharedLimitStore, StoreStatus};
 
 /// The terms on which a server is started.
-pub struct Options {
+pub struct StartOptions {
     /// The listen threads as the pool knows them: there will be that many, for the life of the server.
-    pub threads: Arc<Threads>,
+    pub threads: Arc<ThreadWakers>,
     /// Receives the server's log lines.
     pub log: Arc<dyn LogSink>,
     /// Takes requests for the metrics.
@@ -87,12 +87,12 @@ impl Server {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(options: Options) -> io::Result<Self> {
+    pub fn start(options: StartOptions) -> io::Result<Self> {
         let count = options.threads.count() as usize;
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..count).map(|_| unbounded_channel()).unzip();
         let cache_limits = cache_limits(count);
-        let Options {
+        let StartOptions {
             threads,
             log,
             scrapes,
@@ -131,8 +131,8 @@ impl Server {
     pub fn prepare(
         &self,
         config: &Config,
-        around: &mut dyn Surroundings,
-    ) -> Result<Prepared, Diagnostics> {
+        around: &mut dyn SnapshotEnvironment,
+    ) -> Result<PreparedSnapshot, Diagnostics> {
         let live = self.shared.live.load();
         let mut prepared = Snapshot::prepare(config, &live, around)?;
         let log = Arc::clone(&self.shared.log);
@@ -168,8 +168,8 @@ impl Server {
     /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
     /// are at. Only one caller at a time, with what was prepared last. What was in force before is returned, for
     /// [`Retired::end`].
-    pub fn commit(&self, prepared: Prepared) -> Retired {
-        let Prepared { snapshot, added } = prepared;
+    pub fn commit(&self, prepared: PreparedSnapshot) -> Retired {
+        let PreparedSnapshot { snapshot, added } = prepared;
         let kept: Vec<u64> = snapshot
             .entrances()
             .map(|entry| entry.listener.id)
@@ -179,7 +179,7 @@ impl Server {
             .entrances()
             .map(|entry| &entry.listener)
             .filter(|listener| !kept.contains(&listener.id));
-        let removed: Vec<&Arc<Listener>> = removed.collect();
+        let removed: Vec<&Arc<SharedListener>> = removed.collect();
         for listener in &removed {
             self.shared
                 .retired()
@@ -257,7 +257,7 @@ impl Server {
     fn warn_of_unverified(&self, snapshot: &Snapshot, previous: &Snapshot) {
         for upstream in &snapshot.upstreams {
             let is_unverified = |tls: &Arc<UpstreamTls>| !tls.options.verify;
-            let is_known = |known: &Arc<Upstream>| Arc::ptr_eq(known, upstream);
+            let is_known = |known: &Arc<ServerGroup>| Arc::ptr_eq(known, upstream);
             if upstream.model().tls.as_ref().is_some_and(is_unverified)
                 && !previous.upstreams.iter().any(is_known)
             {
@@ -325,7 +325,7 @@ impl Server {
     }
 
     /// The listeners of the live configuration.
-    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+    pub fn listeners(&self) -> Vec<Arc<SharedListener>> {
         self.shared
             .live
             .load()
@@ -345,12 +345,12 @@ impl Server {
     }
 
     /// Returns the counts so far.
-    pub fn totals(&self) -> Totals {
-        Totals::sum(self.shared.counters.iter().map(Arc::as_ref))
+    pub fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals::sum(self.shared.counters.iter().map(Arc::as_ref))
     }
 
     /// Returns the amounts that wait for clients at this moment.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> BufferedBytes {
         self.shared.holdings.held()
     }
 
@@ -363,7 +363,7 @@ impl Server {
     pub fn upstreams(&self) -> Vec<(String, Vec<ServerStatus>)> {
         let now = now_millis();
         let live = self.shared.live.load();
-        let one = |(name, upstreams): (&str, Vec<&Arc<Upstream>>)| {
+        let one = |(name, upstreams): (&str, Vec<&Arc<ServerGroup>>)| {
             let servers = upstreams.iter().flat_map(|one| one.status(now));
             (name.to_owned(), servers.collect())
         };

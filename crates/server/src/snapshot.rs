@@ -1,16 +1,16 @@
 //! The configuration as requests see it: prepared as a whole from the one before it and from what it needs outside, swapped in one step, kept until
 //! its last request has ended.
 //!
-//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. The server's `commit` cannot fail.
-//! It carries over what did not change: listening sockets, MIME table, access log file. [`Surroundings`] gives what a configuration needs from
+//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`PreparedSnapshot`] is dropped. The server's `commit` cannot fail.
+//! It carries over what did not change: listening sockets, MIME table, access log file. [`SnapshotEnvironment`] gives what a configuration needs from
 //! outside: sockets, logs, spools, applications.
 //!
 //! Must never: touch the configuration in force, whatever fails; leave behind what was opened for one that failed; or open again what has not changed.
 
-mod entrance;
+mod entry_points;
+mod environment;
 mod faults;
-mod spoken;
-mod surroundings;
+mod http3_sockets;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,30 +19,30 @@ use std::sync::Arc;
 
 use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
-use tutti_guard::Guards;
+use tutti_guard::GuardTable;
 use tutti_http::websocket::SessionOptions;
-use tutti_http::{EncodedSlashes, Limits, PathRules};
-use tutti_pool::Application;
+use tutti_http::{MessageLimits, PathRules, SlashPolicy};
+use tutti_pool::ApplicationPool;
 use tutti_quic::Spoken;
 use tutti_routing::{Modules, Router};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
-use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
-use tutti_upstream::{Upstream, authorities};
+use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
+use tutti_upstream::{ServerGroup, authorities};
 
 use self::faults::bind_fault;
-use self::spoken::spoken;
+use self::http3_sockets::spoken;
 use tutti_cache::stores;
 use tutti_conn::clock::{Millis, millis};
-use tutti_conn::holdings::Store;
-use tutti_conn::listener::Listener;
-use tutti_files::compression::Compression;
+use tutti_conn::listener::SharedListener;
+use tutti_conn::response_buffers::OverflowFile;
+use tutti_files::compression::CompressionPolicy;
 use tutti_files::mime::MimeTypes;
-use tutti_request_log::Counts;
 use tutti_request_log::Logs;
+use tutti_request_log::ResponseCounts;
 
-pub(crate) use self::entrance::ListenerEntry;
-pub use self::surroundings::Surroundings;
+pub(crate) use self::entry_points::ListenerEntry;
+pub use self::environment::SnapshotEnvironment;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Timeouts {
 /// One whole configuration.
 pub(crate) struct Snapshot {
     /// Bounds on the heads and bodies of requests.
-    pub(crate) limits: Limits,
+    pub(crate) limits: MessageLimits,
     /// How long clients are waited for.
     pub(crate) timeouts: Timeouts,
     /// `settings.http.websocket`.
@@ -81,9 +81,9 @@ pub(crate) struct Snapshot {
     /// In the order of their names, as the router numbers them.
     pub(crate) spoolers: Vec<Arc<model::Spooler>>,
     /// In the order of their names, as the router numbers them.
-    pub(crate) applications: Vec<Arc<Application>>,
+    pub(crate) applications: Vec<Arc<ApplicationPool>>,
     /// As the router numbers them.
-    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) upstreams: Vec<Arc<ServerGroup>>,
     /// How the names of their servers are looked up.
     pub(crate) resolver: model::Resolver,
     /// How the API server of Kubernetes is reached, where they are Services.
@@ -91,7 +91,7 @@ pub(crate) struct Snapshot {
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
     /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<OverflowFile>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
     /// Access logs and the slow log.
@@ -101,7 +101,7 @@ pub(crate) struct Snapshot {
     /// The modules that scripts of the configuration may use.
     pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
-    pub(crate) compression: Option<Compression>,
+    pub(crate) compression: Option<CompressionPolicy>,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
     /// Who is told the ids of requests, and whose are believed.
@@ -117,14 +117,14 @@ pub(crate) struct Snapshot {
     /// Bodies of requests to applications up to this size stay in memory.
     pub(crate) body_buffer_bytes: usize,
     /// Requests by what answered them.
-    pub(crate) counts: Counts,
+    pub(crate) counts: ResponseCounts,
     /// The guards of actions, as the router numbers them.
-    pub(crate) guards: Guards,
+    pub(crate) guards: GuardTable,
     /// The stores of responses.
-    pub(crate) caches: Vec<Arc<tutti_cache::Store>>,
+    pub(crate) caches: Vec<Arc<tutti_cache::ResponseStore>>,
 }
 
-/// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
+/// The spools that a change needs and the server does not have: what [`SnapshotEnvironment`] will be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpoolsNeeded {
     /// For request bodies that are sent to servers.
@@ -134,11 +134,11 @@ pub struct SpoolsNeeded {
 }
 
 /// A configuration that is ready to be used.
-pub struct Prepared {
+pub struct PreparedSnapshot {
     /// It replaces the one in force.
     pub(crate) snapshot: Snapshot,
     /// Listeners that the live configuration does not have.
-    pub(crate) added: Vec<Arc<Listener>>,
+    pub(crate) added: Vec<Arc<SharedListener>>,
 }
 
 impl Snapshot {
@@ -149,19 +149,19 @@ impl Snapshot {
     pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
         let config = Config::default();
         let mut empty = Self::settings(&config, None, Router::compile(&config)?);
-        empty.counts = Counts::new(threads);
+        empty.counts = ResponseCounts::new(threads);
         Ok(empty)
     }
 
     fn settings(config: &Config, previous: Option<&Snapshot>, router: Router) -> Self {
         let http = &config.settings.http;
-        let limits = Limits {
+        let limits = MessageLimits {
             large_header_buffer_size: http.large_header_buffer_size,
             large_header_buffers: http.large_header_buffers,
             discard_unsafe_fields: http.discard_unsafe_fields,
             max_body_size: http.max_body_size,
             paths: Some(path_rules(http)),
-            ..Limits::default()
+            ..MessageLimits::default()
         };
         let timeouts = Timeouts {
             header_read: millis(http.header_read_timeout),
@@ -180,7 +180,7 @@ impl Snapshot {
             |previous| Arc::clone(&previous.mime),
         );
         Self {
-            guards: Guards::default(),
+            guards: GuardTable::default(),
             limits,
             timeouts,
             websocket,
@@ -202,7 +202,7 @@ impl Snapshot {
             logs: previous.map_or_else(Logs::default, |previous| Logs::after(&previous.logs)),
             tracer: None,
             modules: modules(config, previous),
-            compression: http.compression.as_ref().map(Compression::new),
+            compression: http.compression.as_ref().map(CompressionPolicy::new),
             believes_fields: false,
             request_id: http.request_id.clone().map(Box::new),
             maintenance: config.settings.maintenance.clone().map(Box::new),
@@ -210,7 +210,7 @@ impl Snapshot {
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
-            counts: Counts::new(previous.map_or(0, |previous| previous.counts.threads())),
+            counts: ResponseCounts::new(previous.map_or(0, |previous| previous.counts.threads())),
             caches: stores(config, previous.map_or(&[], |previous| &previous.caches)),
         }
     }
@@ -223,7 +223,7 @@ impl Snapshot {
         &mut self,
         config: &Config,
         previous: &Snapshot,
-        around: &mut dyn Surroundings,
+        around: &mut dyn SnapshotEnvironment,
     ) -> io::Result<()> {
         let most = config.settings.http.response_buffering;
         if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
@@ -233,12 +233,12 @@ impl Snapshot {
             Some(store) => store.spool.clone(),
             None => around.response_spool(most)?,
         };
-        self.store = Some(Store { spool, most });
+        self.store = Some(OverflowFile { spool, most });
         Ok(())
     }
 
     /// The store, if it is where it is to be and answers may be as large as before.
-    fn store_for(&self, http: &model::Http) -> Option<&Store> {
+    fn store_for(&self, http: &model::Http) -> Option<&OverflowFile> {
         let is_same = self.body_folder == http.body_temp_path;
         let store = self.store.as_ref().filter(|_| is_same)?;
         (store.most == http.response_buffering).then_some(store)
@@ -282,7 +282,7 @@ impl Snapshot {
     }
 
     /// The way in for a question of a guard, by its number among those that ask.
-    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
+    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<SharedListener>> {
         let entry = self.question_entrances.get(number)?;
         Some(&entry.listener)
     }
@@ -306,8 +306,8 @@ impl Snapshot {
     }
 
     /// The upstreams of each name: `proxy` actions with one URL and different options are one upstream to people.
-    pub(crate) fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<Upstream>>> {
-        let mut by_name: BTreeMap<&str, Vec<&Arc<Upstream>>> = BTreeMap::new();
+    pub(crate) fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<ServerGroup>>> {
+        let mut by_name: BTreeMap<&str, Vec<&Arc<ServerGroup>>> = BTreeMap::new();
         for upstream in &self.upstreams {
             by_name.entry(upstream.name()).or_default().push(upstream);
         }
@@ -333,8 +333,8 @@ impl Snapshot {
     pub(crate) fn prepare(
         config: &Config,
         previous: &Snapshot,
-        around: &mut dyn Surroundings,
-    ) -> Result<Prepared, Diagnostics> {
+        around: &mut dyn SnapshotEnvironment,
+    ) -> Result<PreparedSnapshot, Diagnostics> {
         let mut faults = Vec::new();
         let router = Router::compile(config)?;
         let mut snapshot = Self::settings(config, Some(previous), router);
@@ -371,14 +371,14 @@ impl Snapshot {
             }
         }
         snapshot.job_entrances = job_entrances(config, previous);
-        snapshot.question_entrances = entrance::for_questions(
+        snapshot.question_entrances = entry_points::for_questions(
             snapshot.router.guards(),
             &previous.question_entrances,
             previous.counts.threads(),
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
         let stores = &config.settings.limit_stores;
-        match Guards::new(snapshot.router.guards(), stores, &previous.guards, |path| {
+        match GuardTable::new(snapshot.router.guards(), stores, &previous.guards, |path| {
             around.guard_file(path)
         }) {
             Ok(guards) => snapshot.guards = guards,
@@ -423,7 +423,7 @@ impl Snapshot {
         let routes = snapshot.router.routes();
         snapshot.counts = previous.counts.of(applications, upstreams, routes);
         if faults.is_empty() {
-            Ok(Prepared { snapshot, added })
+            Ok(PreparedSnapshot { snapshot, added })
         } else {
             Err(Diagnostics(faults))
         }
@@ -438,9 +438,9 @@ fn path_rules(http: &model::Http) -> PathRules {
     PathRules {
         merge_slashes: http.merge_slashes,
         encoded_slashes: match http.encoded_slashes {
-            model::EncodedSlashes::Plain => EncodedSlashes::Plain,
-            model::EncodedSlashes::Any => EncodedSlashes::Any,
-            model::EncodedSlashes::Refuse => EncodedSlashes::Refuse,
+            model::EncodedSlashes::Plain => SlashPolicy::Plain,
+            model::EncodedSlashes::Any => SlashPolicy::Any,
+            model::EncodedSlashes::Refuse => SlashPolicy::Refuse,
         },
         backslashes: http.backslashes,
         decode_unreserved: http.decode_unreserved,
@@ -458,9 +458,9 @@ fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u
 /// TLS of a listener, with what its clients remember where they may go on with it.
 fn offer(
     wanted: &model::Listener,
-    limits: &Limits,
+    limits: &MessageLimits,
     previous: &Snapshot,
-    around: &mut dyn Surroundings,
+    around: &mut dyn SnapshotEnvironment,
 ) -> Result<Option<Arc<Offer>>, OfferError> {
     let Some(tls) = &wanted.tls else {
         return Ok(None);
@@ -470,7 +470,7 @@ fn offer(
         .iter()
         .find(|entry| entry.address == wanted.address)
         .and_then(|entry| entry.offer.as_deref());
-    let mut find = |source: Source<'_>| found(source, around);
+    let mut find = |source: CertificateSource<'_>| found(source, around);
     let [_, old @ ..] = &PROTOCOLS;
     let protocols = match wanted.options.http2 {
         Switch::On(_) => &PROTOCOLS[..],
@@ -492,12 +492,15 @@ fn offer(
 }
 
 /// Certificates of the configuration or of a file.
-fn found(source: Source<'_>, around: &mut dyn Surroundings) -> Result<Arc<Bundle>, String> {
+fn found(
+    source: CertificateSource<'_>,
+    around: &mut dyn SnapshotEnvironment,
+) -> Result<Arc<Bundle>, String> {
     match source {
-        Source::Stored(name) => around
+        CertificateSource::Stored(name) => around
             .certificate(name)
             .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
-        Source::File(path) => authorities::read(path).map(Arc::new),
+        CertificateSource::File(path) => authorities::read(path).map(Arc::new),
     }
 }
 
@@ -505,7 +508,7 @@ fn found(source: Source<'_>, around: &mut dyn Surroundings) -> Result<Arc<Bundle
 fn listener(
     wanted: &model::Listener,
     previous: &Snapshot,
-    around: &mut dyn Surroundings,
+    around: &mut dyn SnapshotEnvironment,
     offer: Option<Arc<Offer>>,
 ) -> io::Result<(ListenerEntry, bool)> {
     let kept = previous
@@ -516,9 +519,9 @@ fn listener(
         Some(entry) => Arc::clone(&entry.listener),
         None => {
             let socket = around.bind(wanted)?;
-            Listener::new(
+            SharedListener::new(
                 &wanted.name,
-                entrance::next_id(),
+                entry_points::next_id(),
                 socket,
                 previous.counts.threads(),
             )
@@ -540,7 +543,7 @@ fn listener(
 fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
         let kept = previous.entrance_of(&spooler.name);
-        entrance::own(&spooler.name, kept, previous.counts.threads())
+        entry_points::own(&spooler.name, kept, previous.counts.threads())
     };
     config.delivering_spoolers().map(one).collect()
 }
@@ -556,9 +559,9 @@ fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
 fn upstreams(
     router: &Router,
     previous: &Snapshot,
-    around: &mut dyn Surroundings,
+    around: &mut dyn SnapshotEnvironment,
     faults: &mut Vec<Diagnostic>,
-) -> Vec<Arc<Upstream>> {
+) -> Vec<Arc<ServerGroup>> {
     let mut system = authorities::System::default();
     let one = |wanted: &Arc<model::Upstream>| {
         // `proxy` actions may have the same URL and differ in everything else.
@@ -575,10 +578,10 @@ fn upstreams(
             });
         let tls_before = before.and_then(|before| before.tls());
         let tls = wanted.tls.as_ref().map(|tls| {
-            let mut find = |source: Source<'_>| found(source, around);
+            let mut find = |source: CertificateSource<'_>| found(source, around);
             let sources = (&mut find as _, &mut (|| system.read()) as _);
             let protocols = upstream_protocols(&wanted.options);
-            Client::new(tls, sources, protocols, tls_before)
+            ClientTls::new(tls, sources, protocols, tls_before)
         });
         let tls = tls
             .transpose()
@@ -587,7 +590,7 @@ fn upstreams(
         let is_same_tls = tls.as_ref().map(Arc::as_ptr) == tls_before.map(Arc::as_ptr);
         Some(match before {
             Some(before) if before.model() == wanted && is_same_tls => Arc::clone(before),
-            before => Arc::new(Upstream::new(wanted, tls, before.map(Arc::as_ref))),
+            before => Arc::new(ServerGroup::new(wanted, tls, before.map(Arc::as_ref))),
         })
     };
     router.upstreams().iter().filter_map(one).collect()
@@ -597,7 +600,7 @@ fn upstreams(
 fn tracer(
     wanted: &model::Telemetry,
     previous: &Snapshot,
-    around: &mut dyn Surroundings,
+    around: &mut dyn SnapshotEnvironment,
 ) -> Result<Arc<Tracer>, String> {
     let kept = previous.tracer.as_ref();
     match kept.filter(|tracer| tracer.settings() == wanted) {

@@ -7,15 +7,15 @@
 //! Must never: let an answer lead to something that is no path for the routes, or go on without end.
 
 mod head;
-mod kept;
-mod named;
+mod kept_fields;
+mod redirect_target;
 
 use tutti_config::model::PageStatus;
 use tutti_http::{RequestHead, RequestView};
 use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
 
-pub(crate) use kept::Kept;
-pub(crate) use named::{Named, named, path};
+pub(crate) use kept_fields::Kept;
+pub(crate) use redirect_target::{Named, named, path};
 
 /// Answers in place of others for one request; more are a circle. nginx allows ten.
 const MOST: u8 = 8;

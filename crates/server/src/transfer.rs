@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
 
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::poll_attempt;
@@ -29,7 +29,7 @@ const LARGE_BYTES: u64 = 1024 * 1024;
 
 /// Sends `range` of `file` and counts in `sent`; a client that takes too little is given up as `send_timeout` says.
 pub(crate) async fn send_range(
-    client: &Client,
+    client: &ClientSide,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
@@ -64,7 +64,7 @@ pub(crate) async fn send_range(
 
 /// Reads `range` into memory and sends it from there.
 async fn send_read(
-    client: &Client,
+    client: &ClientSide,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
@@ -88,7 +88,7 @@ async fn send_read(
 
 /// Reads some of the beginning of `range` into `buffer`, in place of the bytes there; returns how much. Little, if much waits for the client.
 pub(crate) fn read_some(
-    client: &Client,
+    client: &ClientSide,
     file: &OwnedFd,
     range: Range<u64>,
     buffer: &mut Vec<u8>,
@@ -103,7 +103,7 @@ pub(crate) fn read_some(
 }
 
 /// Chooses the way, and sets up the socket when that has not been done.
-fn way(client: &Client, range: &Range<u64>) -> Way {
+fn way(client: &ClientSide, range: &Range<u64>) -> Way {
     if range.end - range.start < LARGE_BYTES {
         return Way::Pages;
     }

@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 use tutti_proxy::TunnelClient;
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
-use crate::step::Tunnel;
+use crate::exchange_step::Tunnel;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 
 /// Carries bytes until both sides have finished, and logs the request.
 pub(crate) async fn run(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &Exchange,
     tunnel: Tunnel,
@@ -33,14 +33,14 @@ pub(crate) async fn run(
 }
 
 /// The client's end.
-struct End<'c>(&'c Client);
+struct End<'c>(&'c ClientSide);
 
 impl TunnelClient for End<'_> {
     fn poll_receive(
         &self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         self.0.channel.poll_receive(input, context)
     }
 

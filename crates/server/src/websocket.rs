@@ -1,4 +1,4 @@
-//! The bytes of a WebSocket connection: between the client's socket, the [`Session`] and the application's rings.
+//! The bytes of a WebSocket connection: between the client's socket, the [`WebSocketSession`] and the application's rings.
 //!
 //! Entered from the [`pipeline`](crate::pipeline) when an application has accepted a handshake; ends with the connection. One task,
 //! as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to write, a
@@ -7,25 +7,25 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use tutti_http::websocket::{Next, Opcode, Session, Side, Wants, close_code};
+use tutti_http::websocket::{MessageHandler, Next, Opcode, Wants, WebSocketSession, close_code};
 use tutti_pool::ExchangeError;
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange::refusals;
-use crate::step::Upgraded;
+use crate::exchange_step::Upgraded;
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
 /// Serves a connection whose handshake is in `messages.output`, until it ends; true if the client may still be sending.
 pub(crate) async fn run(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &Exchange,
     upgraded: Upgraded,
@@ -38,7 +38,7 @@ pub(crate) async fn run(
     let mut taken = upgraded.exchange;
     taken.upgraded();
     let mut pump = Pump {
-        session: Session::new(websocket, now_millis()),
+        session: WebSocketSession::new(websocket, now_millis()),
         link: Link {
             exchange: taken,
             activity: 0,
@@ -68,7 +68,7 @@ pub(crate) async fn run(
 
 /// The application's end.
 struct Link {
-    exchange: tutti_pool::Exchange,
+    exchange: tutti_pool::ApplicationExchange,
     /// Counts what went over in either direction.
     activity: u64,
 }
@@ -84,14 +84,14 @@ fn ended(error: &ExchangeError) -> Next {
     })
 }
 
-impl Side for Link {
+impl MessageHandler for Link {
     fn room(&self, wanted: usize) -> usize {
         self.exchange.piece_room(wanted)
     }
 
     fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]) {
         self.activity += 1;
-        if let Some(opcode) = tutti_pool::Opcode::of(opcode.bits()) {
+        if let Some(opcode) = tutti_pool::MessageOpcode::of(opcode.bits()) {
             // There is room for all of it, or it would not be put.
             let _ = self.exchange.write_piece(opcode, bytes, is_last);
         }
@@ -140,8 +140,8 @@ impl Side for Link {
 
 /// All that is moved for one connection.
 struct Pump<'a> {
-    client: &'a Client,
-    session: Session,
+    client: &'a ClientSide,
+    session: WebSocketSession,
     link: Link,
     /// Bytes that the client has sent and the session has not taken.
     input: Vec<u8>,
@@ -240,9 +240,9 @@ impl Pump<'_> {
             self.input.reserve(BUFFER_BYTES);
         }
         match self.client.channel.poll_receive(&mut self.input, context) {
-            Poll::Ready(Ok(Received::Bytes(_))) | Poll::Pending => Ok(true),
+            Poll::Ready(Ok(ReadResult::Bytes(_))) | Poll::Pending => Ok(true),
             // It may shut its half down behind its close frame, and read the answer (RFC 6455 §7.1.1 has it wait, and not all clients do).
-            Poll::Ready(Ok(Received::End)) if self.session.has_client_closed() => {
+            Poll::Ready(Ok(ReadResult::End)) if self.session.has_client_closed() => {
                 self.has_input_ended = true;
                 Ok(true)
             }

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_cache::{Recording, now, values};
 use tutti_config::model::Compressor;
-use tutti_conn::holdings::EncoderCharge;
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::response_buffers::EncoderCharge;
 use tutti_conn::socket::BodyPart;
 use tutti_files::cache::CachedFile;
 use tutti_files::compression::{self, Choice, CompressedBody, Described};
@@ -28,7 +28,7 @@ use tutti_http::{
 use tutti_pool::{Level, Readable};
 
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
 use crate::plan::Changes;
@@ -56,7 +56,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// `None`: there is no memory for another one.
-    pub(crate) fn new(client: &Client, compressor: Compressor) -> Option<Self> {
+    pub(crate) fn new(client: &ClientSide, compressor: Compressor) -> Option<Self> {
         let charge = client.charge_encoder(&compressor)?;
         Some(Self {
             compressor,
@@ -165,7 +165,7 @@ impl Writer {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
-            recording.tell(sent, altered, told_status);
+            recording.add_cache_status(sent, altered, told_status);
         }
         response.frame(&decision);
         request.adjust(changes, &mut response);
@@ -341,7 +341,7 @@ impl Writer {
     /// compressed.
     pub(crate) fn write_ring(
         &mut self,
-        client: &Client,
+        client: &ClientSide,
         readable: &Readable<'_>,
         trailers: Trailers,
         output: &mut Output,

@@ -11,7 +11,7 @@ mod support;
 use std::time::Duration;
 
 use support::app::App;
-use tutti_options::Limit;
+use tutti_options::OptionalLimit;
 use tutti_options::processes::Queue;
 use tutti_pool::{Abandoned, Limits};
 use tutti_sys::signal;
@@ -263,7 +263,7 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
 #[test]
 fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
     let limits = Limits {
-        timeout: Limit(Some(Duration::from_secs(2))),
+        timeout: OptionalLimit(Some(Duration::from_secs(2))),
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");

@@ -19,14 +19,14 @@ use tutti_pool::Limits;
 use tutti_testkit::{Gate, PATIENCE};
 
 /// A request of a client of HTTP/2.
-struct Asked {
+struct TrailerRequest {
     method: Method,
     target: String,
     body: &'static [u8],
     trailers: HeaderMap,
 }
 
-impl Asked {
+impl TrailerRequest {
     fn get(target: &str) -> Self {
         Self {
             method: Method::GET,
@@ -40,7 +40,7 @@ impl Asked {
 /// The head of the answer, its body, and the fields behind that. `seen` is called when the head has come.
 fn over_http2(
     address: SocketAddr,
-    asked: Asked,
+    asked: TrailerRequest,
     seen: impl FnOnce(),
 ) -> (HeaderMap, Vec<u8>, HeaderMap) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -128,27 +128,28 @@ fn a_client_of_http2_gets_fields_also_unannounced() {
     let app = App::new(1);
     for announced in ["", "&announced=1"] {
         let target = format!("/trail?a=b{announced}");
-        let (head, body, trailers) = over_http2(app.site.address(), Asked::get(&target), || {});
+        let (head, body, trailers) =
+            over_http2(app.site.address(), TrailerRequest::get(&target), || {});
         assert_eq!(body, b"body");
         assert_eq!(head.contains_key("trailer"), !announced.is_empty());
         assert!(!head.contains_key("x-sum"), "{head:?}");
         check(&trailers);
         let gate = Gate::new();
         let target = format!("{target}&file={}", gate.file().display());
-        let asked = Asked::get(&target);
+        let asked = TrailerRequest::get(&target);
         let (_, body, trailers) = over_http2(app.site.address(), asked, || gate.open());
         assert_eq!(body, b"body");
         check(&trailers);
     }
     // With a length, the head must say that there is more behind the body.
-    let asked = Asked::get("/trail?length=1");
+    let asked = TrailerRequest::get("/trail?length=1");
     let (head, body, trailers) = over_http2(app.site.address(), asked, || {});
     assert_eq!(
         (&head["content-length"], body.len()),
         (&"4".parse().unwrap(), 4)
     );
     assert!(trailers.is_empty(), "{trailers:?}");
-    let asked = Asked::get("/trail?length=1&announced=1");
+    let asked = TrailerRequest::get("/trail?length=1&announced=1");
     check(&over_http2(app.site.address(), asked, || {}).2);
 }
 
@@ -158,15 +159,16 @@ fn a_client_of_http2_gets_the_length_where_nothing_follows() {
     let app = App::new(1);
     // A worker may be interrupted between its head and its end, but not each time.
     let has_length = (0..20).any(|_| {
-        let (head, body, trailers) = over_http2(app.site.address(), Asked::get("/echo"), || {});
+        let (head, body, trailers) =
+            over_http2(app.site.address(), TrailerRequest::get("/echo"), || {});
         assert!(trailers.is_empty(), "{trailers:?}");
         let length = head.get("content-length");
         length.is_some_and(|length| *length == body.len().to_string())
     });
     assert!(has_length);
-    let asked = Asked {
+    let asked = TrailerRequest {
         method: Method::HEAD,
-        ..Asked::get("/trail?announced=1")
+        ..TrailerRequest::get("/trail?announced=1")
     };
     let (_, body, trailers) = over_http2(app.site.address(), asked, || {});
     assert!(body.is_empty() && trailers.is_empty(), "{trailers:?}");
@@ -225,11 +227,11 @@ fn an_application_sees_no_field_that_came_behind_a_body() {
             let name = HeaderName::from_static(name);
             (name, HeaderValue::from_static(value))
         });
-        let asked = Asked {
+        let asked = TrailerRequest {
             method: Method::POST,
             body: b"body",
             trailers: HeaderMap::from_iter(trailers),
-            ..Asked::get("/head")
+            ..TrailerRequest::get("/head")
         };
         let (_, seen, _) = over_http2(app.site.address(), asked, || {});
         check(&String::from_utf8(seen).unwrap());

@@ -348,7 +348,7 @@ fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
     let rest = client.read_to_end();
     assert!(rest.ends_with("\r\n0\r\nX-Sum: 2\r\n\r\n"), "{rest:?}");
     wait_until("nothing is held", || {
-        site.server.held() == tutti_server::Held::default()
+        site.server.held() == tutti_server::BufferedBytes::default()
     });
     // One that breaks off has none.
     let mut client = ask("/breaks");

@@ -460,7 +460,7 @@ fn a_copy_has_the_request_and_its_body() {
 fn measured(site: &Site) -> String {
     let mut page = tutti_metrics::Page::default();
     site.server.measure(&mut page);
-    let text = tutti_metrics::Format::Text.write(&page);
+    let text = tutti_metrics::ExpositionFormat::Text.write(&page);
     String::from_utf8_lossy(&text).into_owned()
 }
 

@@ -25,13 +25,13 @@ use tutti_testkit::{Gate, PATIENCE, client::Client, wait_until};
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
-struct Answer {
+struct ReceivedResponse {
     status: StatusCode,
     fields: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ReceivedResponse {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -76,7 +76,7 @@ async fn exchange(
     client: &SendRequest<Bytes>,
     request: Request<()>,
     body: Vec<Bytes>,
-) -> Result<Answer, h2::Error> {
+) -> Result<ReceivedResponse, h2::Error> {
     let mut client = client.clone().ready().await?;
     let (response, mut stream) = client.send_request(request, body.is_empty())?;
     let count = body.len();
@@ -101,7 +101,7 @@ async fn exchange(
         }
     }
     let (head, mut receive) = response.await?.into_parts();
-    let mut answer = Answer {
+    let mut answer = ReceivedResponse {
         status: head.status,
         fields: head.headers,
         body: Vec::new(),
@@ -114,7 +114,7 @@ async fn exchange(
     Ok(answer)
 }
 
-fn ask(address: SocketAddr, request: Request<()>, body: Vec<Bytes>) -> Answer {
+fn ask(address: SocketAddr, request: Request<()>, body: Vec<Bytes>) -> ReceivedResponse {
     with_client(address, |client| async move {
         exchange(&client, request, body).await.unwrap()
     })

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use support::Site;
 use support::backend::Backend;
-use tutti_testkit::names::{Answer, NameServer};
+use tutti_testkit::names::{DnsAnswer, NameServer};
 use tutti_testkit::wait_until;
 
 fn config(name_server: SocketAddr, target: &str) -> String {
@@ -45,7 +45,7 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 #[test]
 fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     let (a, b, port) = pair();
-    let names = NameServer::new(Answer::addresses([FIRST, SECOND]));
+    let names = NameServer::new(DnsAnswer::addresses([FIRST, SECOND]));
     let site = site(&names, &format!("app.internal:{port}"));
     // The first request waits for the name.
     for _ in 0..10 {
@@ -53,7 +53,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     }
     assert_eq!((a.requests().len(), b.requests().len()), (5, 5));
 
-    names.says(Answer::addresses([SECOND]));
+    names.says(DnsAnswer::addresses([SECOND]));
     wait_until("only the second address", || {
         site.server.upstreams()[0].1.len() == 1
     });
@@ -66,13 +66,13 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     assert_eq!(*name, format!("app.internal:{port} (127.0.0.2)"));
 
     // The good addresses stay, whatever becomes of the name.
-    names.says(Answer::Failure);
+    names.says(DnsAnswer::Failure);
     site.log
         .wait_for("the name `app.internal` cannot be resolved");
     site.log.wait_for("its last addresses are kept");
     assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
-    names.says(Answer::Nothing);
-    names.says(Answer::addresses([FIRST]));
+    names.says(DnsAnswer::Nothing);
+    names.says(DnsAnswer::addresses([FIRST]));
     site.log
         .wait_for("the name `app.internal` is resolved again");
     assert_eq!(site.get("/x").text(), "a GET /x HTTP/1.1");
@@ -81,7 +81,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
 #[test]
 fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
     let (_a, _b, port) = pair();
-    let names = NameServer::new(Answer::Nothing);
+    let names = NameServer::new(DnsAnswer::Nothing);
     let site = site(&names, &format!("late.internal:{port}"));
     assert_eq!(site.get("/").status, 502);
     site.log
@@ -90,18 +90,18 @@ fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
         .wait_for("upstream \"u\" has no server: its names have no addresses");
     let status = site.server.upstreams().remove(0).1.remove(0);
     assert!(status.is_unresolved, "{status:?}");
-    names.says(Answer::addresses([FIRST]));
+    names.says(DnsAnswer::addresses([FIRST]));
     wait_until("the name to lead somewhere", || site.get("/").status == 200);
 }
 
 #[test]
 fn a_change_of_the_configuration_keeps_addresses_and_connections() {
     let (a, _b, port) = pair();
-    let names = NameServer::new(Answer::addresses([FIRST]));
+    let names = NameServer::new(DnsAnswer::addresses([FIRST]));
     let target = format!("app.internal:{port}");
     let site = site(&names, &target);
     assert_eq!(site.get("/").status, 200);
-    names.says(Answer::Failure);
+    names.says(DnsAnswer::Failure);
     let changed = config(names.address, &target)
         .replace(r#"{"servers": {"app"#, r#"{"retries": 1, "servers": {"app"#);
     assert_ne!(changed, config(names.address, &target));
@@ -115,7 +115,7 @@ fn a_change_of_the_configuration_keeps_addresses_and_connections() {
 #[test]
 fn the_hosts_file_goes_first() {
     let (_a, _b, port) = pair();
-    let names = NameServer::new(Answer::Nothing);
+    let names = NameServer::new(DnsAnswer::Nothing);
     let site = site(&names, &format!("localhost:{port}"));
     // There may be `::1` too, where nobody listens: another address is tried.
     for _ in 0..4 {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use support::Site;
 use support::backend::Backend;
-use tutti_testkit::names::{Answer, NameServer, Record};
+use tutti_testkit::names::{DnsAnswer, NameServer, Record};
 use tutti_testkit::{Load, LoadOptions, wait_until};
 use tutti_upstream::ServerStatus;
 
@@ -33,9 +33,9 @@ fn site(names: &NameServer) -> Site {
 
 /// A name server that knows the hosts of targets, but no service yet.
 fn names() -> NameServer {
-    let names = NameServer::new(Answer::Nothing);
+    let names = NameServer::new(DnsAnswer::Nothing);
     for host in ["a", "b", "c"] {
-        names.says_of(&format!("{host}.internal"), Answer::addresses([HERE]));
+        names.says_of(&format!("{host}.internal"), DnsAnswer::addresses([HERE]));
     }
     names
 }
@@ -47,7 +47,7 @@ fn record(priority: u16, weight: u16, backend: &Backend, host: &str) -> Record {
 }
 
 fn says(names: &NameServer, records: impl IntoIterator<Item = Record>) {
-    names.says_of(SERVICE, Answer::Records(records.into_iter().collect()));
+    names.says_of(SERVICE, DnsAnswer::Records(records.into_iter().collect()));
 }
 
 fn status(site: &Site) -> Vec<ServerStatus> {
@@ -135,7 +135,7 @@ fn a_higher_priority_serves_only_while_no_lower_one_can() {
     let [a, b, c] = backends();
     let names = names();
     let dead = tutti_testkit::nobody();
-    names.says_of("dead.internal", Answer::addresses([dead.ip()]));
+    names.says_of("dead.internal", DnsAnswer::addresses([dead.ip()]));
     let refuses = Record::service(1, 1, dead.port(), "dead.internal");
     says(
         &names,
@@ -189,13 +189,13 @@ fn an_answer_that_is_none_takes_nothing_away() {
     assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
     let is_back = "the service `_http._tcp.app.internal` is resolved again";
     let answers_of_no_use = [
-        Answer::Failure,
-        Answer::Refused,
-        Answer::Garbage,
-        Answer::Nothing,
-        Answer::Records(Vec::new()),
+        DnsAnswer::Failure,
+        DnsAnswer::Refused,
+        DnsAnswer::Garbage,
+        DnsAnswer::Nothing,
+        DnsAnswer::Records(Vec::new()),
         // Nobody can listen at the port 0, and addresses are no services.
-        Answer::addresses([HERE]),
+        DnsAnswer::addresses([HERE]),
     ];
     for (count, answer) in answers_of_no_use.into_iter().enumerate() {
         names.says_of(SERVICE, answer.clone());
@@ -246,7 +246,7 @@ fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
 fn a_target_without_addresses_takes_nothing_from_the_others() {
     let [a, b, c] = backends();
     let names = names();
-    names.says_of("c.internal", Answer::Failure);
+    names.says_of("c.internal", DnsAnswer::Failure);
     let all = || {
         [
             record(0, 1, &a, "a"),
@@ -259,12 +259,12 @@ fn a_target_without_addresses_takes_nothing_from_the_others() {
     assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
     site.log.wait_for("the target `c.internal` of the service");
     assert!(site.log.has("it gets no requests"));
-    names.says_of("c.internal", Answer::addresses([HERE]));
+    names.says_of("c.internal", DnsAnswer::addresses([HERE]));
     wait_for(&site, &[("a", 1), ("b", 1), ("c", 1)]);
     site.log
         .wait_for("has no target `c.internal` any more that cannot be resolved");
     // One that was good stays as long as the service names it.
-    names.says_of("b.internal", Answer::Nothing);
+    names.says_of("b.internal", DnsAnswer::Nothing);
     site.log
         .wait_for("the target `b.internal` of the service `_http._tcp.app.internal` cannot be resolved: there is no such name; its last addresses are kept");
     assert_eq!(answers(&site, 3), counts(&[("a", 1), ("b", 1), ("c", 1)]));
@@ -282,7 +282,7 @@ fn addresses_that_come_along_are_not_asked_for() {
         // Of somebody who is no target.
         ("c.internal".to_owned(), IpAddr::from([192, 0, 2, 1])),
     ];
-    names.says_of(SERVICE, Answer::WithAddresses(records, along));
+    names.says_of(SERVICE, DnsAnswer::WithAddresses(records, along));
     let site = site(&names);
     assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
     assert_eq!(names.asked("a.internal"), 0);
@@ -301,7 +301,7 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
     for last in 1..=100 {
         let address = IpAddr::from([127, 0, 0, last]);
         let name = format!("target-{last:03}.internal");
-        names.says_of(&name, Answer::addresses([address]));
+        names.says_of(&name, DnsAnswer::addresses([address]));
     }
     says(&names, hosts(100));
     let site = site(&names);
@@ -336,7 +336,7 @@ fn a_change_of_the_configuration_keeps_targets_and_connections() {
     says(&names, [record(0, 1, &a, "a")]);
     let site = site(&names);
     assert_eq!(answers(&site, 1), counts(&[("a", 1)]));
-    names.says(Answer::Failure);
+    names.says(DnsAnswer::Failure);
     site.configure(&config(&names, r#""retries": 1,"#, "", 30.0))
         .unwrap();
     assert_eq!(answers(&site, 3), counts(&[("a", 3)]));
@@ -377,7 +377,7 @@ fn no_request_is_lost_while_targets_change() {
         let first = backends[(out + 1) % backends.len()].0;
         if round % 10 == 0 {
             let before = names.asked(SERVICE);
-            names.says_of(SERVICE, Answer::Garbage);
+            names.says_of(SERVICE, DnsAnswer::Garbage);
             wait_until("the garbage to be taken", || names.asked(SERVICE) > before);
         }
         says(&names, now);

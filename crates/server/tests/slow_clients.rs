@@ -188,7 +188,7 @@ fn clients_that_do_not_read_hold_no_worker() {
     }
     assert!(unread.response("GET").body == expected);
     wait_until("nothing is held", || {
-        app.site.server.held() == tutti_server::Held::default()
+        app.site.server.held() == tutti_server::BufferedBytes::default()
     });
 }
 
@@ -236,7 +236,7 @@ fn a_server_is_free_when_its_answer_has_been_taken() {
     let sent: usize = log.trim_start_matches("200 ").trim().parse().unwrap();
     assert!(sent < 32 * MEBIBYTE, "{log}");
     wait_until("nothing is held", || {
-        site.server.held() == tutti_server::Held::default()
+        site.server.held() == tutti_server::BufferedBytes::default()
     });
 }
 
@@ -302,7 +302,7 @@ fn events_flow_when_a_slow_client_has_caught_up() {
         assert_eq!(frames.next_of(DATA).payload, b"data: now\n\n");
     }
     wait_until("nothing is held", || {
-        site.server.held() == tutti_server::Held::default()
+        site.server.held() == tutti_server::BufferedBytes::default()
     });
 }
 

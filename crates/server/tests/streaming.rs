@@ -12,7 +12,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use support::app::App;
-use tutti_options::Limit;
+use tutti_options::OptionalLimit;
 use tutti_pool::Limits;
 use tutti_testkit::{client::Client, wait_until};
 
@@ -191,7 +191,7 @@ fn an_answer_that_has_begun_is_broken_off_when_the_body_is_wrong() {
 #[test]
 fn a_worker_that_dies_or_takes_too_long_in_the_middle_of_a_body_is_told() {
     let limits = Limits {
-        timeout: Limit(Some(Duration::from_secs(2))),
+        timeout: OptionalLimit(Some(Duration::from_secs(2))),
         ..Limits::default()
     };
     let app = App::streaming(2, limits, "{}");

@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use support::app::App;
-use tutti_options::Limit;
+use tutti_options::OptionalLimit;
 use tutti_pool::Limits;
 use tutti_testkit::{Gate, wait_until};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 fn text(text: &str) -> Heard {
     Heard::Message(1, text.as_bytes().to_vec())
@@ -39,7 +39,7 @@ trait Talk {
     fn closes(&mut self);
 }
 
-impl Talk for Client {
+impl Talk for WebSocketClient {
     fn says(&mut self, frame: Frame) {
         self.send(&build(&[frame])).unwrap();
     }
@@ -58,11 +58,13 @@ impl Talk for Client {
     }
 }
 
-fn open(app: &App, target: &str) -> Client {
-    Client::open(app.site.address(), target, "").unwrap().0
+fn open(app: &App, target: &str) -> WebSocketClient {
+    WebSocketClient::open(app.site.address(), target, "")
+        .unwrap()
+        .0
 }
 
-fn websocket(app: &App) -> Client {
+fn websocket(app: &App) -> WebSocketClient {
     open(app, "/websocket/orders")
 }
 
@@ -91,7 +93,7 @@ fn the_cases_of_the_protocol() {
 #[test]
 fn a_handshake_is_the_applications_to_accept() {
     let app = App::new(1);
-    let (mut client, head) = Client::open(
+    let (mut client, head) = WebSocketClient::open(
         app.site.address(),
         "/websocket?protocol=chat.v2",
         "Sec-WebSocket-Protocol: chat.v1, chat.v2\r\nSec-WebSocket-Extensions: permessage-deflate\r\n",
@@ -109,10 +111,10 @@ fn a_handshake_is_the_applications_to_accept() {
     client.hears(text("hello"));
     client.closes();
     // One that reads the request's body, as PHP does when it ends, finds none and does not wait.
-    let read = Client::open(app.site.address(), "/echo", "");
+    let read = WebSocketClient::open(app.site.address(), "/echo", "");
     assert!(read.err().unwrap().contains("HTTP/1.1 200"));
     // Any other response refuses.
-    let refused = Client::open(app.site.address(), "/status?code=403", "");
+    let refused = WebSocketClient::open(app.site.address(), "/status?code=403", "");
     assert!(refused.err().unwrap().contains("HTTP/1.1 403"));
 }
 
@@ -281,7 +283,7 @@ fn messages_are_limited() {
 }
 
 /// Sends until nothing more goes, and says how much went.
-fn fill(client: &Client, message: &[u8]) -> usize {
+fn fill(client: &WebSocketClient, message: &[u8]) -> usize {
     use std::io::Write;
     let mut stream = client.stream();
     let mut sent = 0;
@@ -398,7 +400,7 @@ fn a_change_of_the_configuration_keeps_connections() {
 #[test]
 fn limits_timeout_is_for_the_handshake() {
     let limits = Limits {
-        timeout: Limit(Some(Duration::from_secs(2))),
+        timeout: OptionalLimit(Some(Duration::from_secs(2))),
         ..Limits::default()
     };
     let app = App::with(2, limits, "{}");
@@ -430,7 +432,7 @@ fn a_connection_is_one_line_of_the_access_log() {
 #[test]
 fn many_connections_at_once() {
     let app = App::new(4);
-    let mut clients: Vec<Client> = (0..4).map(|_| websocket(&app)).collect();
+    let mut clients: Vec<WebSocketClient> = (0..4).map(|_| websocket(&app)).collect();
     for round in 0..50 {
         for (number, client) in clients.iter_mut().enumerate() {
             client.orders(&format!("{number} {round}"));
@@ -477,7 +479,7 @@ fn an_upgrade_whose_time_is_over_says_that_the_server_restarts() {
 #[test]
 fn close_frames_are_sent_when_the_server_says_so() {
     let app = App::new(2);
-    let mut clients: Vec<Client> = (0..2).map(|_| websocket(&app)).collect();
+    let mut clients: Vec<WebSocketClient> = (0..2).map(|_| websocket(&app)).collect();
     for client in &mut clients {
         client.orders("echo");
         client.hears(text("echo"));

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags};
-use tutti_sys::unnamed::UnnamedFile;
+use tutti_sys::anonymous_file::UnnamedFile;
 
 /// Regions begin at multiples of this, the granularity in which blocks can be given back.
 const PAGE: u64 = 4096;

@@ -32,7 +32,7 @@ impl Starter {
 
 /// The two sides of going to the background.
 #[derive(Debug)]
-pub enum Side {
+pub enum DaemonSide {
     /// This is the process in the background.
     Background(Starter),
     /// This is the one at the terminal, and the start has succeeded or failed with this message.
@@ -42,7 +42,7 @@ pub enum Side {
 /// Forks. The background process leads a new session, works in `/` and has no terminal; its descriptors 0 and 1
 /// are `/dev/null`, 2 stays as it is until [`redirect_stderr`]; others that it was started with are closed: a lock or a pipe would
 /// stay taken for as long as the server runs.
-pub fn go() -> io::Result<Side> {
+pub fn go() -> io::Result<DaemonSide> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|e| context("counting threads", e))?
         .count();
@@ -59,7 +59,7 @@ pub fn go() -> io::Result<Side> {
     }
     if pid > 0 {
         drop(write);
-        return Ok(Side::Terminal(wait_for_news(&mut read)));
+        return Ok(DaemonSide::Terminal(wait_for_news(&mut read)));
     }
     drop(read);
     let write = io::PipeWriter::from(only(OwnedFd::from(write))?);
@@ -72,7 +72,7 @@ pub fn go() -> io::Result<Side> {
         .map_err(|e| context("`/dev/null`", e))?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    Ok(Side::Background(Starter(Some(write))))
+    Ok(DaemonSide::Background(Starter(Some(write))))
 }
 
 /// Closes every descriptor above 2 but this one, which gets the number 3.

@@ -5,18 +5,18 @@ use std::io;
 
 /// An operating-system error and what was being done; the payload of the `io::Error`s of this crate.
 #[derive(Debug)]
-pub struct Context {
+pub struct ErrorContext {
     what: String,
     source: io::Error,
 }
 
-impl fmt::Display for Context {
+impl fmt::Display for ErrorContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.source)
     }
 }
 
-impl std::error::Error for Context {
+impl std::error::Error for ErrorContext {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
     }
@@ -27,19 +27,19 @@ pub fn context(what: impl Into<String>, source: impl Into<io::Error>) -> io::Err
     let source = source.into();
     io::Error::new(
         source.kind(),
-        Context {
+        ErrorContext {
             what: what.into(),
             source,
         },
     )
 }
 
-/// The `errno` behind an error, through any [`Context`] around it.
+/// The `errno` behind an error, through any [`ErrorContext`] around it.
 pub fn os_code(error: &io::Error) -> Option<i32> {
     if let Some(code) = error.raw_os_error() {
         return Some(code);
     }
-    let context = error.get_ref()?.downcast_ref::<Context>()?;
+    let context = error.get_ref()?.downcast_ref::<ErrorContext>()?;
     os_code(&context.source)
 }
 

@@ -181,9 +181,9 @@ pub fn start(
     };
     let pid = child.run()?;
     let failure = child.failure.map(|(step, error)| match step {
-        Step::Announce => context("telling the server of the process", error),
-        Step::Place => context("handing descriptors on", error),
-        Step::Execute => error.into(),
+        ExecStage::Announce => context("telling the server of the process", error),
+        ExecStage::Place => context("handing descriptors on", error),
+        ExecStage::Execute => error.into(),
     });
     Ok(Started { pid, failure })
 }
@@ -241,7 +241,7 @@ fn last_error() -> Errno {
 
 /// A step of the child that can fail.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum ExecStage {
     Announce,
     Place,
     Execute,
@@ -255,7 +255,7 @@ struct Child<'a> {
     lifted: Lifted,
     announcement: Announcement<'a>,
     /// Written by the child, which ends then.
-    failure: Option<(Step, Errno)>,
+    failure: Option<(ExecStage, Errno)>,
 }
 
 impl Child<'_> {
@@ -280,18 +280,18 @@ impl Child<'_> {
     }
 
     /// Returns only if it fails.
-    fn become_program(&mut self) -> (Step, Errno) {
+    fn become_program(&mut self) -> (ExecStage, Errno) {
         if let Err(error) = self.announcement.send() {
-            return (Step::Announce, error);
+            return (ExecStage::Announce, error);
         }
         if let Err(error) = self.lifted.place() {
-            return (Step::Place, error);
+            return (ExecStage::Place, error);
         }
         reset_signals();
         let (arguments, environment) = (self.arguments.as_ptr(), self.environment.as_ptr());
         // SAFETY: the path is NUL-terminated, both arrays end with a null, and their texts live as long as `self` is borrowed.
         unsafe { libc::execve(self.program.as_ptr(), arguments, environment) };
-        (Step::Execute, last_error())
+        (ExecStage::Execute, last_error())
     }
 }
 

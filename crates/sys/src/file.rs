@@ -1,4 +1,4 @@
-//! File calls the standard library lacks: folders' names, durable replacement. For files without a name see [`crate::unnamed`].
+//! File calls the standard library lacks: folders' names, durable replacement. For files without a name see [`crate::anonymous_file`].
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};

@@ -59,34 +59,34 @@ impl Hands {
 
 /// An open folder, and where it really is.
 #[derive(Debug)]
-pub struct Folder {
+pub struct OpenFolder {
     handle: OwnedFd,
     path: PathBuf,
     hands: Hands,
 }
 
-impl AsFd for Folder {
+impl AsFd for OpenFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 }
 
-impl Folder {
-    fn open(parent: BorrowedFd<'_>, name: &OsStr, path: PathBuf) -> io::Result<Folder> {
+impl OpenFolder {
+    fn open(parent: BorrowedFd<'_>, name: &OsStr, path: PathBuf) -> io::Result<OpenFolder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(parent, name, flags, Mode::empty())?;
         let hands = Hands::of(&rustix::fs::fstat(&handle)?);
-        Ok(Folder {
+        Ok(OpenFolder {
             handle,
             path,
             hands,
         })
     }
 
-    fn start(path: &Path) -> io::Result<Folder> {
+    fn start(path: &Path) -> io::Result<OpenFolder> {
         match path.is_absolute() {
-            true => Folder::open(CWD, OsStr::new("/"), PathBuf::from("/")),
-            false => Folder::open(CWD, OsStr::new("."), std::env::current_dir()?),
+            true => OpenFolder::open(CWD, OsStr::new("/"), PathBuf::from("/")),
+            false => OpenFolder::open(CWD, OsStr::new("."), std::env::current_dir()?),
         }
     }
 
@@ -125,25 +125,25 @@ fn own(file: BorrowedFd<'_>, user: Option<u32>, group: Option<u32>) -> io::Resul
 
 /// A name in a folder that has been reached; the file may not be there.
 #[derive(Debug)]
-pub struct Named {
-    folder: Folder,
+pub struct NameInFolder {
+    folder: OpenFolder,
     name: OsString,
 }
 
 /// One step of a path that has yet to be gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum PathComponent {
     Root,
     Up,
     Down(OsString),
 }
 
-fn steps(path: &Path) -> Vec<Step> {
+fn steps(path: &Path) -> Vec<PathComponent> {
     path.components()
         .filter_map(|component| match component {
-            Component::RootDir => Some(Step::Root),
-            Component::ParentDir => Some(Step::Up),
-            Component::Normal(name) => Some(Step::Down(name.to_owned())),
+            Component::RootDir => Some(PathComponent::Root),
+            Component::ParentDir => Some(PathComponent::Up),
+            Component::Normal(name) => Some(PathComponent::Down(name.to_owned())),
             Component::CurDir | Component::Prefix(_) => None,
         })
         .collect()
@@ -151,8 +151,8 @@ fn steps(path: &Path) -> Vec<Step> {
 
 /// The way along a path.
 struct Walk {
-    folder: Folder,
-    left: VecDeque<Step>,
+    folder: OpenFolder,
+    left: VecDeque<PathComponent>,
     links: u32,
     /// Mode of folders that are made where they are missing.
     make: Option<u32>,
@@ -161,7 +161,7 @@ struct Walk {
 impl Walk {
     fn begin(path: &Path, make: Option<u32>) -> io::Result<Walk> {
         Ok(Walk {
-            folder: Folder::start(path)?,
+            folder: OpenFolder::start(path)?,
             left: steps(path).into(),
             links: 0,
             make,
@@ -172,22 +172,22 @@ impl Walk {
     fn find_last_name(&mut self) -> io::Result<OsString> {
         loop {
             match self.left.pop_front() {
-                Some(Step::Down(name)) if self.left.is_empty() => return Ok(name),
+                Some(PathComponent::Down(name)) if self.left.is_empty() => return Ok(name),
                 Some(step) => self.go(step)?,
                 None => return Err(io::ErrorKind::IsADirectory.into()),
             }
         }
     }
 
-    fn go(&mut self, step: Step) -> io::Result<()> {
+    fn go(&mut self, step: PathComponent) -> io::Result<()> {
         self.folder = match step {
-            Step::Root => Folder::open(CWD, OsStr::new("/"), PathBuf::from("/"))?,
-            Step::Up => {
+            PathComponent::Root => OpenFolder::open(CWD, OsStr::new("/"), PathBuf::from("/"))?,
+            PathComponent::Up => {
                 let mut path = self.folder.path.clone();
                 path.pop();
-                Folder::open(self.folder.as_fd(), OsStr::new(".."), path)?
+                OpenFolder::open(self.folder.as_fd(), OsStr::new(".."), path)?
             }
-            Step::Down(name) => return self.go_down(name),
+            PathComponent::Down(name) => return self.go_down(name),
         };
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Walk {
     fn go_down(&mut self, name: OsString) -> io::Result<()> {
         let path = self.folder.path.join(&name);
         for _ in 0..TRIES {
-            match Folder::open(self.folder.as_fd(), &name, path.clone()) {
+            match OpenFolder::open(self.folder.as_fd(), &name, path.clone()) {
                 Ok(folder) => {
                     self.folder = folder;
                     return Ok(());
@@ -253,15 +253,15 @@ impl Walk {
     /// The rest, if it is a path from the root.
     fn absolute_rest(&self) -> Option<PathBuf> {
         let mut left = self.left.iter();
-        if left.next() != Some(&Step::Root) {
+        if left.next() != Some(&PathComponent::Root) {
             return None;
         }
         let mut path = PathBuf::from("/");
         for step in left {
             path.push(match step {
-                Step::Down(name) => name.as_os_str(),
-                Step::Up => OsStr::new(".."),
-                Step::Root => OsStr::new("/"),
+                PathComponent::Down(name) => name.as_os_str(),
+                PathComponent::Up => OsStr::new(".."),
+                PathComponent::Root => OsStr::new("/"),
             });
         }
         Some(path)
@@ -279,7 +279,7 @@ fn refused(message: String) -> io::Error {
 }
 
 /// Opens a folder; with `make`, those that are missing are made with this mode.
-pub fn folder(path: &Path, make: Option<u32>) -> io::Result<Folder> {
+pub fn folder(path: &Path, make: Option<u32>) -> io::Result<OpenFolder> {
     let mut walk = Walk::begin(path, make)?;
     while let Some(step) = walk.left.pop_front() {
         walk.go(step)?;
@@ -288,10 +288,10 @@ pub fn folder(path: &Path, make: Option<u32>) -> io::Result<Folder> {
 }
 
 /// The folder of a path, reached, and the last name of it. A link that the name is itself is not followed.
-pub fn named(path: &Path) -> io::Result<Named> {
+pub fn named(path: &Path) -> io::Result<NameInFolder> {
     let mut walk = Walk::begin(path, None)?;
     let name = walk.find_last_name()?;
-    Ok(Named {
+    Ok(NameInFolder {
         folder: walk.folder,
         name,
     })
@@ -303,7 +303,7 @@ pub enum LogPlace {
     /// To a descriptor that this process was started with.
     Stream(OwnedFd),
     /// To a file.
-    File(Named),
+    File(NameInFolder),
 }
 
 /// The stream that a path means by its name. Opening `/dev/stdout` fails where it is a socket (systemd's journal), and
@@ -326,7 +326,7 @@ pub fn log_place(path: &Path) -> io::Result<LogPlace> {
         }
         let name = walk.find_last_name()?;
         if walk.kind(&name)? != Some(FileType::Symlink) {
-            return Ok(LogPlace::File(Named {
+            return Ok(LogPlace::File(NameInFolder {
                 folder: walk.folder,
                 name,
             }));
@@ -335,7 +335,7 @@ pub fn log_place(path: &Path) -> io::Result<LogPlace> {
     }
 }
 
-impl Named {
+impl NameInFolder {
     /// Where it really is.
     pub fn path(&self) -> PathBuf {
         self.folder.path.join(&self.name)

@@ -22,7 +22,7 @@ use step::{Failed, failed};
 
 /// Which namespaces are new; the others are the parent's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Namespaces {
+pub struct NamespaceSet {
     /// cgroup_namespaces(7)
     pub cgroup: bool,
     /// user_namespaces(7)
@@ -41,7 +41,7 @@ pub struct Namespaces {
     pub uts: bool,
 }
 
-impl Namespaces {
+impl NamespaceSet {
     /// Those that the process is born into. That of cgroups it enters afterwards, when it is in its cgroup.
     pub(crate) fn clone_flags(self) -> u64 {
         // Not in libc as an integer of the right type; linux/sched.h.
@@ -125,9 +125,9 @@ impl IdMaps {
 
 /// Everything about the surroundings of a process.
 #[derive(Debug, Default)]
-pub struct Isolation {
+pub struct IsolationPlan {
     /// New namespaces.
-    pub namespaces: Namespaces,
+    pub namespaces: NamespaceSet,
     /// For a new user namespace.
     pub maps: IdMaps,
     /// A folder of the cgroup hierarchy (version 2) to be born into.
@@ -136,7 +136,7 @@ pub struct Isolation {
     pub root: Option<Root>,
 }
 
-impl Isolation {
+impl IsolationPlan {
     /// In the child, with all capabilities over its namespaces: everything but giving them up.
     pub(crate) fn carry_out(&self, owner: &Owner) -> Result<(), Failed> {
         if self.namespaces.mount {
@@ -223,10 +223,10 @@ mod tests {
         text
     }
 
-    fn namespaces(isolation: Namespaces) -> Isolation {
-        Isolation {
+    fn namespaces(isolation: NamespaceSet) -> IsolationPlan {
+        IsolationPlan {
             namespaces: isolation,
-            ..Isolation::default()
+            ..IsolationPlan::default()
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
             })
             .collect();
         for (place, name) in names.iter().enumerate() {
-            let one = Namespaces {
+            let one = NamespaceSet {
                 cgroup: *name == "cgroup",
                 ipc: *name == "ipc",
                 mount: *name == "mnt",
@@ -282,16 +282,16 @@ mod tests {
         if !is_root() {
             skip!("a network namespace needs root");
         }
-        let isolation = namespaces(Namespaces {
+        let isolation = namespaces(NamespaceSet {
             network: true,
-            ..Namespaces::default()
+            ..NamespaceSet::default()
         });
         let text = output("cat /proc/net/fib_trie >&3", |s| s.isolation(isolation));
         assert!(text.contains("127.0.0.0/8"), "{text}");
     }
 
     /// A user namespace in which this test's user is root.
-    fn own_user_namespace() -> Isolation {
+    fn own_user_namespace() -> IsolationPlan {
         let one = |outside| {
             vec![IdRange {
                 inside: 0,
@@ -299,18 +299,18 @@ mod tests {
                 count: 1,
             }]
         };
-        Isolation {
-            namespaces: Namespaces {
+        IsolationPlan {
+            namespaces: NamespaceSet {
                 user: true,
                 mount: true,
-                ..Namespaces::default()
+                ..NamespaceSet::default()
             },
             maps: IdMaps {
                 users: one(credentials::current_user()),
                 groups: one(credentials::current_group()),
                 deny_setgroups: true,
             },
-            ..Isolation::default()
+            ..IsolationPlan::default()
         }
     }
 
@@ -372,14 +372,14 @@ mod tests {
                 .count()
         };
         let before = mounts();
-        let isolation = Isolation {
-            namespaces: Namespaces {
+        let isolation = IsolationPlan {
+            namespaces: NamespaceSet {
                 mount: true,
                 pid: true,
-                ..Namespaces::default()
+                ..NamespaceSet::default()
             },
             root: Some(system_root(folder.path())),
-            ..Isolation::default()
+            ..IsolationPlan::default()
         };
         let nobody = credentials::lookup("nobody", None).unwrap();
         let text = output(
@@ -415,14 +415,14 @@ mod tests {
         let script = format!(
             "ls /tmp {path} {path}/deep/folder >&3; cat {path}/file >&3; : > /tmp/new && echo writable >&3; touch {path}/file || echo read-only >&3"
         );
-        let isolation = |base: Isolation, folder: &Path| {
+        let isolation = |base: IsolationPlan, folder: &Path| {
             let mut root = system_root(folder);
             for name in ["deep/folder", "file"] {
                 let path = bound.path().join(name);
                 root.bind(Binding::read_only(&path).unwrap()).unwrap();
             }
-            Isolation {
-                namespaces: Namespaces {
+            IsolationPlan {
+                namespaces: NamespaceSet {
                     mount: true,
                     pid: true,
                     ..base.namespaces
@@ -431,7 +431,7 @@ mod tests {
                 ..base
             }
         };
-        let check = |isolation: Isolation, credentials: Option<Credentials>| {
+        let check = |isolation: IsolationPlan, credentials: Option<Credentials>| {
             let text = output(&script, |s| match credentials {
                 Some(credentials) => s.isolation(isolation).credentials(credentials),
                 None => s.isolation(isolation),
@@ -455,7 +455,7 @@ mod tests {
         }
         let nobody = credentials::lookup("nobody", None).unwrap();
         check(
-            isolation(Isolation::default(), folder.path()),
+            isolation(IsolationPlan::default(), folder.path()),
             Some(nobody.clone()),
         );
         // An id that only the namespace knows, as that of an application.
@@ -502,12 +502,12 @@ mod tests {
             }
             let _over = SetOnDrop(&is_over);
             for _ in 0..300 {
-                let isolation = Isolation {
-                    namespaces: Namespaces {
+                let isolation = IsolationPlan {
+                    namespaces: NamespaceSet {
                         mount: true,
-                        ..Namespaces::default()
+                        ..NamespaceSet::default()
                     },
-                    ..Isolation::default()
+                    ..IsolationPlan::default()
                 };
                 let text = output("id -u >&3", |s| {
                     s.isolation(isolation).credentials(nobody.clone())
@@ -522,13 +522,13 @@ mod tests {
         if !is_root() {
             skip!("a new root needs root");
         }
-        let isolation = Isolation {
-            namespaces: Namespaces {
+        let isolation = IsolationPlan {
+            namespaces: NamespaceSet {
                 mount: true,
-                ..Namespaces::default()
+                ..NamespaceSet::default()
             },
             root: Some(Root::new(Path::new("/no/such/root")).unwrap()),
-            ..Isolation::default()
+            ..IsolationPlan::default()
         };
         let error = shell("exit 0").isolation(isolation).start().unwrap_err();
         assert_eq!(error.step, "entering the new root");
@@ -560,13 +560,13 @@ mod tests {
         let name = format!("tutti-test-{}", crate::process::id());
         let folder = hierarchy.join(&name);
         let (handle, made) = crate::cgroup::make(&hierarchy, &folder).unwrap();
-        let isolation = Isolation {
-            namespaces: Namespaces {
+        let isolation = IsolationPlan {
+            namespaces: NamespaceSet {
                 cgroup: true,
-                ..Namespaces::default()
+                ..NamespaceSet::default()
             },
             cgroup: Some(handle),
-            ..Isolation::default()
+            ..IsolationPlan::default()
         };
         let (mut read, write) = io::pipe().unwrap();
         let pid = shell("grep ^0:: /proc/self/cgroup >&3; exec 3>&-; sleep 1000")

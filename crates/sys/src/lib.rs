@@ -5,6 +5,7 @@
 //! happen here: a safe function whose misuse corrupts memory, and a descriptor that outlives its owner or leaks
 //! into a child by accident (every descriptor made here is close-on-exec).
 
+pub mod anonymous_file;
 pub mod cgroup;
 pub mod clock;
 pub mod credentials;
@@ -15,6 +16,7 @@ pub mod event;
 pub mod exec;
 pub mod exposed;
 pub mod file;
+pub mod file_mark;
 pub mod fork;
 pub mod futex;
 pub mod guarded;
@@ -25,10 +27,9 @@ pub mod lifeline;
 pub mod listen;
 pub mod log_line;
 pub mod log_stream;
-pub mod mark;
 pub mod memfd;
-pub mod moment;
 pub mod oom;
+pub mod path_snapshot;
 pub mod port_group;
 pub mod priority;
 pub mod proc;
@@ -41,6 +42,5 @@ pub mod spawn;
 pub mod tcp;
 pub mod time;
 pub mod title;
-pub mod unnamed;
 
-pub use error::{Context, os_code};
+pub use error::{ErrorContext, os_code};

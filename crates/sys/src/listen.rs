@@ -14,7 +14,7 @@ use crate::guarded;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Endpoint {
+pub enum SocketName {
     /// An IPv4 or IPv6 address and port.
     Inet(SocketAddr),
     /// A socket in the file system.
@@ -48,12 +48,12 @@ impl Default for ListenOptions {
     }
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for SocketName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Endpoint::Inet(address) => write!(f, "{address}"),
-            Endpoint::Path(path) => write!(f, "unix:{}", path.display()),
-            Endpoint::Abstract(name) => write!(f, "unix:@{}", String::from_utf8_lossy(name)),
+            SocketName::Inet(address) => write!(f, "{address}"),
+            SocketName::Path(path) => write!(f, "unix:{}", path.display()),
+            SocketName::Abstract(name) => write!(f, "unix:@{}", String::from_utf8_lossy(name)),
         }
     }
 }
@@ -61,11 +61,11 @@ impl std::fmt::Display for Endpoint {
 /// Binds and listens; the socket is close-on-exec and non-blocking.
 ///
 /// A stale socket file, one nobody listens at, is replaced; one that answers gives `AddrInUse`.
-pub fn listen(endpoint: &Endpoint, options: ListenOptions) -> io::Result<OwnedFd> {
+pub fn listen(endpoint: &SocketName, options: ListenOptions) -> io::Result<OwnedFd> {
     let socket = match endpoint {
-        Endpoint::Inet(address) => inet(*address, options)?,
-        Endpoint::Path(path) => unix_path(path, options)?,
-        Endpoint::Abstract(name) => {
+        SocketName::Inet(address) => inet(*address, options)?,
+        SocketName::Path(path) => unix_path(path, options)?,
+        SocketName::Abstract(name) => {
             let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
             let socket = unix_socket()?;
             let address = unix_address(&address)?;
@@ -86,7 +86,7 @@ pub fn listen(endpoint: &Endpoint, options: ListenOptions) -> io::Result<OwnedFd
 ///
 /// # Errors
 /// When it is not a stream socket that listens, or at none of the places there are.
-pub fn adopt(socket: &OwnedFd) -> io::Result<Endpoint> {
+pub fn adopt(socket: &OwnedFd) -> io::Result<SocketName> {
     let socket = SockRef::from(socket);
     let unfit = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
     if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
@@ -95,13 +95,13 @@ pub fn adopt(socket: &OwnedFd) -> io::Result<Endpoint> {
     socket.set_nonblocking(true)?;
     let address = socket.local_addr()?;
     if let Some(address) = address.as_socket() {
-        return Ok(Endpoint::Inet(address));
+        return Ok(SocketName::Inet(address));
     }
     if let Some(path) = address.as_pathname() {
-        return Ok(Endpoint::Path(path.to_path_buf()));
+        return Ok(SocketName::Path(path.to_path_buf()));
     }
     let name = address.as_abstract_namespace();
-    name.map(|name| Endpoint::Abstract(name.to_vec()))
+    name.map(|name| SocketName::Abstract(name.to_vec()))
         .ok_or_else(|| unfit("its address is of no kind that can be listened at"))
 }
 
@@ -194,8 +194,8 @@ mod tests {
             share_port: true,
             ..ListenOptions::default()
         };
-        let first = TcpListener::from(listen(&Endpoint::Inet(any), options).unwrap());
-        let same = Endpoint::Inet(first.local_addr().unwrap());
+        let first = TcpListener::from(listen(&SocketName::Inet(any), options).unwrap());
+        let same = SocketName::Inet(first.local_addr().unwrap());
         let _second = listen(&same, options).unwrap();
         let error = listen(&same, ListenOptions::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn stale_socket_is_replaced_and_a_live_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let endpoint = Endpoint::Path(folder.path().join("s"));
+        let endpoint = SocketName::Path(folder.path().join("s"));
         let first = listen(&endpoint, ListenOptions::default()).unwrap();
         assert_eq!(
             listen(&endpoint, ListenOptions::default())
@@ -238,7 +238,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("precious");
         std::fs::write(&path, "data").unwrap();
-        assert!(listen(&Endpoint::Path(path.clone()), ListenOptions::default()).is_err());
+        assert!(listen(&SocketName::Path(path.clone()), ListenOptions::default()).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
     }
 
@@ -247,11 +247,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("tutti-sys-adopted-{}", std::process::id()).into_bytes();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Endpoint::Inet(port.local_addr().unwrap());
+        let address = SocketName::Inet(port.local_addr().unwrap());
         assert_eq!(adopt(&port.into()).unwrap(), address);
         for endpoint in [
-            Endpoint::Path(folder.path().join("s")),
-            Endpoint::Abstract(name),
+            SocketName::Path(folder.path().join("s")),
+            SocketName::Abstract(name),
         ] {
             let socket = listen(&endpoint, ListenOptions::default()).unwrap();
             assert_eq!(adopt(&socket).unwrap(), endpoint);
@@ -266,7 +266,11 @@ mod tests {
     #[test]
     fn abstract_name_works() {
         let name = format!("tutti-sys-test-{}", std::process::id()).into_bytes();
-        let _socket = listen(&Endpoint::Abstract(name.clone()), ListenOptions::default()).unwrap();
+        let _socket = listen(
+            &SocketName::Abstract(name.clone()),
+            ListenOptions::default(),
+        )
+        .unwrap();
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
         UnixStream::connect_addr(&address).unwrap();
     }

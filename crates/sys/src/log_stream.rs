@@ -88,16 +88,16 @@ struct Waiting {
 
 /// Makes the line that tells of so many lost ones.
 #[derive(Clone)]
-pub struct Told(Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>);
+pub struct LossLine(Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>);
 
-impl Told {
+impl LossLine {
     /// Made by this function.
-    pub fn by(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Told {
-        Told(Arc::new(make))
+    pub fn by(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> LossLine {
+        LossLine(Arc::new(make))
     }
 }
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for LossLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Told")
     }
@@ -109,7 +109,7 @@ pub struct LogStream {
     file: OwnedFd,
     kind: Kind,
     later: Later,
-    told: Option<Told>,
+    told: Option<LossLine>,
     waiting: Mutex<Waiting>,
     /// Lines that were lost and that the log itself has not told of.
     untold: AtomicU64,
@@ -127,7 +127,7 @@ impl LogStream {
     pub fn new(
         file: OwnedFd,
         later: Later,
-        told: Option<Told>,
+        told: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
         let (file, kind) = prepare(file);
@@ -139,7 +139,7 @@ impl LogStream {
         socket: OwnedFd,
         recipient: Recipient,
         later: Later,
-        told: Option<Told>,
+        told: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
         LogStream::with(socket, Kind::Datagrams(recipient), later, told, lost)
@@ -149,7 +149,7 @@ impl LogStream {
         file: OwnedFd,
         kind: Kind,
         later: Later,
-        told: Option<Told>,
+        told: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
         Arc::new(LogStream {
@@ -422,8 +422,8 @@ mod tests {
     use std::io::{BufRead, BufReader, Read};
     use tutti_testkit::wait_until;
 
-    fn told() -> Option<Told> {
-        Some(Told::by(|count| format!("lost {count}\n").into_bytes()))
+    fn told() -> Option<LossLine> {
+        Some(LossLine::by(|count| format!("lost {count}\n").into_bytes()))
     }
 
     /// Issue 10, 1.16: a log to a pipe whose reader stood still stopped its writers.

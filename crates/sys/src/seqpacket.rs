@@ -24,7 +24,7 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 
 /// A received message.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// Number of bytes in the buffer.
     pub len: usize,
     /// Descriptors that came with it.
@@ -79,7 +79,7 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
 }
 
 /// Receives one message; `None` when the other side has closed.
-pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<ReceivedMessage>> {
     let mut space =
         vec![MaybeUninit::<u8>::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -111,7 +111,7 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Recei
     if message.bytes == 0 && descriptors.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Received {
+    Ok(Some(ReceivedMessage {
         len: message.bytes,
         descriptors,
     }))

@@ -6,17 +6,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// A stretch of memory named by address only. It may lie in a shared mapping: Rust code never looks at it, only
 /// the kernel copies from it.
 #[derive(Debug, Clone, Copy)]
-pub struct Span {
+pub struct MemorySpan {
     /// First byte.
     pub ptr: *const u8,
     /// Length in bytes.
     pub len: usize,
 }
 
-impl Span {
+impl MemorySpan {
     /// The span of bytes we own.
-    pub fn of(bytes: &[u8]) -> Span {
-        Span {
+    pub fn of(bytes: &[u8]) -> MemorySpan {
+        MemorySpan {
             ptr: bytes.as_ptr(),
             len: bytes.len(),
         }
@@ -30,7 +30,7 @@ const INLINE: usize = 16;
 ///
 /// An address that is not mapped gives `EFAULT`: the kernel reads the memory, checked, and nothing is written to
 /// it, which is why this is a safe function.
-pub fn write_spans(fd: BorrowedFd<'_>, spans: &[Span]) -> io::Result<usize> {
+pub fn write_spans(fd: BorrowedFd<'_>, spans: &[MemorySpan]) -> io::Result<usize> {
     let mut parts = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
@@ -76,7 +76,11 @@ mod tests {
     fn spans_arrive_in_order_on_sockets_and_pipes() {
         let (a, mut b) = UnixStream::pair().unwrap();
         assert_eq!(
-            write_spans(a.as_fd(), &[Span::of(b"head "), Span::of(b"body")]).unwrap(),
+            write_spans(
+                a.as_fd(),
+                &[MemorySpan::of(b"head "), MemorySpan::of(b"body")]
+            )
+            .unwrap(),
             9
         );
         drop(a);
@@ -86,7 +90,11 @@ mod tests {
 
         let (mut reader, writer) = std::io::pipe().unwrap();
         assert_eq!(
-            write_spans(writer.as_fd(), &[Span::of(b"x"), Span::of(b"y")]).unwrap(),
+            write_spans(
+                writer.as_fd(),
+                &[MemorySpan::of(b"x"), MemorySpan::of(b"y")]
+            )
+            .unwrap(),
             2
         );
         drop(writer);
@@ -98,7 +106,7 @@ mod tests {
     #[test]
     fn a_wrong_address_is_an_error() {
         let (a, _b) = UnixStream::pair().unwrap();
-        let wild = Span {
+        let wild = MemorySpan {
             ptr: std::ptr::without_provenance(8),
             len: 4,
         };
@@ -115,7 +123,7 @@ mod tests {
         // A child that another test has just forked holds the peer until it executes its program.
         let mut refused = None;
         wait_until("the peer is closed", || {
-            refused = write_spans(a.as_fd(), &[Span::of(b"x")]).err();
+            refused = write_spans(a.as_fd(), &[MemorySpan::of(b"x")]).err();
             refused.is_some()
         });
         assert_eq!(refused.unwrap().kind(), io::ErrorKind::BrokenPipe);

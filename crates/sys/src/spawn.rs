@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::credentials::Credentials;
 use crate::error::context;
 use crate::isolation::step::{self, Failed};
-use crate::isolation::{Isolation, Owner, c_string};
+use crate::isolation::{IsolationPlan, Owner, c_string};
 
 /// A program to start, and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Spawn {
     death_signal: Option<i32>,
     no_new_privileges: bool,
     oom_value: Option<CString>,
-    isolation: Option<Isolation>,
+    isolation: Option<IsolationPlan>,
 }
 
 /// Why a program could not be started.
@@ -170,7 +170,7 @@ impl Spawn {
 
     /// In namespaces, a cgroup, a root of its own. The program is opened outside of the new root. With a new user namespace
     /// the credentials are numbers inside of it.
-    pub fn isolation(mut self, isolation: Isolation) -> Spawn {
+    pub fn isolation(mut self, isolation: IsolationPlan) -> Spawn {
         self.isolation = Some(isolation);
         self
     }
@@ -251,7 +251,7 @@ impl Spawn {
     fn opened_program(&self, floor: RawFd) -> io::Result<Option<OwnedFd>> {
         match (&self.program_file, &self.isolation) {
             (Some(file), _) => lift(file, floor).map(Some),
-            (None, Some(Isolation { root: Some(_), .. })) => {
+            (None, Some(IsolationPlan { root: Some(_), .. })) => {
                 open_program(&self.program, floor).map(Some)
             }
             _ => Ok(None),
@@ -330,7 +330,7 @@ struct Plan<'a> {
     death_signal: Option<i32>,
     no_new_privileges: bool,
     oom_value: Option<&'a CStr>,
-    isolation: Option<&'a Isolation>,
+    isolation: Option<&'a IsolationPlan>,
     owner: &'a Owner,
     /// Brings a byte when the parent has written the id maps.
     go: RawFd,
@@ -350,7 +350,7 @@ impl Plan<'_> {
     }
 
     /// As fork, born into namespaces and cgroup.
-    fn clone(&self, isolation: &Isolation) -> io::Result<i32> {
+    fn clone(&self, isolation: &IsolationPlan) -> io::Result<i32> {
         // linux/sched.h
         const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
         // SAFETY: all-zero bytes are valid clone_args.

@@ -34,7 +34,7 @@ const GRPC_RETRYABLE: [&str; 7] = ["1", "4", "8", "10", "11", "14", "15"];
 
 /// Why spans were not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct ExportError {
     pub(crate) message: String,
     /// It may go better another time.
     pub(crate) is_retryable: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Failure {
     pub(crate) pause: Option<Duration>,
 }
 
-impl Failure {
+impl ExportError {
     fn retryable(message: String) -> Self {
         Self {
             message,
@@ -94,7 +94,7 @@ impl Collector {
     pub(crate) async fn export(
         &self,
         spans: &ExportTraceServiceRequest,
-    ) -> Result<Option<(u64, String)>, Failure> {
+    ) -> Result<Option<(u64, String)>, ExportError> {
         let message = match self.protocol {
             CollectorProtocol::Http | CollectorProtocol::Https => self.post(spans).await?,
             CollectorProtocol::Grpc => self.call(spans).await?,
@@ -110,7 +110,7 @@ impl Collector {
         }))
     }
 
-    async fn post(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, Failure> {
+    async fn post(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, ExportError> {
         let request = Request::post(&self.uri)
             .header(CONTENT_TYPE, "application/x-protobuf")
             .header(USER_AGENT, AGENT)
@@ -121,23 +121,23 @@ impl Collector {
         }
         let message = format!("it answers {status}");
         Err(match status.as_u16() {
-            429 | 502 | 503 | 504 => Failure {
+            429 | 502 | 503 | 504 => ExportError {
                 pause: fields
                     .get(RETRY_AFTER)
                     .and_then(|value| value.to_str().ok()?.parse().ok())
                     .map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE)),
-                ..Failure::retryable(message)
+                ..ExportError::retryable(message)
             },
-            _ => Failure::last(message),
+            _ => ExportError::last(message),
         })
     }
 
-    async fn call(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, Failure> {
+    async fn call(&self, spans: &ExportTraceServiceRequest) -> Result<Bytes, ExportError> {
         let length = spans.encoded_len();
         let mut message = BytesMut::with_capacity(GRPC_PREFIX + length);
         message.put_u8(0);
         message.put_u32(u32::try_from(length).map_err(|_| {
-            Failure::last("a batch is larger than a message of gRPC can be".to_owned())
+            ExportError::last("a batch is larger than a message of gRPC can be".to_owned())
         })?);
         // There is room.
         let _ = spans.encode(&mut message);
@@ -159,15 +159,15 @@ impl Collector {
                 let why = text("grpc-message").unwrap_or_default();
                 let message = format!("it answers with status {code} of gRPC: {why}");
                 Err(match GRPC_RETRYABLE.contains(&code) {
-                    true => Failure::retryable(message),
-                    false => Failure::last(message),
+                    true => ExportError::retryable(message),
+                    false => ExportError::last(message),
                 })
             }
             None => {
                 let message = format!("it answers {status} without a status of gRPC");
                 Err(match status.as_u16() {
-                    429 | 502 | 503 | 504 => Failure::retryable(message),
-                    _ => Failure::last(message),
+                    429 | 502 | 503 | 504 => ExportError::retryable(message),
+                    _ => ExportError::last(message),
                 })
             }
         }
@@ -177,11 +177,18 @@ impl Collector {
     async fn exchange(
         &self,
         request: http::Result<Request<Full<Bytes>>>,
-    ) -> Result<(StatusCode, HeaderMap, Result<(Bytes, HeaderMap), Failure>), Failure> {
-        let request = request.map_err(|error| Failure::last(error.to_string()))?;
+    ) -> Result<
+        (
+            StatusCode,
+            HeaderMap,
+            Result<(Bytes, HeaderMap), ExportError>,
+        ),
+        ExportError,
+    > {
+        let request = request.map_err(|error| ExportError::last(error.to_string()))?;
         let sent = self.client.request(request).await;
         let (head, body) = sent
-            .map_err(|error| Failure::retryable(error_chain(&error)))?
+            .map_err(|error| ExportError::retryable(error_chain(&error)))?
             .into_parts();
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body
@@ -189,7 +196,7 @@ impl Collector {
                 let trailers = body.trailers().cloned().unwrap_or_default();
                 (body.to_bytes(), trailers)
             })
-            .map_err(|error| Failure::retryable(format!("its answer breaks off: {error}")));
+            .map_err(|error| ExportError::retryable(format!("its answer breaks off: {error}")));
         Ok((head.status, head.headers, body))
     }
 }

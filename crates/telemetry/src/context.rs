@@ -53,7 +53,7 @@ fn hexadecimal(text: &[u8], digits: usize) -> Option<u128> {
 
 /// A request's own place: its span, and the trace that belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct TraceContext {
     pub(crate) trace_id: u128,
     pub(crate) span_id: u64,
     /// The span it belongs to; `None`: it begins the trace.
@@ -61,7 +61,7 @@ pub struct Context {
     pub(crate) flags: u8,
 }
 
-impl Context {
+impl TraceContext {
     /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random. A request that begins a
     /// trace is recorded if its id is among the `ratio` of all, as `TraceIdRatioBased` of the OpenTelemetry specification decides; any
     /// other as its parent is.
@@ -199,7 +199,7 @@ mod tests {
     fn a_request_with_a_parent_belongs_to_its_trace() {
         for (flags, ratio) in [(0, 1.0), (1, 0.0), (2, 1.0), (3, 0.0), (0xfc, 1.0)] {
             let parent = parse(&format!("00-{TRACE}-b7ad6b7169203331-{flags:02x}"));
-            let context = Context::new(parent, 7, 8, ratio);
+            let context = TraceContext::new(parent, 7, 8, ratio);
             assert_eq!(context.parent, Some(0xb7ad_6b71_6920_3331));
             assert_eq!(context.is_sampled(), flags & 1 == 1);
             let expected = format!("00-{TRACE}-0000000000000008-{:02x}", flags & 3);
@@ -212,7 +212,7 @@ mod tests {
         let count = |ratio| {
             // Spread over all ids.
             let ids = (0..1000u128).map(|number| number << 54 | number << 100);
-            ids.filter(|id| Context::new(None, *id, 1, ratio).is_sampled())
+            ids.filter(|id| TraceContext::new(None, *id, 1, ratio).is_sampled())
                 .count()
         };
         assert_eq!(count(0.0), 0);
@@ -220,7 +220,7 @@ mod tests {
         let quarter = count(0.25);
         assert!((250..=260).contains(&quarter), "{quarter}");
         // No id is zero.
-        let context = Context::new(None, 0, 0, 1.0);
+        let context = TraceContext::new(None, 0, 0, 1.0);
         assert!(parse(&context.traceparent()).is_some());
     }
 }

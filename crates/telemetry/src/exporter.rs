@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tutti_config::model::Telemetry;
 
-use crate::collector::{Collector, Failure};
+use crate::collector::{Collector, ExportError};
 use crate::otlp;
 use crate::span::Span;
 use crate::tracer::Tracer;
@@ -40,7 +40,7 @@ type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Counts the spans since the process started by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SpanCounts {
     /// Taken by a collector.
     pub exported: u64,
     /// Lost: there was no room, the collector did not take them or refused them.
@@ -104,8 +104,8 @@ impl Exporters {
     }
 
     /// Counts spans by how they ended.
-    pub fn counts(&self) -> Counts {
-        Counts {
+    pub fn counts(&self) -> SpanCounts {
+        SpanCounts {
             exported: self.exported.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
         }
@@ -234,7 +234,7 @@ impl Exporter {
             let failure = match timeout(EXPORT_TIME, self.collector.export(&request)).await {
                 Ok(Ok(refused)) => break Ok(refused),
                 Ok(Err(failure)) => failure,
-                Err(_) => Failure {
+                Err(_) => ExportError {
                     message: format!("no answer within {} seconds", EXPORT_TIME.as_secs()),
                     is_retryable: true,
                     pause: None,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::context::Context;
+use crate::context::TraceContext;
 
 /// Longest text of an attribute, in bytes; what is longer is cut. A queue full of spans has a bounded size.
 pub const MAX_TEXT: usize = 2048;
@@ -12,7 +12,7 @@ pub const MAX_TEXT: usize = 2048;
 #[derive(Clone, Debug)]
 pub struct Span {
     /// Where it belongs.
-    pub context: Context,
+    pub context: TraceContext,
     /// `tracestate` of a request with a parent; else empty.
     pub tracestate: String,
     /// When its head was complete.

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tutti_config::model::Telemetry;
 
-use crate::context::{Context, Parent};
+use crate::context::{Parent, TraceContext};
 use crate::span::Span;
 
 /// Traces the requests of one configuration. When the last owner lets go of it, what waits is sent.
@@ -55,8 +55,8 @@ impl Tracer {
 
     /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random; the former is not needed
     /// where there is a parent.
-    pub fn place(&self, parent: Option<Parent>, trace_id: u128, span_id: u64) -> Context {
-        Context::new(
+    pub fn place(&self, parent: Option<Parent>, trace_id: u128, span_id: u64) -> TraceContext {
+        TraceContext::new(
             parent,
             trace_id,
             span_id,

@@ -154,7 +154,7 @@ impl Load {
             .map(|_| {
                 let shared = Arc::clone(&shared);
                 let options = options.clone();
-                std::thread::spawn(move || Client::new(&options).run(&shared))
+                std::thread::spawn(move || LoadClient::new(&options).run(&shared))
             })
             .collect();
         Self { shared, threads }
@@ -215,7 +215,7 @@ enum End {
     Hung,
 }
 
-struct Client<'a> {
+struct LoadClient<'a> {
     options: &'a LoadOptions,
     stream: Option<TcpStream>,
     uses: u32,
@@ -226,7 +226,7 @@ struct Client<'a> {
     buffer: Vec<u8>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> LoadClient<'a> {
     fn new(options: &'a LoadOptions) -> Self {
         Self {
             options,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An answer to a question.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum DnsAnswer {
     /// Those of these records that are of the type that is asked for.
     Records(Vec<Record>),
     /// The same, and addresses of other names that go along unasked.
@@ -55,10 +55,10 @@ impl Record {
     }
 }
 
-impl Answer {
+impl DnsAnswer {
     /// These addresses.
     pub fn addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        Answer::Records(addresses.into_iter().map(Record::Address).collect())
+        DnsAnswer::Records(addresses.into_iter().map(Record::Address).collect())
     }
 }
 
@@ -71,8 +71,8 @@ pub struct NameServer {
 
 struct State {
     /// For all names that are not in `names`.
-    otherwise: Answer,
-    names: HashMap<String, Answer>,
+    otherwise: DnsAnswer,
+    names: HashMap<String, DnsAnswer>,
     asked: Vec<String>,
     /// Questions over TCP.
     over_tcp: usize,
@@ -83,7 +83,7 @@ struct State {
 impl NameServer {
     /// One with the same answer for every name.
     #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-    pub fn new(answer: Answer) -> Self {
+    pub fn new(answer: DnsAnswer) -> Self {
         let (socket, listener) = sockets();
         let address = socket.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
@@ -115,14 +115,14 @@ impl NameServer {
     }
 
     /// From now on every name has this answer.
-    pub fn says(&self, answer: Answer) {
+    pub fn says(&self, answer: DnsAnswer) {
         let mut state = self.state();
         state.names.clear();
         state.otherwise = answer;
     }
 
     /// From now on this name has this answer.
-    pub fn says_of(&self, name: &str, answer: Answer) {
+    pub fn says_of(&self, name: &str, answer: DnsAnswer) {
         self.state().names.insert(name.to_ascii_lowercase(), answer);
     }
 
@@ -224,14 +224,14 @@ fn reply(asked: &[u8], state: &Mutex<State>) -> Option<Vec<u8>> {
         state.asked.push(name.clone());
         state.names.get(&name).unwrap_or(&state.otherwise).clone()
     };
-    let is_garbage = matches!(answer, Answer::Garbage);
+    let is_garbage = matches!(answer, DnsAnswer::Garbage);
     let (code, records, addresses) = match answer {
-        Answer::Records(records) => (0, records, Vec::new()),
-        Answer::WithAddresses(records, addresses) => (0, records, addresses),
-        Answer::Garbage => (0, Vec::new(), Vec::new()),
-        Answer::Failure => (2, Vec::new(), Vec::new()),
-        Answer::Nothing => (3, Vec::new(), Vec::new()),
-        Answer::Refused => (5, Vec::new(), Vec::new()),
+        DnsAnswer::Records(records) => (0, records, Vec::new()),
+        DnsAnswer::WithAddresses(records, addresses) => (0, records, addresses),
+        DnsAnswer::Garbage => (0, Vec::new(), Vec::new()),
+        DnsAnswer::Failure => (2, Vec::new(), Vec::new()),
+        DnsAnswer::Nothing => (3, Vec::new(), Vec::new()),
+        DnsAnswer::Refused => (5, Vec::new(), Vec::new()),
     };
     // A pointer to the question's name.
     let records: Vec<Vec<u8>> = records

@@ -5,15 +5,15 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_sys::process::Ended;
 use tutti_sys::spawn::Spawn;
-use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{event::EventFd, lifeline, memfd, seqpacket, signal};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     Start, ToPrototype, encode,
 };
-use tutti_wire::{BodyRef, Fate, RequestHead, SlotId};
+use tutti_wire::{BodyRef, Fate, SlotId, WireRequestHead};
 
 use crate::wire::{Wire, wait_for_end};
 
@@ -101,7 +101,7 @@ impl Prototype {
 
     /// Has it make a worker; its process, which is ready.
     pub fn fork(&self, worker: u32) -> i32 {
-        self.tell(&ToPrototype::Fork {
+        self.send(&ToPrototype::Fork {
             worker,
             threads: self.threads,
         });
@@ -141,12 +141,12 @@ impl Prototype {
     /// The same, as a WebSocket if so.
     pub fn submit_as(&self, path: &str, body: &BodyRef<'_>, websocket: bool) -> SlotId {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: b"GET",
             path: path.as_bytes(),
             query: query.as_bytes(),
             websocket,
-            ..RequestHead::default()
+            ..WireRequestHead::default()
         };
         self.submit_head(&head, body)
     }

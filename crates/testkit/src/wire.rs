@@ -8,7 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::{event::EventFd, seqpacket};
 use tutti_wire::control::{FromPrototype, ToPrototype, decode, encode};
-use tutti_wire::{BodyRef, Fields, Layout, RequestHead, ResponseHead, Segment, SlotId};
+use tutti_wire::{
+    BodyRef, Layout, ResponseFields, Segment, SlotId, WireRequestHead, WireResponseHead,
+};
 
 use crate::PATIENCE;
 
@@ -27,20 +29,20 @@ pub struct Wire {
 
 /// An answer as it came.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct WireResponse {
     /// The heads of interim answers before it.
-    pub interims: Vec<ResponseHead>,
+    pub interims: Vec<WireResponseHead>,
     /// Its head; `None` where it was given up before.
-    pub head: Option<ResponseHead>,
+    pub head: Option<WireResponseHead>,
     /// Its body.
     pub body: Vec<u8>,
     /// The fields behind its body.
-    pub trailers: Fields,
+    pub trailers: ResponseFields,
     /// False if it broke off.
     pub is_finished: bool,
 }
 
-impl Answer {
+impl WireResponse {
     /// The status.
     pub fn status(&self) -> u16 {
         self.head.as_ref().expect("a head").status
@@ -88,7 +90,7 @@ impl Wire {
     }
 
     /// Sends a message over the line.
-    pub fn tell(&self, message: &ToPrototype) {
+    pub fn send(&self, message: &ToPrototype) {
         seqpacket::send(self.control.as_fd(), &encode(message), &[]).unwrap();
     }
 
@@ -102,7 +104,7 @@ impl Wire {
     }
 
     /// Hands over a request.
-    pub fn submit_head(&self, head: &RequestHead<'_>, body: &BodyRef<'_>) -> SlotId {
+    pub fn submit_head(&self, head: &WireRequestHead<'_>, body: &BodyRef<'_>) -> SlotId {
         let slot = self.segment.allocate(0).unwrap();
         self.segment.write_request(slot, head, body).unwrap();
         self.segment.submit(slot);
@@ -126,8 +128,8 @@ impl Wire {
     }
 
     /// Waits for the answer in this slot, and frees it.
-    pub fn answer(&self, slot: SlotId) -> Answer {
-        let mut answer = Answer::default();
+    pub fn answer(&self, slot: SlotId) -> WireResponse {
+        let mut answer = WireResponse::default();
         loop {
             while let Some(head) = self.segment.response_head(slot).unwrap() {
                 answer.interims.extend(answer.head.replace(head));

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::runtime::{Builder, Handle};
 use tutti_pool::{
-    ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, Manager,
+    LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, Manager, ProcessExit,
     StartFailure,
 };
 use tutti_sys::process::{self, Ended};
@@ -110,8 +110,8 @@ impl Reaper {
             }
             while let Some((pid, ended)) = process::reap() {
                 let status = match ended {
-                    Ended::Code(code) => ExitStatus::Code(code),
-                    Ended::Signal(signal, _) => ExitStatus::Signal(signal),
+                    Ended::Code(code) => ProcessExit::Code(code),
+                    Ended::Signal(signal, _) => ProcessExit::Signal(signal),
                 };
                 for manager in self.managers.lock().unwrap().iter() {
                     manager.process_exited(pid, status);
@@ -276,14 +276,16 @@ pub fn control_thread() -> Handle {
 }
 
 /// A launcher, a log and their manager, whose processes are reaped.
-pub fn manager(threads: &Arc<tutti_pool::Threads>) -> (Manager, Arc<SampleLauncher>, Arc<Log>) {
+pub fn manager(
+    threads: &Arc<tutti_pool::ThreadWakers>,
+) -> (Manager, Arc<SampleLauncher>, Arc<Log>) {
     manager_by(threads, Manager::new)
 }
 
 /// The same, with a manager that is made so.
 pub fn manager_by(
-    threads: &Arc<tutti_pool::Threads>,
-    make: impl FnOnce(Arc<dyn Launcher>, Arc<dyn LogSink>, Arc<tutti_pool::Threads>) -> Manager,
+    threads: &Arc<tutti_pool::ThreadWakers>,
+    make: impl FnOnce(Arc<dyn Launcher>, Arc<dyn LogSink>, Arc<tutti_pool::ThreadWakers>) -> Manager,
 ) -> (Manager, Arc<SampleLauncher>, Arc<Log>) {
     let launcher = Arc::new(SampleLauncher::default());
     let log = Arc::new(Log::default());

@@ -20,7 +20,7 @@ pub type SystemAuthorities<'a> =
 
 /// The TLS of an upstream, ready for connections of any thread.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientTls {
     config: Arc<ClientConfig>,
     basis: Basis,
 }
@@ -48,7 +48,7 @@ impl Basis {
     }
 }
 
-impl Client {
+impl ClientTls {
     /// Puts together what `tls` asks for. `protocols` are what may be spoken inside, the preferred first (RFC 7301). `previous` is
     /// returned if nothing has changed since; sessions of another are not taken up again.
     ///
@@ -58,8 +58,8 @@ impl Client {
         tls: &UpstreamTls,
         (find, system): (Find<'_>, SystemAuthorities<'_>),
         protocols: &[&[u8]],
-        previous: Option<&Arc<Client>>,
-    ) -> Result<Arc<Client>, OfferError> {
+        previous: Option<&Arc<ClientTls>>,
+    ) -> Result<Arc<ClientTls>, OfferError> {
         let certificate = match &tls.certificate {
             None => None,
             Some(name) => Some(found(name, find)?),
@@ -80,7 +80,7 @@ impl Client {
             return Ok(Arc::clone(previous));
         }
         let config = Arc::new(config(&basis)?);
-        Ok(Arc::new(Client { config, basis }))
+        Ok(Arc::new(ClientTls { config, basis }))
     }
 
     /// For a new connection.

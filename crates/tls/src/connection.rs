@@ -11,16 +11,16 @@ use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, UnbufferedSe
 use rustls::sign::CertifiedKey;
 
 use crate::challenges::{ACME_PROTOCOL, Challenges};
-use crate::facts::Facts;
+use crate::handshake_facts::HandshakeFacts;
 
 /// rustls' state of a connection, which this derefs to.
-pub struct Connection {
+pub struct TlsConnection {
     state: UnbufferedServerConnection,
     chooser: Arc<Chooser>,
     asks_clients: bool,
 }
 
-impl Connection {
+impl TlsConnection {
     pub(crate) fn new(
         config: &Arc<ServerConfig>,
         asks_clients: bool,
@@ -52,13 +52,13 @@ impl Connection {
     }
 
     /// The facts of the handshake if it is done.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> HandshakeFacts {
         let name = self.chooser.name.get();
-        Facts::new(&self.state, name.map(|name| &**name), self.asks_clients)
+        HandshakeFacts::new(&self.state, name.map(|name| &**name), self.asks_clients)
     }
 }
 
-impl Deref for Connection {
+impl Deref for TlsConnection {
     type Target = UnbufferedServerConnection;
 
     fn deref(&self) -> &UnbufferedServerConnection {
@@ -66,7 +66,7 @@ impl Deref for Connection {
     }
 }
 
-impl DerefMut for Connection {
+impl DerefMut for TlsConnection {
     fn deref_mut(&mut self) -> &mut UnbufferedServerConnection {
         &mut self.state
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns what is known about certificates ([`Bundle`]) and how settings become a configuration of rustls. Of a listener ([`Offer`]): which
 //! certificate for which name, protocols and ciphers, tickets and kept sessions, certificates of clients. Towards the servers of an
-//! upstream ([`Client`]): whom to trust, which certificate to show. Called by the daemon, which keeps the bundles, and by the server,
+//! upstream ([`ClientTls`]): whom to trust, which certificate to show. Called by the daemon, which keeps the bundles, and by the server,
 //! which speaks. Does no I/O.
 //!
 //! Must never: print or log a key; let a session that began under one rule about certificates go on under another; take a server for
@@ -18,7 +18,7 @@ mod connection;
 mod describe;
 mod distinguished;
 mod error;
-mod facts;
+mod handshake_facts;
 mod names;
 mod offer;
 mod on_demand;
@@ -30,11 +30,11 @@ mod tickets;
 
 pub use bundle::Bundle;
 pub use challenges::{ACME_PROTOCOL, AuthorityAnswers, Challenges};
-pub use client::{Client, SystemAuthorities};
-pub use connection::Connection;
+pub use client::{ClientTls, SystemAuthorities};
+pub use connection::TlsConnection;
 pub use error::BundleError;
-pub use facts::Facts;
-pub use offer::{Find, Offer, OfferError, Source};
-pub use on_demand::{Demands, Hello, OnDemand, Outcome, Wanted};
+pub use handshake_facts::HandshakeFacts;
+pub use offer::{CertificateSource, Find, Offer, OfferError};
+pub use on_demand::{CertificateRequest, CertificateResult, Demands, Hello, OnDemand};
 pub use quic::{QuicClient, QuicKeys, QuicOffer};
 pub(crate) use tutti_dialer::provider;

@@ -17,9 +17,9 @@ use tutti_config::model::{
 
 use crate::bundle::Bundle;
 use crate::challenges::Challenges;
-use crate::connection::Connection;
+use crate::connection::TlsConnection;
 use crate::names::Fit;
-use crate::on_demand::{Demands, OnDemand, Outcome};
+use crate::on_demand::{CertificateResult, Demands, OnDemand};
 use crate::provider;
 use crate::quic::QuicOffer;
 use crate::sessions::Sessions;
@@ -53,7 +53,7 @@ impl OfferError {
 
 /// Where certificates are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source<'a> {
+pub enum CertificateSource<'a> {
     /// In the bundle of this name.
     Stored(&'a str),
     /// In this file.
@@ -61,7 +61,7 @@ pub enum Source<'a> {
 }
 
 /// Finds certificates, or says why not.
-pub type Find<'a> = &'a mut dyn FnMut(Source<'_>) -> Result<Arc<Bundle>, String>;
+pub type Find<'a> = &'a mut dyn FnMut(CertificateSource<'_>) -> Result<Arc<Bundle>, String>;
 
 /// A listener's TLS, ready for connections of any thread.
 #[derive(Debug)]
@@ -171,7 +171,11 @@ impl Offer {
     }
 
     /// Asks for the certificate of a name that a client asks for, where it is got on demand; `None`: there is nothing to wait for.
-    pub fn want(&self, name: &str, client: Option<IpAddr>) -> Option<oneshot::Receiver<Outcome>> {
+    pub fn want(
+        &self,
+        name: &str,
+        client: Option<IpAddr>,
+    ) -> Option<oneshot::Receiver<CertificateResult>> {
         let mut bundles = self.choice.bundles.iter();
         if bundles.any(|(bundle, _)| bundle.names().fit(name).is_some()) {
             return None;
@@ -180,8 +184,11 @@ impl Offer {
     }
 
     /// For a new connection. Authorities are answered with `challenges`.
-    pub fn begin(&self, challenges: Option<&Arc<Challenges>>) -> Result<Connection, rustls::Error> {
-        Connection::new(&self.config, self.memory.rule != NO_RULE, challenges)
+    pub fn begin(
+        &self,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<TlsConnection, rustls::Error> {
+        TlsConnection::new(&self.config, self.memory.rule != NO_RULE, challenges)
     }
 }
 
@@ -204,7 +211,8 @@ fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
 }
 
 pub(crate) fn found(bundle: &StoredName, find: Find<'_>) -> Result<Arc<Bundle>, OfferError> {
-    find(Source::Stored(&bundle.name)).map_err(|message| OfferError::at(&bundle.pointer, message))
+    find(CertificateSource::Stored(&bundle.name))
+        .map_err(|message| OfferError::at(&bundle.pointer, message))
 }
 
 /// The certificates of an authority, and where it is named.
@@ -215,7 +223,7 @@ pub(crate) fn authority_of<'a>(
     match authority {
         Authority::Bundle(name) => Ok((&name.pointer, found(name, find)?)),
         Authority::File(file) => {
-            let read = find(Source::File(&file.path));
+            let read = find(CertificateSource::File(&file.path));
             let fault = |message| OfferError::at(&file.pointer, message);
             Ok((&file.pointer, read.map_err(fault)?))
         }

@@ -22,11 +22,11 @@ use crate::challenges::ACME_PROTOCOL;
 const TELL_AGAIN: u64 = 6 * 3600;
 
 /// The outcome of a wish: the certificate is in force, or why not.
-pub type Outcome = Result<(), String>;
+pub type CertificateResult = Result<(), String>;
 
 /// A certificate that a client asks for.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct CertificateRequest {
     /// The account that gets it.
     pub account: String,
     /// The name, in lower case.
@@ -34,7 +34,7 @@ pub struct Wanted {
     /// Who asks, where that is known.
     pub client: Option<IpAddr>,
     /// Takes the outcome. `None`: it is there, and has been used.
-    pub answer: Option<oneshot::Sender<Outcome>>,
+    pub answer: Option<oneshot::Sender<CertificateResult>>,
 }
 
 /// Certificates on demand, as a listener's surroundings have them.
@@ -43,7 +43,7 @@ pub struct Demands {
     /// Those that are there, by the name of the host.
     pub known: Vec<(String, Arc<Bundle>)>,
     /// Takes wishes for others.
-    pub desk: mpsc::Sender<Wanted>,
+    pub desk: mpsc::Sender<CertificateRequest>,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct OnDemand {
     account: String,
     timeout: Duration,
     /// Set once, before there is any connection.
-    demands: OnceLock<(AllKnown, mpsc::Sender<Wanted>)>,
+    demands: OnceLock<(AllKnown, mpsc::Sender<CertificateRequest>)>,
 }
 
 impl OnDemand {
@@ -100,16 +100,16 @@ impl OnDemand {
         &self,
         name: &str,
         client: Option<IpAddr>,
-    ) -> Option<oneshot::Receiver<Outcome>> {
+    ) -> Option<oneshot::Receiver<CertificateResult>> {
         let (answer, outcome) = oneshot::channel();
-        let refuse = |answer: oneshot::Sender<Outcome>, why: &str| {
+        let refuse = |answer: oneshot::Sender<CertificateResult>, why: &str| {
             let _ = answer.send(Err(why.to_owned()));
         };
         let Some((known, desk)) = self.demands.get() else {
             refuse(answer, "nobody gets certificates here");
             return Some(outcome);
         };
-        let mut wanted = Wanted {
+        let mut wanted = CertificateRequest {
             account: self.account.clone(),
             name: name.to_owned(),
             client,

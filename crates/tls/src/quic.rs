@@ -14,7 +14,7 @@ use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, ServerCon
 use rustls::sign::CertifiedKey;
 use tutti_config::model::TlsSession;
 
-use crate::facts::Facts;
+use crate::handshake_facts::HandshakeFacts;
 use crate::sessions::Sessions;
 
 /// The protocol inside QUIC (RFC 9114 §3.1).
@@ -146,11 +146,11 @@ pub struct QuicClient {
 
 impl QuicClient {
     /// The facts of the handshake, which is done, and in which the client has shown these certificates.
-    pub fn facts(&self, certificates: &[CertificateDer<'static>]) -> Facts {
+    pub fn facts(&self, certificates: &[CertificateDer<'static>]) -> HandshakeFacts {
         let heard = self.chooser.heard.get();
         let name = heard.and_then(|heard| heard.name.as_deref());
         let suite = heard.and_then(|heard| heard.suite);
-        Facts::of_quic(suite, name, self.asks_clients, certificates.first())
+        HandshakeFacts::of_quic(suite, name, self.asks_clients, certificates.first())
     }
 }
 

@@ -55,7 +55,8 @@ mod tests {
                 "settings": {{"acme": {{"a": {{"challenge": "{challenge}"}}}}}}, "routes": []}}"#
         );
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let config = tutti_config::validate(&document, &tutti_config::Context::default()).unwrap();
+        let config =
+            tutti_config::validate(&document, &tutti_config::ValidationContext::default()).unwrap();
         warnings(&config).0.len()
     }
 

@@ -1,13 +1,13 @@
 //! The knowledge that a configuration is checked against, and how its faults are told.
 
-use tutti_config::{Context, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_config::{Diagnostic, Diagnostics, Document, Pointer, ValidationContext};
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_protocol::Module;
+use tutti_protocol::LanguageModule;
 
 /// The knowledge that configurations are checked against.
-pub fn context(modules: &[Module]) -> Context {
-    Context::with_modules(
+pub fn context(modules: &[LanguageModule]) -> ValidationContext {
+    ValidationContext::with_modules(
         modules
             .iter()
             .map(|m| (m.kind.as_str(), m.version.as_str())),

@@ -1,7 +1,7 @@
 //! Faults of a configuration on their way over a line.
 
 use tutti_config::{Diagnostic, Diagnostics, FaultKind, Pointer};
-use tutti_protocol::Fault;
+use tutti_protocol::ChangeError;
 
 /// Faults of one answer that are passed on.
 const MOST_FAULTS: usize = 100;
@@ -10,8 +10,8 @@ const MOST_FAULTS: usize = 100;
 const LONGEST_WORDS: usize = 64 * 1024;
 
 /// Faults as they travel, bounded in number and length.
-pub fn to_send(faults: &Diagnostics) -> Vec<Fault> {
-    let one = |fault: &Diagnostic| Fault {
+pub fn to_send(faults: &Diagnostics) -> Vec<ChangeError> {
+    let one = |fault: &Diagnostic| ChangeError {
         is_invalid: fault.kind != FaultKind::Apply,
         pointer: fault.pointer.as_str().to_owned(),
         message: fault.message.clone(),
@@ -23,12 +23,12 @@ pub fn to_send(faults: &Diagnostics) -> Vec<Fault> {
 }
 
 /// Rebuilds faults that have come over a line, bounded again: the sender may be in wrong hands.
-pub fn received(faults: Vec<Fault>) -> Diagnostics {
+pub fn received(faults: Vec<ChangeError>) -> Diagnostics {
     let faults = faults.into_iter().take(MOST_FAULTS);
     Diagnostics(faults.map(rebuilt).collect())
 }
 
-fn rebuilt(fault: Fault) -> Diagnostic {
+fn rebuilt(fault: ChangeError) -> Diagnostic {
     let short = |text: String| match text.char_indices().nth(LONGEST_WORDS) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned(),
         None => text,

@@ -7,15 +7,17 @@ use tutti_commands::CommandSpec;
 use tutti_config::Config;
 use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
-use tutti_protocol::{ApplicationGrant, CacheGrant, CommandGrant, Grants, Place, PlaceGrant};
+use tutti_protocol::{ApplicationGrant, BindAddress, CacheGrant, CommandGrant, Grants, PlaceGrant};
 
 /// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
-pub fn place_of(address: &ListenAddress) -> Place {
+pub fn place_of(address: &ListenAddress) -> BindAddress {
     match address {
-        ListenAddress::Any(port) => Place::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port))),
-        ListenAddress::Ip(address) => Place::Inet(*address),
-        ListenAddress::Unix(path) => Place::Path(path.clone()),
-        ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
+        ListenAddress::Any(port) => {
+            BindAddress::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+        }
+        ListenAddress::Ip(address) => BindAddress::Inet(*address),
+        ListenAddress::Unix(path) => BindAddress::Path(path.clone()),
+        ListenAddress::Abstract(name) => BindAddress::Abstract(name.clone()),
     }
 }
 
@@ -23,7 +25,7 @@ pub fn place_of(address: &ListenAddress) -> Place {
 pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
     listener.options.http3.on()?;
     match place_of(&listener.address) {
-        Place::Inet(address) => Some(address),
+        BindAddress::Inet(address) => Some(address),
         _ => None,
     }
 }
@@ -126,7 +128,7 @@ mod tests {
             }
         }"#;
         let document = tutti_config::parse(text.as_bytes()).unwrap();
-        let context = tutti_config::Context::with_modules([("php", "8.2.0")]);
+        let context = tutti_config::ValidationContext::with_modules([("php", "8.2.0")]);
         let config = tutti_config::validate(&document, &context).unwrap();
         let grants = of(&config);
         let mut places: Vec<_> = grants
@@ -135,8 +137,8 @@ mod tests {
             .map(|g| (&g.place, g.backlog))
             .collect();
         places.sort_by_key(|(_, backlog)| *backlog);
-        let any = Place::Inet("0.0.0.0:80".parse().unwrap());
-        let path = Place::Path("/run/a".into());
+        let any = BindAddress::Inet("0.0.0.0:80".parse().unwrap());
+        let path = BindAddress::Path("/run/a".into());
         assert_eq!(places, [(&any, 7), (&path, Backlog::LONGEST.0)]);
         assert_eq!(grants.logs, [PathBuf::from("/var/log/a.log")]);
         assert_eq!(grants.spools, [PathBuf::from("/var/spool")]);

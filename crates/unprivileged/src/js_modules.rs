@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tutti_config::model::StoredName;
 use tutti_config::{Config, Diagnostic, Location, Pointer};
-use tutti_script::{Fault, Module, Modules};
+use tutti_script::{CompileError, Modules, ScriptModule};
 
 /// Those that main has stored. Whether one can be loaded is asked when it is named.
 pub fn read(stored: &BTreeMap<String, String>) -> Modules {
-    let modules = stored.iter().map(|(name, source)| Module {
+    let modules = stored.iter().map(|(name, source)| ScriptModule {
         name: name.as_str().into(),
         source: source.as_str().into(),
     });
@@ -34,9 +34,9 @@ pub fn places(config: &Config, name: &str) -> Vec<String> {
 }
 
 /// The module that was sent as `name`.
-pub fn parse(name: &str, bytes: &[u8]) -> Result<Module, Box<Diagnostic>> {
+pub fn parse(name: &str, bytes: &[u8]) -> Result<ScriptModule, Box<Diagnostic>> {
     match std::str::from_utf8(bytes) {
-        Ok(source) => Ok(Module {
+        Ok(source) => Ok(ScriptModule {
             name: name.into(),
             source: source.into(),
         }),
@@ -48,7 +48,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Module, Box<Diagnostic>> {
 }
 
 /// A fault as the client of `/js_modules` is told it, with the place in what was sent.
-pub fn fault(fault: &Fault, sent: &Module) -> Box<Diagnostic> {
+pub fn fault(fault: &CompileError, sent: &ScriptModule) -> Box<Diagnostic> {
     let is_here = fault.module.as_ref().is_none_or(|name| *name == sent.name);
     let message = match (&fault.module, fault.place) {
         (Some(name), Some((line, column))) if !is_here => format!(

@@ -10,7 +10,7 @@
 //! | [`link`] | the line to main: requests with answers, and news |
 //! | [`faults`] | faults of a configuration on their way over a line |
 //! | [`grants`] | what a configuration lets a router have |
-//! | [`standing`] | whether changes are made now: running, frozen, stopping |
+//! | [`role_state`] | whether changes are made now: running, frozen, stopping |
 //! | [`partial`] | what is left of a configuration of which parts cannot be served |
 //! | [`automatic`] | automatic certificates that nobody is likely to give |
 //! | [`certificates`], [`js_modules`] | what is stored beside the configuration |
@@ -26,7 +26,7 @@ pub mod js_modules;
 pub mod link;
 pub mod own_log;
 pub mod partial;
-pub mod standing;
+pub mod role_state;
 pub mod start;
 
 pub use configuration::{context, fault, log_faults, log_remarks};

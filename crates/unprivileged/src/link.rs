@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
-use tutti_protocol::{Fault, Packet, Reason, ToAcme, ToController, ToFleet, ToRouter};
+use tutti_protocol::{ChangeError, Packet, Reason, ToAcme, ToController, ToFleet, ToRouter};
 use tutti_sys::seqpacket;
 
 /// The answer of main to a request that succeeded.
@@ -21,7 +21,7 @@ pub struct Done {
     /// Those asked for.
     pub descriptors: Vec<OwnedFd>,
     /// Faults that did not stand against a change.
-    pub warnings: Vec<Fault>,
+    pub warnings: Vec<ChangeError>,
 }
 
 /// Why main did not do it.
@@ -37,7 +37,7 @@ pub struct Refused {
     /// The sort of failure.
     pub reason: Reason,
     /// Each with its place in the configuration.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<ChangeError>,
 }
 
 impl Refused {
@@ -50,7 +50,7 @@ impl Refused {
     }
 }
 
-type Answer = Result<Done, Refused>;
+type CallResult = Result<Done, Refused>;
 
 /// A message that has come.
 pub enum Sorted<T> {
@@ -142,7 +142,7 @@ impl FromMain for ToFleet {
 #[derive(Default)]
 struct State {
     next: u64,
-    pending: HashMap<u64, oneshot::Sender<Answer>>,
+    pending: HashMap<u64, oneshot::Sender<CallResult>>,
     waiting: VecDeque<Packet>,
 }
 
@@ -177,7 +177,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
     }
 
     /// Sends a message that has no answer.
-    pub fn tell(&self, message: &To) {
+    pub fn send(&self, message: &To) {
         self.give(message, Vec::new());
     }
 
@@ -213,7 +213,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         &self,
         make: &dyn Fn(u64) -> To,
         descriptors: Vec<OwnedFd>,
-    ) -> impl Future<Output = Answer> + Send + use<To, From> {
+    ) -> impl Future<Output = CallResult> + Send + use<To, From> {
         self.numbered_request(make, descriptors).1
     }
 
@@ -222,7 +222,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         &self,
         make: &dyn Fn(u64) -> To,
         descriptors: Vec<OwnedFd>,
-    ) -> (u64, impl Future<Output = Answer> + Send + use<To, From>) {
+    ) -> (u64, impl Future<Output = CallResult> + Send + use<To, From>) {
         let (sender, receiver) = oneshot::channel();
         let id = {
             let mut state = self.state();
@@ -248,7 +248,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         self.state().pending.remove(&id);
     }
 
-    fn answer(&self, id: u64, answer: Answer) {
+    fn answer(&self, id: u64, answer: CallResult) {
         if let Some(sender) = self.state().pending.remove(&id) {
             // Whoever asked may have given up.
             let _ = sender.send(answer);
@@ -347,7 +347,7 @@ mod tests {
         let link = Arc::new(Link::<FromRouter, ToRouter>::new(router).unwrap());
         let count = 2000;
         for id in 0..count {
-            link.tell(&open(id, &"x".repeat(1000)));
+            link.send(&open(id, &"x".repeat(1000)));
         }
         let writer = Arc::clone(&link);
         tokio::spawn(async move { writer.write_waiting().await });

@@ -10,8 +10,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use tutti_config::{
-    Config, Context, Diagnostic, Diagnostics, Document, Pointer, Reference, Target, Value,
-    references,
+    Config, Diagnostic, Diagnostics, Document, Pointer, Reference, ReferenceTarget,
+    ValidationContext, Value, references,
 };
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ const REFUSING_STEP: &str = r#"{"action": {"return": 503}}"#;
 const REFUSING_ROUTE: &str = r#"[{"action": {"return": 503}}]"#;
 
 /// As much of the document as is valid; `None` where nothing is.
-pub fn sound(document: &Document, context: &Context) -> Option<Config> {
+pub fn sound(document: &Document, context: &ValidationContext) -> Option<Config> {
     let mut left = document.clone();
     for _ in 0..MOST_ROUNDS {
         match tutti_config::validate(&left, context) {
@@ -79,11 +79,11 @@ fn add_dependent(document: &Document, parts: &mut BTreeSet<Part>) -> Diagnostics
 
 fn depends(reference: &Reference<'_>) -> Diagnostic {
     let target = match &reference.target {
-        Target::Part(part) => part.as_str().trim_start_matches('/').to_owned(),
-        Target::Certificate(name) => format!("certificates/{name}"),
-        Target::ScriptModule(name) => format!("js_modules/{name}"),
-        Target::Module(name) => name.clone(),
-        Target::File(path) => path.display().to_string(),
+        ReferenceTarget::Part(part) => part.as_str().trim_start_matches('/').to_owned(),
+        ReferenceTarget::Certificate(name) => format!("certificates/{name}"),
+        ReferenceTarget::ScriptModule(name) => format!("js_modules/{name}"),
+        ReferenceTarget::Module(name) => name.clone(),
+        ReferenceTarget::File(path) => path.display().to_string(),
     };
     let message = format!("it is disabled, because `{target}` is, which it depends on");
     Diagnostic::apply(reference.pointer.clone(), message)
@@ -150,15 +150,17 @@ impl Part {
     /// True if what the reference names is gone with this part.
     fn removes(&self, reference: &Reference<'_>, all: &[Reference<'_>]) -> bool {
         match &reference.target {
-            Target::Part(target) => self.instead.is_none() && self.contains(target),
-            Target::ScriptModule(_) => {
+            ReferenceTarget::Part(target) => self.instead.is_none() && self.contains(target),
+            ReferenceTarget::ScriptModule(_) => {
                 let is_named_here = |one: &Reference<'_>| {
                     one.target == reference.target && self.contains(&one.pointer)
                 };
                 self.path.first().is_some_and(|first| first == "settings")
                     && all.iter().any(is_named_here)
             }
-            Target::Certificate(_) | Target::Module(_) | Target::File(_) => false,
+            ReferenceTarget::Certificate(_)
+            | ReferenceTarget::Module(_)
+            | ReferenceTarget::File(_) => false,
         }
     }
 

@@ -9,7 +9,7 @@ use tutti_config::model::HealthCheckOptions;
 
 /// The state of a server by its checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
+pub enum ServerHealth {
     /// It has not been checked yet.
     #[default]
     Unknown,
@@ -23,7 +23,7 @@ pub enum Health {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckStatus {
     /// Their verdict.
-    pub health: Health,
+    pub health: ServerHealth,
     /// Those that succeeded.
     pub passed: u64,
     /// Those that did not.
@@ -51,19 +51,19 @@ struct Row {
 }
 
 impl Checks {
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> ServerHealth {
         match self.health.load(Ordering::Relaxed) {
-            0 => Health::Unknown,
-            1 => Health::Passing,
-            _ => Health::Failing,
+            0 => ServerHealth::Unknown,
+            1 => ServerHealth::Passing,
+            _ => ServerHealth::Failing,
         }
     }
 
-    fn set(&self, health: Health) {
+    fn set(&self, health: ServerHealth) {
         let number = match health {
-            Health::Unknown => 0,
-            Health::Passing => 1,
-            Health::Failing => 2,
+            ServerHealth::Unknown => 0,
+            ServerHealth::Passing => 1,
+            ServerHealth::Failing => 2,
         };
         self.health.store(number, Ordering::Relaxed);
     }
@@ -74,18 +74,18 @@ impl Checks {
         &self,
         outcome: Result<(), String>,
         rules: &HealthCheckOptions,
-    ) -> Option<Health> {
+    ) -> Option<ServerHealth> {
         let mut row = self.row();
         if row.rules.as_ref() != Some(rules) {
             *row = Row {
                 rules: Some(rules.clone()),
                 ..Row::default()
             };
-            self.set(Health::Unknown);
+            self.set(ServerHealth::Unknown);
         }
         let (said, needed) = match &outcome {
-            Ok(()) => (Health::Passing, rules.passes),
-            Err(_) => (Health::Failing, rules.fails),
+            Ok(()) => (ServerHealth::Passing, rules.passes),
+            Err(_) => (ServerHealth::Failing, rules.fails),
         };
         match outcome {
             Ok(()) => self.passed.fetch_add(1, Ordering::Relaxed),
@@ -100,13 +100,13 @@ impl Checks {
             return None;
         }
         row.against = row.against.saturating_add(1);
-        if known != Health::Unknown && row.against < needed {
+        if known != ServerHealth::Unknown && row.against < needed {
             return None;
         }
         row.against = 0;
         self.set(said);
         (known, said)
-            .ne(&(Health::Unknown, Health::Passing))
+            .ne(&(ServerHealth::Unknown, ServerHealth::Passing))
             .then_some(said)
     }
 
@@ -156,12 +156,13 @@ mod tests {
             };
             let before = checks.health();
             let told = checks.note(outcome, rules);
-            let is_news = checks.health() != before && (before, one) != (Health::Unknown, '+');
+            let is_news =
+                checks.health() != before && (before, one) != (ServerHealth::Unknown, '+');
             assert_eq!(told.is_some(), is_news);
             match checks.health() {
-                Health::Unknown => '?',
-                Health::Passing => 'p',
-                Health::Failing => 'f',
+                ServerHealth::Unknown => '?',
+                ServerHealth::Passing => 'p',
+                ServerHealth::Failing => 'f',
             }
         });
         states.collect()

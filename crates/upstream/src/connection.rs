@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::AsyncWriteExt;
-use tutti_dialer::{Stream, Tls, connect};
+use tutti_dialer::{DialedStream, DialedTls, connect};
 
 use crate::Millis;
-use crate::failure::Failure;
-use crate::server::Server;
+use crate::failure::UpstreamError;
+use crate::server::GroupServer;
 
 /// A connection.
 ///
 /// One task uses it at a time, and may wait for both directions at once. What is said on it is the user's business.
 #[derive(Debug)]
-pub struct Connection {
-    stream: Stream,
+pub struct UpstreamConnection {
+    stream: DialedStream,
     /// Requests that were answered on it before.
     requests: u64,
     /// When the last one was.
@@ -27,26 +27,29 @@ pub struct Connection {
     pub(crate) kept_since: Millis,
 }
 
-impl Connection {
+impl UpstreamConnection {
     /// Connects, and where the server speaks TLS, shakes hands. `greeting` is sent first, before TLS too.
     ///
     /// # Errors
     /// The system's error; it may also take as long as the system tries.
-    pub async fn open(server: &Server, greeting: &[u8]) -> Result<Connection, Failure> {
-        let address = server.endpoint().map_err(Failure::Connect)?;
-        let mut socket = connect(&address).await.map_err(Failure::Connect)?;
+    pub async fn open(
+        server: &GroupServer,
+        greeting: &[u8],
+    ) -> Result<UpstreamConnection, UpstreamError> {
+        let address = server.endpoint().map_err(UpstreamError::Connect)?;
+        let mut socket = connect(&address).await.map_err(UpstreamError::Connect)?;
         if !greeting.is_empty() {
             let sent = socket.write_all(greeting).await;
-            sent.map_err(Failure::Connect)?;
+            sent.map_err(UpstreamError::Connect)?;
         }
         let stream = match server.tls() {
-            None => Stream::Plain(socket),
+            None => DialedStream::Plain(socket),
             Some((client, name)) => {
-                let tls = Tls::open(client.config(), name.clone(), socket).await;
-                Stream::Tls(tls.map_err(|error| Failure::Tls(error.to_string()))?)
+                let tls = DialedTls::open(client.config(), name.clone(), socket).await;
+                DialedStream::Tls(tls.map_err(|error| UpstreamError::Tls(error.to_string()))?)
             }
         };
-        Ok(Connection {
+        Ok(UpstreamConnection {
             stream,
             requests: 0,
             idle_since: 0,
@@ -57,13 +60,13 @@ impl Connection {
     /// The protocol agreed on in the handshake of TLS (ALPN, RFC 7301); `None`: none was, or TLS is not spoken.
     pub fn protocol(&self) -> Option<&[u8]> {
         match &self.stream {
-            Stream::Plain(_) => None,
-            Stream::Tls(tls) => tls.protocol(),
+            DialedStream::Plain(_) => None,
+            DialedStream::Tls(tls) => tls.protocol(),
         }
     }
 
     /// The stream itself, for those who speak a protocol by a library.
-    pub fn into_io(self) -> Stream {
+    pub fn into_io(self) -> DialedStream {
         self.stream
     }
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::queue::{Place, Queue};
+use crate::queue::{Queue, QueueEntry};
 use crate::{Micros, Millis, micros};
 
 /// How long a worker is kept from others.
@@ -174,7 +174,7 @@ pub struct InFlight(Rc<ThreadQueue>);
 
 impl ThreadQueue {
     /// A place at the end.
-    pub fn enter(&self) -> Option<Place<'_>> {
+    pub fn enter(&self) -> Option<QueueEntry<'_>> {
         self.waiting.enter(usize::MAX)
     }
 }

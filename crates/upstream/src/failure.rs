@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Why a server gave no (whole) answer. Always the server's fault, never the client's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum UpstreamError {
     /// It takes no connection.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
@@ -63,13 +63,13 @@ pub enum Failure {
     Malformed(String),
 }
 
-impl Failure {
+impl UpstreamError {
     /// The status for a client that has got nothing yet.
     pub fn status(&self) -> u16 {
         match self {
-            Failure::ConnectTimeout(_) | Failure::SendTimeout(_) | Failure::ReadTimeout { .. } => {
-                504
-            }
+            UpstreamError::ConnectTimeout(_)
+            | UpstreamError::SendTimeout(_)
+            | UpstreamError::ReadTimeout { .. } => 504,
             _ => 502,
         }
     }
@@ -78,7 +78,7 @@ impl Failure {
     pub fn is_of_request(&self) -> bool {
         matches!(
             self,
-            Failure::Reset {
+            UpstreamError::Reset {
                 is_cancelled: true,
                 ..
             }
@@ -88,8 +88,8 @@ impl Failure {
     /// A connection kept from an earlier request was perhaps closed just then, which says nothing against the server.
     pub fn may_be_stale(&self) -> bool {
         match self {
-            Failure::Closed | Failure::Send(_) => true,
-            Failure::Receive { received, .. } => *received == 0,
+            UpstreamError::Closed | UpstreamError::Send(_) => true,
+            UpstreamError::Receive { received, .. } => *received == 0,
             _ => false,
         }
     }

@@ -8,20 +8,20 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tokio::sync::watch;
 use tutti_config::model::{self, Balance, UpstreamAddress, UpstreamOptions, UpstreamServer};
-use tutti_tls::Client;
+use tutti_tls::ClientTls;
 
 use crate::balance::{Candidate, choose};
-use crate::checks::Health;
-use crate::queue::{Place, Queue};
-use crate::server::{Server, ServerStatus};
-use crate::target::{Target, shares};
+use crate::checks::ServerHealth;
+use crate::queue::{Queue, QueueEntry};
+use crate::server::{GroupServer, ServerStatus};
+use crate::target::{ResolvedTarget, shares};
 use crate::{Millis, millis};
 
 /// A group of servers: what a request is passed to.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct ServerGroup {
     model: Arc<model::Upstream>,
-    tls: Option<Arc<Client>>,
+    tls: Option<Arc<ClientTls>>,
     members: ArcSwap<Members>,
     /// Holds the known addresses of each server of the model.
     names: Mutex<Box<[Addresses]>>,
@@ -71,25 +71,25 @@ enum Addresses {
     /// It has none, or could not be looked up.
     None,
     /// These, in order.
-    Known(Vec<Target>),
+    Known(Vec<ResolvedTarget>),
 }
 
 #[derive(Debug)]
 struct Member {
-    server: Arc<Server>,
+    server: Arc<GroupServer>,
     /// That in the configuration, times its share of what a name leads to.
     weight: f64,
     /// Those with a lower one get requests first.
     rank: Rank,
     max_connections: Option<u32>,
     /// Its record, if its name has such.
-    target: Option<Target>,
+    target: Option<ResolvedTarget>,
 }
 
 /// Written as a backup, and the rank among what a name leads to.
 type Rank = (bool, u16);
 
-/// Servers that a request has been sent to in vain, by [`Server::id`].
+/// Servers that a request has been sent to in vain, by [`GroupServer::id`].
 pub type Tried = SmallVec<[u64; 4]>;
 
 /// The end of a copy of a request.
@@ -124,15 +124,15 @@ pub enum Unavailable {
     Full,
 }
 
-impl Upstream {
+impl ServerGroup {
     /// A group as it is configured. Servers that `previous` has too go on: their connections, their numbers, their health.
     ///
     /// `tls` is how TLS is spoken with them: there if the model has it.
     pub fn new(
         model: &Arc<model::Upstream>,
-        tls: Option<Arc<Client>>,
-        previous: Option<&Upstream>,
-    ) -> Upstream {
+        tls: Option<Arc<ClientTls>>,
+        previous: Option<&ServerGroup>,
+    ) -> ServerGroup {
         let names = model.servers.iter().map(|server| match &server.address {
             name if name.is_found() => previous
                 .and_then(|previous| previous.addresses_of(name))
@@ -140,7 +140,7 @@ impl Upstream {
             _ => Addresses::Written,
         });
         let names: Box<[Addresses]> = names.collect();
-        let upstream = Upstream {
+        let upstream = ServerGroup {
             members: ArcSwap::from_pointee(Members::of(Vec::new())),
             is_named: watch::Sender::new(!names.contains(&Addresses::Unknown)),
             names: Mutex::new(names),
@@ -236,7 +236,7 @@ impl Upstream {
                     ) => format!("{} ({inet})", settings.name),
                     _ => settings.name.clone(),
                 };
-                Arc::new(Server::new(&name, &address, host, tls))
+                Arc::new(GroupServer::new(&name, &address, host, tls))
             },
             |member| Arc::clone(&member.server),
         );
@@ -261,7 +261,7 @@ impl Upstream {
     }
 
     /// Where the name of this number leads, as far as that is known.
-    pub(crate) fn targets(&self, index: usize) -> Vec<Target> {
+    pub(crate) fn targets(&self, index: usize) -> Vec<ResolvedTarget> {
         match self.lock_names().get(index) {
             Some(Addresses::Known(targets)) => targets.clone(),
             _ => Vec::new(),
@@ -269,7 +269,7 @@ impl Upstream {
     }
 
     /// The name of this number has been looked up; `None`: in vain, so that what it had is kept. True: it has some.
-    pub fn resolved(&self, index: usize, targets: Option<Vec<Target>>) -> bool {
+    pub fn resolved(&self, index: usize, targets: Option<Vec<ResolvedTarget>>) -> bool {
         let mut names = self.lock_names();
         let Some(name) = names.get_mut(index) else {
             return false;
@@ -333,7 +333,7 @@ impl Upstream {
     }
 
     /// How TLS is spoken with its servers, if it is.
-    pub fn tls(&self) -> Option<&Arc<Client>> {
+    pub fn tls(&self) -> Option<&Arc<ClientTls>> {
         self.tls.as_ref()
     }
 
@@ -348,7 +348,7 @@ impl Upstream {
     }
 
     /// Its servers.
-    pub fn servers(&self) -> Vec<Arc<Server>> {
+    pub fn servers(&self) -> Vec<Arc<GroupServer>> {
         let members = self.members.load();
         let servers = members.list.iter().map(|member| Arc::clone(&member.server));
         servers.collect()
@@ -394,7 +394,7 @@ impl Upstream {
         key: &[u8],
         tried: &Tried,
         now: Millis,
-    ) -> Result<Claim, Unavailable> {
+    ) -> Result<ServerClaim, Unavailable> {
         if self.is_bounded && self.queue.length() > 0 {
             return Err(Unavailable::Full);
         }
@@ -406,7 +406,7 @@ impl Upstream {
         key: &[u8],
         tried: &Tried,
         now: Millis,
-    ) -> Result<Claim, Unavailable> {
+    ) -> Result<ServerClaim, Unavailable> {
         let members = self.members.load();
         if members.list.is_empty() && !self.model.servers.is_empty() {
             return Err(if *self.is_named.borrow() {
@@ -465,12 +465,12 @@ impl Upstream {
 
     /// True if its health checks say that it does not work.
     fn is_failing(&self, member: &Member) -> bool {
-        self.model.group.health_check.is_some() && member.server.health() == Health::Failing
+        self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
     }
 
-    fn begin(self: &Arc<Self>, member: &Member) -> Option<Claim> {
+    fn begin(self: &Arc<Self>, member: &Member) -> Option<ServerClaim> {
         let has_room = member.server.begin(member.max_connections);
-        has_room.then(|| Claim {
+        has_room.then(|| ServerClaim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
         })
@@ -522,7 +522,7 @@ impl Upstream {
     }
 
     /// A place in the queue for a server with room; `None`: too many wait already.
-    pub fn wait(&self) -> Option<Place<'_>> {
+    pub fn wait(&self) -> Option<QueueEntry<'_>> {
         self.queue
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }
@@ -531,15 +531,15 @@ impl Upstream {
     pub fn poll_claim(
         self: &Arc<Self>,
         context: &Context<'_>,
-        place: &Place<'_>,
+        place: &QueueEntry<'_>,
         key: &[u8],
         tried: &Tried,
         now: Millis,
-    ) -> Poll<Result<Claim, Unavailable>> {
+    ) -> Poll<Result<ServerClaim, Unavailable>> {
         if !place.may_try(context) {
             return Poll::Pending;
         }
-        // See `Server::end`.
+        // See `GroupServer::end`.
         fence(Ordering::SeqCst);
         match self.claim_now(key, tried, now) {
             Err(Unavailable::Full) => Poll::Pending,
@@ -550,14 +550,14 @@ impl Upstream {
 
 /// A request's claim on a server; the server is relieved of it when it is dropped.
 #[derive(Debug)]
-pub struct Claim {
-    upstream: Arc<Upstream>,
-    server: Arc<Server>,
+pub struct ServerClaim {
+    upstream: Arc<ServerGroup>,
+    server: Arc<GroupServer>,
 }
 
-impl Claim {
+impl ServerClaim {
     /// The claimed server.
-    pub fn server(&self) -> &Arc<Server> {
+    pub fn server(&self) -> &Arc<GroupServer> {
         &self.server
     }
 
@@ -574,7 +574,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ServerClaim {
     fn drop(&mut self) {
         self.server.end();
     }

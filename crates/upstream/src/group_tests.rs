@@ -1,7 +1,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use tutti_config::{Context as Machine, validate};
+use tutti_config::{ValidationContext as Machine, validate};
 
 use super::*;
 
@@ -12,12 +12,12 @@ fn model(upstream: &str) -> Arc<model::Upstream> {
     Arc::clone(&config.upstreams["u"])
 }
 
-fn group(upstream: &str) -> Arc<Upstream> {
-    Arc::new(Upstream::new(&model(upstream), None, None))
+fn group(upstream: &str) -> Arc<ServerGroup> {
+    Arc::new(ServerGroup::new(&model(upstream), None, None))
 }
 
 /// The numbers of the servers that so many requests get.
-fn order(group: &Arc<Upstream>, count: usize, now: Millis) -> Vec<usize> {
+fn order(group: &Arc<ServerGroup>, count: usize, now: Millis) -> Vec<usize> {
     let one = |_| group.claim(b"", &Tried::new(), now).unwrap().place();
     (0..count).map(one).collect()
 }
@@ -174,7 +174,7 @@ fn servers_outlive_a_change() {
     assert!(claim.failed(0));
     let wanted =
         model(r#"{"servers": {"10.0.0.3:1": {}, "10.0.0.1:1": {"weight": 2}}, "retries": 5}"#);
-    let after = Upstream::new(&wanted, None, Some(&before));
+    let after = ServerGroup::new(&wanted, None, Some(&before));
     let ids: Vec<u64> = after.servers().iter().map(|server| server.id()).collect();
     assert_eq!(ids[1], claim.server().id());
     assert!(!before.servers().iter().any(|server| server.id() == ids[0]));
@@ -194,8 +194,8 @@ fn timeouts_are_what_was_written() {
 
 #[test]
 fn room_that_a_former_configuration_leaves_is_told_of() {
-    struct Told(std::sync::atomic::AtomicUsize);
-    impl std::task::Wake for Told {
+    struct CountingWaker(std::sync::atomic::AtomicUsize);
+    impl std::task::Wake for CountingWaker {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -203,13 +203,13 @@ fn room_that_a_former_configuration_leaves_is_told_of() {
     let unbounded = group(r#"{"servers": {"10.0.0.1:1": {}}}"#);
     let before = unbounded.claim(b"", &Tried::new(), 0).unwrap();
     let bounded = model(r#"{"servers": {"10.0.0.1:1": {"max_connections": 1}}}"#);
-    let bounded = Arc::new(Upstream::new(&bounded, None, Some(&unbounded)));
+    let bounded = Arc::new(ServerGroup::new(&bounded, None, Some(&unbounded)));
     assert_eq!(
         bounded.claim(b"", &Tried::new(), 0).err(),
         Some(Unavailable::Full)
     );
     let place = bounded.wait().unwrap();
-    let told = Arc::new(Told(Default::default()));
+    let told = Arc::new(CountingWaker(Default::default()));
     let waker = Waker::from(Arc::clone(&told));
     let context = Context::from_waker(&waker);
     let poll = || bounded.poll_claim(&context, &place, b"", &Tried::new(), 0);
@@ -219,7 +219,7 @@ fn room_that_a_former_configuration_leaves_is_told_of() {
     assert!(matches!(poll(), Poll::Ready(Ok(_))));
 }
 
-impl Claim {
+impl ServerClaim {
     /// The number of its server in the group.
     fn place(&self) -> usize {
         let members = self.upstream.members.load();
@@ -229,7 +229,7 @@ impl Claim {
 }
 
 /// The servers of these numbers.
-fn tried_before(group: &Upstream, numbers: &[usize]) -> Tried {
+fn tried_before(group: &ServerGroup, numbers: &[usize]) -> Tried {
     let servers = group.servers();
     numbers.iter().map(|number| servers[*number].id()).collect()
 }

@@ -2,10 +2,10 @@
 //! what is known of their health.
 //!
 //! Owns the way from an upstream of the configuration to a connection on which a request can be sent, whatever protocol is spoken
-//! there. `server` asks an [`Upstream`] for a [`Claim`] on one of its servers, takes a [`Connection`] to it from its thread's
+//! there. `server` asks an [`ServerGroup`] for a [`ServerClaim`] on one of its servers, takes a [`UpstreamConnection`] to it from its thread's
 //! [`Pools`] or opens one, speaks on it, and tells the claim how it went. Nothing here knows HTTP.
 //!
-//! Two kinds of state: [`Upstream`] and [`Server`] are shared by all threads and hold only numbers; connections belong to the thread
+//! Two kinds of state: [`ServerGroup`] and [`GroupServer`] are shared by all threads and hold only numbers; connections belong to the thread
 //! whose event loop watches them, and never leave it. Both outlive a change of the configuration for servers that are still in it.
 //!
 //! Must never happen: a connection handed out that the server has closed or on which something unasked has arrived; a claim that
@@ -26,22 +26,22 @@ mod pools;
 mod queue;
 mod server;
 mod services;
-pub mod status_place;
+pub mod status_address;
 mod target;
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
-pub use checks::{CheckStatus, Health};
-pub use connection::Connection;
+pub use checks::{CheckStatus, ServerHealth};
+pub use connection::UpstreamConnection;
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
-pub use failure::Failure;
-pub use group::{Claim, CopyFate, Tried, Unavailable, Upstream};
+pub use failure::UpstreamError;
+pub use group::{CopyFate, ServerClaim, ServerGroup, Tried, Unavailable};
 pub use names::{NameEvent, addresses, keep_resolved};
 pub use pools::Pools;
-pub use queue::Place;
-pub use server::{Fresh, Server, ServerStatus};
-pub use target::Target;
+pub use queue::QueueEntry;
+pub use server::{Fresh, GroupServer, ServerStatus};
+pub use target::ResolvedTarget;
 
 /// Milliseconds on a monotonic clock; the same for all threads.
 pub type Millis = u64;

@@ -17,15 +17,15 @@ use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 use tutti_config::model::Resolver;
 
-use crate::target::Target;
+use crate::target::ResolvedTarget;
 
 /// Attempts at each name server.
 const ATTEMPTS: usize = 2;
 
 /// Where a name leads, or the part of it that came.
-pub(crate) struct Answer {
+pub(crate) struct Resolution {
     /// In order.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<ResolvedTarget>,
     /// How long they hold.
     pub(crate) valid: Duration,
     /// A target that could not be looked up, and why.

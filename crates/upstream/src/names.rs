@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tutti_config::model::{Resolver, UpstreamAddress};
 
-use crate::group::Upstream;
-use crate::lookup::{Answer, Questions};
+use crate::group::ServerGroup;
+use crate::lookup::{Questions, Resolution};
 use crate::services;
-use crate::target::Target;
+use crate::target::ResolvedTarget;
 
 /// Time until a name that could not be looked up is tried again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -29,9 +29,9 @@ pub enum NameEvent {
 }
 
 /// Keeps what one name of an upstream leads to up to date, for as long as this runs. `index` is that of
-/// [`Upstream::names`]. `say` gets what is to be logged: once when it begins to fail, once when that is over.
+/// [`ServerGroup::names`]. `say` gets what is to be logged: once when it begins to fail, once when that is over.
 pub async fn keep_resolved(
-    upstream: Arc<Upstream>,
+    upstream: Arc<ServerGroup>,
     index: usize,
     name: UpstreamAddress,
     settings: Resolver,
@@ -77,7 +77,7 @@ enum Trouble {
 }
 
 impl Trouble {
-    fn of(missing: Option<(Box<str>, String)>, targets: &[Target]) -> Option<Trouble> {
+    fn of(missing: Option<(Box<str>, String)>, targets: &[ResolvedTarget]) -> Option<Trouble> {
         let Some((host, why)) = missing else {
             return targets.is_empty().then_some(Trouble::Nobody);
         };
@@ -144,20 +144,20 @@ pub async fn addresses(host: &str, settings: &Resolver) -> Result<Vec<IpAddr>, S
 
 async fn look_up(
     name: &UpstreamAddress,
-    former: &[Target],
+    former: &[ResolvedTarget],
     settings: &Resolver,
-) -> Result<Answer, String> {
+) -> Result<Resolution, String> {
     let questions = Questions::new(settings)?;
     let mut answer = match name {
         UpstreamAddress::Name { host, port } => {
             let (addresses, valid) = questions.addresses(host).await?;
-            let mut targets: Vec<Target> = addresses
+            let mut targets: Vec<ResolvedTarget> = addresses
                 .into_iter()
-                .map(|ip| Target::alike(ip, *port))
+                .map(|ip| ResolvedTarget::alike(ip, *port))
                 .collect();
             targets.sort_unstable();
             targets.dedup();
-            Answer {
+            Resolution {
                 targets,
                 valid,
                 missing: None,
@@ -166,7 +166,7 @@ async fn look_up(
         UpstreamAddress::Service { query, .. } => {
             services::look_up(query, former, &questions).await?
         }
-        // Not among `Upstream::names`.
+        // Not among `ServerGroup::names`.
         _ => return Err("it is no name".to_owned()),
     };
     answer.valid = questions.bounded(answer.valid);

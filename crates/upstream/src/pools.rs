@@ -16,10 +16,10 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use tutti_config::model::UpstreamOptions;
 
-use crate::connection::Connection;
+use crate::connection::UpstreamConnection;
 use crate::contention::{InFlight, ThreadQueue};
-use crate::queue::Place;
-use crate::server::Server;
+use crate::queue::QueueEntry;
+use crate::server::GroupServer;
 use crate::{Millis, micros, millis};
 
 /// How often idle connections are looked at.
@@ -41,16 +41,16 @@ pub struct Pools {
 #[derive(Debug)]
 struct Idle {
     /// The state of a server that has a worker for each connection.
-    shared: Option<Arc<Server>>,
+    shared: Option<Arc<GroupServer>>,
     /// How long they may wait.
     limit: Millis,
     /// The one used last at the end.
-    connections: Vec<Connection>,
+    connections: Vec<UpstreamConnection>,
 }
 
 impl Pools {
     /// A connection to this server on which nothing has happened since its last request, unless others wait for one.
-    pub fn take(&self, server: &Server, now: Millis) -> Option<Connection> {
+    pub fn take(&self, server: &GroupServer, now: Millis) -> Option<UpstreamConnection> {
         let queue = self.queues.borrow().get(&server.id()).map(Rc::clone);
         if queue.is_some_and(|queue| queue.waiting.length() > 0) {
             return None;
@@ -58,7 +58,7 @@ impl Pools {
         self.take_idle(server, now)
     }
 
-    fn take_idle(&self, server: &Server, now: Millis) -> Option<Connection> {
+    fn take_idle(&self, server: &GroupServer, now: Millis) -> Option<UpstreamConnection> {
         let mut idle = self.idle.borrow_mut();
         let Idle {
             limit, connections, ..
@@ -76,9 +76,9 @@ impl Pools {
     #[must_use]
     pub fn put(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<GroupServer>,
         (options, has_workers): (&UpstreamOptions, bool),
-        mut connection: Connection,
+        mut connection: UpstreamConnection,
         now: Millis,
     ) -> bool {
         let mut idle = self.idle.borrow_mut();
@@ -107,13 +107,13 @@ impl Pools {
     }
 
     /// A request goes to a server with a worker for each connection. The result is to be kept until it has been answered.
-    pub fn begin(&self, server: &Server) -> InFlight {
+    pub fn begin(&self, server: &GroupServer) -> InFlight {
         let mut queues = self.queues.borrow_mut();
         InFlight::new(Rc::clone(queues.entry(server.id()).or_default()))
     }
 
     /// The queue where a request to such a server waits for a connection rather than have one opened; `None` if it does not.
-    pub fn thread_queue(&self, server: &Server, now: Millis) -> Option<Rc<ThreadQueue>> {
+    pub fn thread_queue(&self, server: &GroupServer, now: Millis) -> Option<Rc<ThreadQueue>> {
         let contention = server.contention();
         if !contention.is_full() {
             return None;
@@ -126,11 +126,11 @@ impl Pools {
     /// Waits there for a connection; `None`: there will be none.
     pub fn poll_take(
         &self,
-        (queue, place): (&ThreadQueue, &Place<'_>),
-        server: &Server,
+        (queue, place): (&ThreadQueue, &QueueEntry<'_>),
+        server: &GroupServer,
         now: Millis,
         context: &Context<'_>,
-    ) -> Poll<Option<Connection>> {
+    ) -> Poll<Option<UpstreamConnection>> {
         if !place.may_try(context) {
             return Poll::Pending;
         }
@@ -183,6 +183,6 @@ impl Pools {
     }
 }
 
-fn is_fit(connection: &mut Connection, limit: Millis, now: Millis) -> bool {
+fn is_fit(connection: &mut UpstreamConnection, limit: Millis, now: Millis) -> bool {
     now.saturating_sub(connection.idle_since) < limit && connection.seems_at_rest()
 }

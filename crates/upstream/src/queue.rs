@@ -64,11 +64,11 @@ impl Queue {
     }
 
     /// A place at the end; `None`: there are `most` before it.
-    pub(crate) fn enter(&self, most: usize) -> Option<Place<'_>> {
+    pub(crate) fn enter(&self, most: usize) -> Option<QueueEntry<'_>> {
         self.enter_as(most, thread::current().id(), micros())
     }
 
-    fn enter_as(&self, most: usize, thread: ThreadId, since: Micros) -> Option<Place<'_>> {
+    fn enter_as(&self, most: usize, thread: ThreadId, since: Micros) -> Option<QueueEntry<'_>> {
         let mut waiting = self.waiting();
         if waiting.list.len() >= most {
             return None;
@@ -83,7 +83,7 @@ impl Queue {
             waker: None,
         });
         self.length.store(waiting.list.len(), Ordering::Release);
-        Some(Place {
+        Some(QueueEntry {
             queue: self,
             number,
         })
@@ -123,12 +123,12 @@ impl Queue {
 
 /// A place in the queue of an upstream; dropping it leaves the queue.
 #[derive(Debug)]
-pub struct Place<'q> {
+pub struct QueueEntry<'q> {
     queue: &'q Queue,
     number: u64,
 }
 
-impl Place<'_> {
+impl QueueEntry<'_> {
     /// True if it may try: it is the first, or was woken for room there is. The task is woken when that, or the room, may have
     /// changed.
     pub(crate) fn may_try(&self, context: &Context<'_>) -> bool {
@@ -152,7 +152,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         let mut waiting = self.queue.waiting();
         waiting.list.retain(|waiter| waiter.number != self.number);

@@ -13,13 +13,13 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use tutti_config::model::{HealthCheckOptions, UpstreamAddress, UpstreamOptions};
 use tutti_dialer::Address;
-use tutti_tls::Client;
+use tutti_tls::ClientTls;
 
-use crate::checks::{CheckStatus, Checks, Health};
+use crate::checks::{CheckStatus, Checks, ServerHealth};
 use crate::contention::Contention;
 use crate::queue::Queue;
-use crate::status_place;
-use crate::target::Target;
+use crate::status_address;
+use crate::target::ResolvedTarget;
 use crate::{Millis, micros, millis};
 
 /// Numbers for servers, never reused.
@@ -27,7 +27,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A server of an upstream.
 #[derive(Debug)]
-pub struct Server {
+pub struct GroupServer {
     /// Tells it from any other server there has been.
     id: u64,
     /// Its address as written.
@@ -36,7 +36,7 @@ pub struct Server {
     /// The name that led there.
     host: Option<Box<str>>,
     /// How TLS is spoken with it, and the name in its certificate.
-    tls: Option<(Arc<Client>, ServerName<'static>)>,
+    tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     /// Requests it has now.
     active: AtomicU32,
     requests: AtomicU64,
@@ -80,10 +80,10 @@ pub struct ServerStatus {
     /// Its health checks, if there are to be any.
     pub checks: Option<CheckStatus>,
     /// The record that led to it, if its name has such.
-    pub target: Option<Target>,
+    pub target: Option<ResolvedTarget>,
 }
 
-impl Server {
+impl GroupServer {
     /// With `tls`, TLS is spoken with it.
     ///
     /// `host` is the name that led to the address, if it was not written itself.
@@ -91,9 +91,9 @@ impl Server {
         name: &str,
         address: &UpstreamAddress,
         host: Option<&str>,
-        tls: Option<&Arc<Client>>,
-    ) -> Server {
-        Server {
+        tls: Option<&Arc<ClientTls>>,
+    ) -> GroupServer {
+        GroupServer {
             host: host.map(Into::into),
             tls: tls.map(|client| (Arc::clone(client), server_name(client, address, host))),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// How TLS is spoken with it, if it is.
-    pub(crate) fn tls(&self) -> Option<&(Arc<Client>, ServerName<'static>)> {
+    pub(crate) fn tls(&self) -> Option<&(Arc<ClientTls>, ServerName<'static>)> {
         self.tls.as_ref()
     }
 
@@ -150,7 +150,7 @@ impl Server {
         &self,
         address: &UpstreamAddress,
         host: Option<&str>,
-        tls: Option<&Arc<Client>>,
+        tls: Option<&Arc<ClientTls>>,
     ) -> bool {
         let is_same_tls = match (&self.tls, tls) {
             (None, None) => true,
@@ -241,7 +241,7 @@ impl Server {
     }
 
     /// The verdict of its health checks.
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> ServerHealth {
         self.checks.health()
     }
 
@@ -251,9 +251,9 @@ impl Server {
         outcome: Result<(), String>,
         rules: &HealthCheckOptions,
         now: Millis,
-    ) -> Option<Health> {
+    ) -> Option<ServerHealth> {
         let health = self.checks.note(outcome, rules);
-        if health == Some(Health::Passing) {
+        if health == Some(ServerHealth::Passing) {
             self.recovered.store(now.max(1), Ordering::Relaxed);
         }
         health
@@ -302,7 +302,7 @@ impl Server {
 
     pub(crate) fn status(&self, now: Millis, is_checked: bool) -> ServerStatus {
         let checks = is_checked.then(|| self.checks.status());
-        let is_failing = |checks: &CheckStatus| checks.health == Health::Failing;
+        let is_failing = |checks: &CheckStatus| checks.health == ServerHealth::Failing;
         ServerStatus {
             name: self.name.to_string(),
             active: self.active(),
@@ -326,11 +326,11 @@ impl Server {
             | UpstreamAddress::Fleet { .. } => {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
-            UpstreamAddress::Unix(path) => match status_place::instead_of(&self.address) {
+            UpstreamAddress::Unix(path) => match status_address::instead_of(&self.address) {
                 Some(status) => Address::Unix(status),
                 None => Address::Unix(net::SocketAddr::from_pathname(path)?),
             },
-            UpstreamAddress::Abstract(name) => match status_place::instead_of(&self.address) {
+            UpstreamAddress::Abstract(name) => match status_address::instead_of(&self.address) {
                 Some(status) => Address::Unix(status),
                 None => Address::Unix(net::SocketAddr::from_abstract_name(name)?),
             },
@@ -340,7 +340,7 @@ impl Server {
 
 /// The name that its certificate must have, and that it is asked for.
 fn server_name(
-    client: &Client,
+    client: &ClientTls,
     address: &UpstreamAddress,
     host: Option<&str>,
 ) -> ServerName<'static> {
@@ -364,7 +364,7 @@ fn server_name(
 /// A connection whose first request has not been answered; dropped when it has been, or was given up.
 #[derive(Debug)]
 pub struct Fresh {
-    server: Arc<Server>,
+    server: Arc<GroupServer>,
     took: Option<Duration>,
 }
 

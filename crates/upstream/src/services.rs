@@ -12,8 +12,8 @@ use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::rdata::SRV;
 use tokio::task::JoinSet;
 
-use crate::lookup::{Answer, Questions};
-use crate::target::Target;
+use crate::lookup::{Questions, Resolution};
+use crate::target::ResolvedTarget;
 
 /// Names of targets that are looked up at once.
 const AT_ONCE: usize = 16;
@@ -21,9 +21,9 @@ const AT_ONCE: usize = 16;
 /// Looks up a service. `former` is what is known from before.
 pub(crate) async fn look_up(
     query: &str,
-    former: &[Target],
+    former: &[ResolvedTarget],
     questions: &Questions,
-) -> Result<Answer, String> {
+) -> Result<Resolution, String> {
     let (answer, mut valid) = questions.services(query).await?;
     let records: Vec<&SRV> = records(&answer).collect();
     if records.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) async fn look_up(
                 known.insert(host, addresses);
             }
             Err(why) => {
-                let of_host = |target: &&Target| target.host.as_deref() == Some(&*host);
+                let of_host = |target: &&ResolvedTarget| target.host.as_deref() == Some(&*host);
                 let addresses = former.iter().filter(of_host);
                 let addresses = addresses.map(|target| target.address.ip()).collect();
                 missing.get_or_insert((host.as_str().into(), why));
@@ -57,7 +57,7 @@ pub(crate) async fn look_up(
     let targets = targets(&records, &known);
     match missing {
         Some((host, why)) if targets.is_empty() => Err(format!("its target `{host}`: {why}")),
-        missing => Ok(Answer {
+        missing => Ok(Resolution {
             targets,
             valid,
             missing,
@@ -115,14 +115,14 @@ fn additional(answer: &Lookup, valid: &mut Duration) -> BTreeMap<String, Vec<IpA
     known
 }
 
-fn targets(records: &[&SRV], known: &BTreeMap<String, Vec<IpAddr>>) -> Vec<Target> {
+fn targets(records: &[&SRV], known: &BTreeMap<String, Vec<IpAddr>>) -> Vec<ResolvedTarget> {
     let mut targets = Vec::new();
     for record in records {
         let host = host_of(record);
         // A port of 0 is nobody's: it cannot be connected to.
         let addresses = known.get(&host).filter(|_| record.port != 0);
         let host: Arc<str> = host.into();
-        targets.extend(addresses.into_iter().flatten().map(|ip| Target {
+        targets.extend(addresses.into_iter().flatten().map(|ip| ResolvedTarget {
             priority: record.priority,
             host: Some(Arc::clone(&host)),
             address: SocketAddr::new(*ip, record.port),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// An address that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Target {
+pub struct ResolvedTarget {
     /// The lower ones get requests first (RFC 2782).
     pub priority: u16,
     /// Its own name, where it is another than that which led to it.
@@ -19,10 +19,10 @@ pub struct Target {
     pub weight: u16,
 }
 
-impl Target {
+impl ResolvedTarget {
     /// One of the addresses of a name, all of which are alike.
     pub(crate) fn alike(ip: IpAddr, port: u16) -> Self {
-        Target {
+        ResolvedTarget {
             priority: 0,
             host: None,
             address: SocketAddr::new(ip, port),
@@ -44,7 +44,7 @@ pub(crate) struct Share {
 ///
 /// Addresses of one name and port are one target to whoever wrote the weight: they divide it. A weight of 0 counts as 1, which gives one such
 /// target among others the chance that RFC 2782's way to draw gives it.
-pub(crate) fn shares(targets: &[Target]) -> Vec<Share> {
+pub(crate) fn shares(targets: &[ResolvedTarget]) -> Vec<Share> {
     /// Targets of a priority by name and port, each with its weight and the number of its addresses.
     type Rank<'t> = BTreeMap<(Option<&'t str>, u16), (f64, u32)>;
 
@@ -55,7 +55,7 @@ pub(crate) fn shares(targets: &[Target]) -> Vec<Share> {
         known.0 = f64::from(target.weight.max(1));
         known.1 += 1;
     }
-    let share = |target: &Target| {
+    let share = |target: &ResolvedTarget| {
         let rank = ranks.range(..target.priority).count();
         let of_rank = ranks.get(&target.priority);
         let total: f64 = of_rank
@@ -81,7 +81,7 @@ pub(crate) fn shares(targets: &[Target]) -> Vec<Share> {
     targets.iter().map(share).collect()
 }
 
-fn name(target: &Target) -> (Option<&str>, u16) {
+fn name(target: &ResolvedTarget) -> (Option<&str>, u16) {
     (target.host.as_deref(), target.address.port())
 }
 
@@ -89,8 +89,8 @@ fn name(target: &Target) -> (Option<&str>, u16) {
 mod tests {
     use super::*;
 
-    fn target(priority: u16, weight: u16, host: &str, address: &str) -> Target {
-        Target {
+    fn target(priority: u16, weight: u16, host: &str, address: &str) -> ResolvedTarget {
+        ResolvedTarget {
             priority,
             host: Some(host.into()),
             address: address.parse().unwrap(),
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    fn of(targets: &[Target]) -> Vec<(u16, f64)> {
+    fn of(targets: &[ResolvedTarget]) -> Vec<(u16, f64)> {
         let shares = shares(targets).into_iter();
         shares.map(|share| (share.rank, share.weight)).collect()
     }
@@ -139,7 +139,10 @@ mod tests {
     #[test]
     fn addresses_of_a_written_name_are_alike() {
         let ip = |last| IpAddr::from([10, 0, 0, last]);
-        let targets = [Target::alike(ip(1), 80), Target::alike(ip(2), 80)];
+        let targets = [
+            ResolvedTarget::alike(ip(1), 80),
+            ResolvedTarget::alike(ip(2), 80),
+        ];
         assert_eq!(of(&targets), [(0, 1.0), (0, 1.0)]);
         assert_eq!(of(&[]), []);
     }

@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tutti_sys::fork::{Fork, fork};
 use tutti_sys::{event::EventFd, process, signal};
 use tutti_wire::worker::{Attached, Exchange, Worker};
-use tutti_wire::{BodyRef, Layout, RequestHead, Segment, SlotId};
+use tutti_wire::{BodyRef, Layout, Segment, SlotId, WireRequestHead};
 
 const ROUNDS: usize = 5;
 const AWAKE_TRIPS: usize = 100_000;
@@ -115,7 +115,7 @@ fn answer(mut exchange: Exchange) {
 impl Router {
     fn send(&self) -> Option<SlotId> {
         let slot = self.segment.allocate(0)?;
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: b"GET",
             target: b"/index.php?page=1",
             path: b"/index.php",
@@ -127,7 +127,7 @@ impl Router {
             local_port: 8080,
             server_name: b"www.example.org",
             fields: &FIELDS,
-            ..RequestHead::default()
+            ..WireRequestHead::default()
         };
         self.segment
             .write_request(slot, &head, &BodyRef::None)

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::layout::{
     HEAD_OFFSET, HEADER_LENGTH, Layout, REQUEST_OFFSET, RESPONSE_OFFSET, SLOT_STRIDE,
 };
-use crate::request::{BodyRef, RequestHead};
+use crate::request::{BodyRef, WireRequestHead};
 use crate::router::Segment;
 use crate::worker::Attached;
 
@@ -60,7 +60,7 @@ fn golden_bytes_are_what_a_segment_contains() {
     let skipped = segment.allocate(0).unwrap();
     let slot = segment.allocate(1).unwrap();
     assert_eq!((skipped.0, slot.0), (0, 1));
-    let head = RequestHead {
+    let head = WireRequestHead {
         method: b"POST",
         target: b"/a%20b?c=d",
         path: b"/a b",

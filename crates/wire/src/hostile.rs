@@ -11,12 +11,12 @@ use crate::layout::{
     HEAD_CAPACITY, HEADER_LENGTH, Layout, RESPONSE_CAPACITY, RESPONSE_OFFSET, SLOT_STRIDE,
     STREAM_CAPACITY,
 };
-use crate::message::{MAX_PIECE, Opcode};
-use crate::request::{BodyRef, RequestHead};
+use crate::message::{MAX_PIECE, MessageOpcode};
+use crate::request::{BodyRef, WireRequestHead};
 use crate::router::Segment;
 use crate::shared::Region;
 use crate::sync::Ordering;
-use crate::{Kind, SlotId, State};
+use crate::{SlotId, SlotKind, SlotState};
 
 const LAYOUT: Layout = Layout {
     slots: 6,
@@ -139,7 +139,7 @@ impl Oracle {
     fn converse(&self, slot: SlotId) {
         let sent = self
             .segment
-            .message_write(slot, Opcode::Binary, &[7; 70_000], true);
+            .message_write(slot, MessageOpcode::Binary, &[7; 70_000], true);
         assert!(sent.is_none_or(|count| count <= MAX_PIECE));
         if let Ok(Some(piece)) = self.segment.message_read(slot) {
             assert_eq!(
@@ -179,11 +179,11 @@ impl Oracle {
             return;
         }
         let value = vec![b'v'; usize::from(input.byte().unwrap_or(0)) * 200];
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: b"GET",
             websocket: value.len().is_multiple_of(400),
             fields: &[(b"Name", &value)],
-            ..RequestHead::default()
+            ..WireRequestHead::default()
         };
         let body = BodyRef::Stream { len: None };
         if self.segment.write_request(slot, &head, &body).is_err() {
@@ -269,12 +269,12 @@ impl Oracle {
             control.worker.head_fields.store(0, Ordering::Relaxed);
             control.worker.head_length.store(0, Ordering::Relaxed);
             control.worker.head_place.store(1, Ordering::Relaxed);
-            let begun = State::held(Kind::Begun, worker as u16, ticket);
+            let begun = SlotState::held(SlotKind::Begun, worker as u16, ticket);
             control.state.store(begun.pack(), Ordering::Release);
         }
         if how_far > 1 {
             control.worker.end.store(1, Ordering::Relaxed);
-            let done = State::held(Kind::Done, worker as u16, ticket);
+            let done = SlotState::held(SlotKind::Done, worker as u16, ticket);
             control.state.store(done.pack(), Ordering::Release);
         }
         if how_far > 2 {

@@ -63,12 +63,12 @@ mod properties;
 pub use self::{
     idle::Wake,
     layout::Layout,
-    message::{Opcode, Piece, PieceHead},
-    request::{BodyRef, RequestHead, RequestView, TooLarge},
-    response::{Fields, HeadError, ResponseHead},
+    message::{MessageOpcode, Piece, PieceHead},
+    request::{BodyRef, TooLarge, WireRequestHead, WireRequestView},
+    response::{ResponseFields, ResponseHeadError, WireResponseHead},
     router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
     span::{RawSpan, SpanMut},
-    state::{Kind, State},
+    state::{SlotKind, SlotState},
     table::Table,
 };
 

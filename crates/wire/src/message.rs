@@ -16,7 +16,7 @@ pub const MIN_PIECE: usize = 16_384 - HEAD_LENGTH;
 /// The kind of a message; the numbers of RFC 6455 §11.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Opcode {
+pub enum MessageOpcode {
     /// UTF-8.
     Text = 1,
     /// Bytes.
@@ -29,7 +29,7 @@ pub enum Opcode {
     Pong = 10,
 }
 
-impl Opcode {
+impl MessageOpcode {
     /// The opcode of this number.
     pub fn of(number: u8) -> Option<Self> {
         Some(match number {
@@ -52,7 +52,7 @@ impl Opcode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceHead {
     /// The kind of the message.
-    pub opcode: Opcode,
+    pub opcode: MessageOpcode,
     /// True if the message ends with this piece.
     pub is_last: bool,
     /// Bytes that follow.
@@ -75,7 +75,7 @@ impl PieceHead {
     pub fn decode(bytes: [u8; HEAD_LENGTH]) -> Option<Self> {
         let [a, b, c, d, opcode, flags] = bytes;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        let opcode = Opcode::of(opcode)?;
+        let opcode = MessageOpcode::of(opcode)?;
         let is_last = match flags {
             0 => false,
             1 => true,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn heads_are_stable_and_checked() {
         let head = PieceHead {
-            opcode: Opcode::Binary,
+            opcode: MessageOpcode::Binary,
             is_last: true,
             length: 0x1234,
         };

@@ -13,7 +13,7 @@ use crate::pull::{Field, Puller};
 use crate::queue::Queue;
 use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, filled, nudge, wait_beside, wait_until};
 use crate::slotmap::SlotMap;
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering, fence};
 
 const CELLS: usize = 4;
@@ -54,7 +54,7 @@ impl Model {
 
     /// As `Segment::submit` does. Positions start at one.
     fn submit(&self, position: u64, slot: u32) {
-        let queued = State::of(Kind::Queued, position).pack();
+        let queued = SlotState::of(SlotKind::Queued, position).pack();
         self.states[slot as usize].store(queued, Ordering::Release);
         View(self, 0).queue().unwrap().publish(position, slot);
         wake_one(
@@ -67,8 +67,8 @@ impl Model {
 
     /// As `Segment::cancel` does.
     fn cancel(&self, position: u64, slot: u32) -> bool {
-        let queued = State::of(Kind::Queued, position).pack();
-        let cancelled = State::of(Kind::Cancelled, position).pack();
+        let queued = SlotState::of(SlotKind::Queued, position).pack();
+        let cancelled = SlotState::of(SlotKind::Cancelled, position).pack();
         self.states[slot as usize]
             .compare_exchange(queued, cancelled, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -193,12 +193,12 @@ fn a_stale_cell_never_claims_the_slots_next_request() {
         match claiming.join().unwrap() {
             Some((0, ticket)) => {
                 assert_eq!(ticket, 1 + u64::from(resubmitted));
-                let taken = State::held(Kind::Taken, 0, ticket).pack();
+                let taken = SlotState::held(SlotKind::Taken, 0, ticket).pack();
                 assert_eq!(model.states[0].load(Ordering::Relaxed), taken);
             }
             other => {
                 assert!(resubmitted && other.is_none());
-                let queued = State::of(Kind::Queued, 2).pack();
+                let queued = SlotState::of(SlotKind::Queued, 2).pack();
                 assert_eq!(model.states[0].load(Ordering::Relaxed), queued);
             }
         }

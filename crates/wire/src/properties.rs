@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::request::{BodyRef, RequestHead, RequestView, encode, encoded_length};
-use crate::response::{ResponseHead, encode_into, measure};
+use crate::request::{BodyRef, WireRequestHead, WireRequestView, encode, encoded_length};
+use crate::response::{WireResponseHead, encode_into, measure};
 use crate::router::Segment;
 use crate::shared::Region;
 use crate::span::SpanMut;
@@ -54,7 +54,7 @@ proptest! {
     ) {
         let fields = borrowed(&fields);
         let (version_minor, tls, remote_port, local_port, length, arrived_ms, deadline_ms) = numbers;
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: &texts[0],
             target: &texts[1],
             path: &texts[2],
@@ -77,7 +77,7 @@ proptest! {
         let body = inline.as_deref().map_or(BodyRef::None, BodyRef::Inline);
         let bytes = encode(&head, &body).unwrap();
         prop_assert_eq!(bytes.len() as u64, encoded_length(&head, &body));
-        let view = RequestView::parse(&bytes).unwrap();
+        let view = WireRequestView::parse(&bytes).unwrap();
         prop_assert_eq!(view.is_websocket(), websocket);
         let seen = [
             view.method(), view.target(), view.path(), view.query(), view.scheme(),
@@ -106,7 +106,7 @@ proptest! {
         scribbles in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..60),
     ) {
         let fields = borrowed(&fields);
-        let head = RequestHead { method: b"GET", path: b"/", fields: &fields, ..RequestHead::default() };
+        let head = WireRequestHead { method: b"GET", path: b"/", fields: &fields, ..WireRequestHead::default() };
         let mut bytes = encode(&head, &BodyRef::Inline(b"body")).unwrap();
         for (place, value) in scribbles {
             let place = usize::from(place) % bytes.len();
@@ -114,7 +114,7 @@ proptest! {
         }
         let range = bytes.as_ptr_range();
         let inside = |part: &[u8]| part.is_empty() || (range.contains(&part.as_ptr()) && part.as_ptr_range().end <= range.end);
-        if let Some(view) = RequestView::parse(&bytes) {
+        if let Some(view) = WireRequestView::parse(&bytes) {
             prop_assert!(inside(view.method()) && inside(view.path()) && inside(view.target_name()));
             for (name, value) in view.fields().take(1000) {
                 prop_assert!(inside(name) && inside(value));
@@ -134,14 +134,14 @@ proptest! {
         let (length, count) = measure(fields.iter().copied()).unwrap();
         let mut bytes = vec![0; length];
         prop_assert!(encode_into(SpanMut::from_slice(&mut bytes), 0, fields.iter().copied()));
-        let head = ResponseHead::parse(status.into(), count, bytes, false).unwrap();
+        let head = WireResponseHead::parse(status.into(), count, bytes, false).unwrap();
         prop_assert_eq!(head.status, status);
         prop_assert_eq!(head.fields().collect::<Vec<_>>(), fields);
     }
 
     #[test]
     fn arbitrary_response_heads_are_checked(status in any::<u32>(), count in 0u32..20, bytes in text()) {
-        if let Ok(head) = ResponseHead::parse(status, count, bytes, false) {
+        if let Ok(head) = WireResponseHead::parse(status, count, bytes, false) {
             prop_assert_eq!(head.fields().count() as u32, count);
         }
     }
@@ -153,7 +153,7 @@ proptest! {
     ) {
         let segment = Arc::new(Segment::create("rings", &Layout { slots: 1, workers: 1, threads: 1 }).unwrap());
         let slot = segment.allocate(0).unwrap();
-        segment.write_request(slot, &RequestHead::default(), &BodyRef::Stream { len: None }).unwrap();
+        segment.write_request(slot, &WireRequestHead::default(), &BodyRef::Stream { len: None }).unwrap();
         segment.submit(slot);
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         let mut worker = Attached::open(segment.fd()).unwrap().into_worker(0, vec![event], None).unwrap();

@@ -4,7 +4,7 @@
 //! worker that dies between any two instructions leaves nothing jammed: before the claim the request is still queued,
 //! after it the state names the dead worker. `head` is advanced by whoever finds the cell there not live.
 
-use crate::state::{Kind, State, TICKET_MASK};
+use crate::state::{SlotKind, SlotState, TICKET_MASK};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The low bits of a cell hold the slot, the high 40 its ticket.
@@ -102,8 +102,8 @@ impl<'a> Queue<'a> {
                     continue;
                 }
             } else if let Some(word) = state(slot) {
-                let queued = State::of(Kind::Queued, head).pack();
-                let taken = State::held(Kind::Taken, worker, head).pack();
+                let queued = SlotState::of(SlotKind::Queued, head).pack();
+                let taken = SlotState::held(SlotKind::Taken, worker, head).pack();
                 claimed = word
                     .compare_exchange(queued, taken, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();

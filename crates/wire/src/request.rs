@@ -7,7 +7,7 @@ use crate::span::SpanMut;
 
 /// A request as the router knows it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RequestHead<'a> {
+pub struct WireRequestHead<'a> {
     /// `GET`.
     pub method: &'a [u8],
     /// The request target as received: `/a%20b?c`.
@@ -106,7 +106,7 @@ pub(crate) mod at {
 }
 
 /// The length of the record.
-pub fn encoded_length(head: &RequestHead<'_>, body: &BodyRef<'_>) -> u64 {
+pub fn encoded_length(head: &WireRequestHead<'_>, body: &BodyRef<'_>) -> u64 {
     let strings: usize = strings(head).iter().map(|text| text.len() + 1).sum();
     let fields: usize = head
         .fields
@@ -120,7 +120,7 @@ pub fn encoded_length(head: &RequestHead<'_>, body: &BodyRef<'_>) -> u64 {
     (at::FIELDS + strings + fields + inline) as u64
 }
 
-fn strings<'a>(head: &RequestHead<'a>) -> [&'a [u8]; STRINGS] {
+fn strings<'a>(head: &WireRequestHead<'a>) -> [&'a [u8]; STRINGS] {
     [
         head.method,
         head.target,
@@ -137,7 +137,7 @@ fn strings<'a>(head: &RequestHead<'a>) -> [&'a [u8]; STRINGS] {
 /// Writes the record into `target`; its length, or how much room it would need.
 pub fn encode_into(
     target: SpanMut<'_>,
-    head: &RequestHead<'_>,
+    head: &WireRequestHead<'_>,
     body: &BodyRef<'_>,
 ) -> Result<u32, TooLarge> {
     let length = encoded_length(head, body);
@@ -221,7 +221,7 @@ pub fn encode_into(
 }
 
 /// The record in memory of its own, for the spool.
-pub fn encode(head: &RequestHead<'_>, body: &BodyRef<'_>) -> Result<Vec<u8>, TooLarge> {
+pub fn encode(head: &WireRequestHead<'_>, body: &BodyRef<'_>) -> Result<Vec<u8>, TooLarge> {
     let length = encoded_length(head, body);
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| TooLarge { length })?];
     encode_into(SpanMut::from_slice(&mut bytes), head, body)?;
@@ -236,13 +236,13 @@ fn put(target: &mut [u8], offset: usize, bytes: &[u8]) {
 
 /// A request as a worker sees it, in place.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestView<'a> {
+pub struct WireRequestView<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> RequestView<'a> {
+impl<'a> WireRequestView<'a> {
     /// A request without anything.
-    pub const EMPTY: RequestView<'static> = RequestView { bytes: &[] };
+    pub const EMPTY: WireRequestView<'static> = WireRequestView { bytes: &[] };
 
     /// The view of a record; `None` when its fixed part or field table do not fit. Strings are checked when they are read.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
@@ -288,71 +288,71 @@ impl<'a> RequestView<'a> {
         self.text(self.u32_at(entry) as usize, self.u32_at(entry + 4) as usize)
     }
 
-    /// See [`RequestHead::method`]. All strings are followed by a NUL in memory.
+    /// See [`WireRequestHead::method`]. All strings are followed by a NUL in memory.
     pub fn method(&self) -> &'a [u8] {
         self.string(0)
     }
-    /// See [`RequestHead::target`].
+    /// See [`WireRequestHead::target`].
     pub fn target(&self) -> &'a [u8] {
         self.string(1)
     }
-    /// See [`RequestHead::path`].
+    /// See [`WireRequestHead::path`].
     pub fn path(&self) -> &'a [u8] {
         self.string(2)
     }
-    /// See [`RequestHead::query`].
+    /// See [`WireRequestHead::query`].
     pub fn query(&self) -> &'a [u8] {
         self.string(3)
     }
-    /// See [`RequestHead::scheme`].
+    /// See [`WireRequestHead::scheme`].
     pub fn scheme(&self) -> &'a [u8] {
         self.string(4)
     }
-    /// See [`RequestHead::remote_address`].
+    /// See [`WireRequestHead::remote_address`].
     pub fn remote_address(&self) -> &'a [u8] {
         self.string(5)
     }
-    /// See [`RequestHead::local_address`].
+    /// See [`WireRequestHead::local_address`].
     pub fn local_address(&self) -> &'a [u8] {
         self.string(6)
     }
-    /// See [`RequestHead::server_name`].
+    /// See [`WireRequestHead::server_name`].
     pub fn server_name(&self) -> &'a [u8] {
         self.string(7)
     }
-    /// See [`RequestHead::target_name`].
+    /// See [`WireRequestHead::target_name`].
     pub fn target_name(&self) -> &'a [u8] {
         self.string(8)
     }
-    /// See [`RequestHead::version_minor`].
+    /// See [`WireRequestHead::version_minor`].
     pub fn version_minor(&self) -> u8 {
         self.byte_at(at::VERSION_MINOR)
     }
-    /// See [`RequestHead::tls`].
+    /// See [`WireRequestHead::tls`].
     pub fn tls(&self) -> bool {
         self.byte_at(at::TLS) != 0
     }
-    /// See [`RequestHead::remote_port`].
+    /// See [`WireRequestHead::remote_port`].
     pub fn remote_port(&self) -> u16 {
         self.u16_at(at::REMOTE_PORT)
     }
-    /// See [`RequestHead::local_port`].
+    /// See [`WireRequestHead::local_port`].
     pub fn local_port(&self) -> u16 {
         self.u16_at(at::LOCAL_PORT)
     }
-    /// See [`RequestHead::content_length`].
+    /// See [`WireRequestHead::content_length`].
     pub fn content_length(&self) -> Option<u64> {
         Some(self.u64_at(at::CONTENT_LENGTH)).filter(|&length| length != UNKNOWN)
     }
-    /// See [`RequestHead::arrived_ms`].
+    /// See [`WireRequestHead::arrived_ms`].
     pub fn arrived_ms(&self) -> u64 {
         self.u64_at(at::ARRIVED)
     }
-    /// See [`RequestHead::deadline_ms`].
+    /// See [`WireRequestHead::deadline_ms`].
     pub fn deadline_ms(&self) -> u64 {
         self.u64_at(at::DEADLINE)
     }
-    /// See [`RequestHead::websocket`].
+    /// See [`WireRequestHead::websocket`].
     pub fn is_websocket(&self) -> bool {
         self.byte_at(at::WEBSOCKET) != 0
     }

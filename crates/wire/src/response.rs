@@ -14,20 +14,20 @@ pub(crate) const INTERIM_PREFIX: usize = 8;
 
 /// A response head, in the router's own memory, checked.
 #[derive(Clone, Debug, Default)]
-pub struct ResponseHead {
+pub struct WireResponseHead {
     /// 200 to 599; 101 for a WebSocket that was accepted; another below 200 for an interim answer.
     pub status: u16,
-    fields: Fields,
+    fields: ResponseFields,
 }
 
 /// Fields in the router's own memory, checked.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub struct ResponseFields {
     bytes: Vec<u8>,
     count: u32,
 }
 
-impl Fields {
+impl ResponseFields {
     /// Checks copied fields: all of `bytes`.
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Violation> {
         let mut rest = bytes.as_slice();
@@ -64,7 +64,7 @@ impl Fields {
     }
 }
 
-impl ResponseHead {
+impl WireResponseHead {
     /// Checks a copied head. `bytes` is private memory by now.
     pub(crate) fn parse(
         status: u32,
@@ -76,7 +76,7 @@ impl ResponseHead {
             .ok()
             .filter(|status| (200..=599).contains(status) || (may_upgrade && *status == 101))
             .ok_or(Violation::Status(status))?;
-        let fields = Fields::parse(bytes)?;
+        let fields = ResponseFields::parse(bytes)?;
         match fields.count == count {
             true => Ok(Self { status, fields }),
             false => Err(Violation::Head),
@@ -95,7 +95,7 @@ impl ResponseHead {
 
     /// An interim answer with copied fields.
     pub(crate) fn interim(status: u16, fields: Vec<u8>) -> Result<Self, Violation> {
-        let fields = Fields::parse(fields)?;
+        let fields = ResponseFields::parse(fields)?;
         Ok(Self { status, fields })
     }
 
@@ -157,7 +157,7 @@ const TOKEN: [bool; 256] = {
 
 /// A head could not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeadError {
+pub enum ResponseHeadError {
     /// A name that is no token, or a value with CR, LF or NUL; its place in the order of fields.
     #[error("response field {0} is not valid: name must be a token, value without line breaks")]
     Field(usize),
@@ -184,18 +184,18 @@ pub enum HeadError {
 /// Length and number of encoded fields.
 pub(crate) fn measure<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-) -> Result<(usize, u32), HeadError> {
+) -> Result<(usize, u32), ResponseHeadError> {
     let mut length = 0;
     let mut count = 0;
     let mut content_length = None;
     for (name, value) in fields {
         if !is_valid(name, value) {
-            return Err(HeadError::Field(count));
+            return Err(ResponseHeadError::Field(count));
         }
         if name.eq_ignore_ascii_case(b"content-length") {
             let value = value.trim_ascii();
             if *content_length.get_or_insert(value) != value {
-                return Err(HeadError::Lengths);
+                return Err(ResponseHeadError::Lengths);
             }
         }
         length += PREFIX + name.len() + value.len();

@@ -10,7 +10,7 @@ pub(crate) const TICKET_MASK: u64 = (1 << 40) - 1;
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum SlotKind {
     /// Nobody uses the slot, or the router is filling it.
     Free = 0,
     /// The request waits in the queue. Left by a worker's claim or the router's cancellation, whichever swaps first.
@@ -25,7 +25,7 @@ pub enum Kind {
     Cancelled = 5,
 }
 
-impl Kind {
+impl SlotKind {
     /// True if the state names the worker that has, or had, the slot.
     pub(crate) fn has_worker(self) -> bool {
         matches!(self, Self::Taken | Self::Begun | Self::Done)
@@ -34,18 +34,18 @@ impl Kind {
 
 /// A slot's state word, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct SlotState {
     /// The use of the slot.
-    pub kind: Kind,
+    pub kind: SlotKind,
     /// The worker, for `Taken`, `Begun` and `Done`; zero otherwise.
     pub worker: u16,
     /// The ticket, 40 bits.
     pub ticket: u64,
 }
 
-impl State {
+impl SlotState {
     /// A state that belongs to no worker.
-    pub fn of(kind: Kind, ticket: u64) -> Self {
+    pub fn of(kind: SlotKind, ticket: u64) -> Self {
         debug_assert!(!kind.has_worker(), "{kind:?} without its worker");
         Self {
             kind,
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// A state that belongs to a worker.
-    pub fn held(kind: Kind, worker: u16, ticket: u64) -> Self {
+    pub fn held(kind: SlotKind, worker: u16, ticket: u64) -> Self {
         debug_assert!(kind.has_worker(), "{kind:?} of worker {worker}");
         Self {
             kind,
@@ -72,12 +72,12 @@ impl State {
     /// Reads a word; `None` when no such kind exists.
     pub fn unpack(word: u64) -> Option<Self> {
         let kind = match word >> 56 {
-            0 => Kind::Free,
-            1 => Kind::Queued,
-            2 => Kind::Taken,
-            3 => Kind::Begun,
-            4 => Kind::Done,
-            5 => Kind::Cancelled,
+            0 => SlotKind::Free,
+            1 => SlotKind::Queued,
+            2 => SlotKind::Taken,
+            3 => SlotKind::Begun,
+            4 => SlotKind::Done,
+            5 => SlotKind::Cancelled,
             _ => return None,
         };
         Some(Self {
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn packing_is_reversible_and_stable() {
-        let state = State::held(Kind::Begun, 0x1234, 0x00ab_cdef_0123);
+        let state = SlotState::held(SlotKind::Begun, 0x1234, 0x00ab_cdef_0123);
         assert_eq!(state.pack(), 0x0312_3400_0000_0000 | 0x00ab_cdef_0123);
-        assert_eq!(State::unpack(state.pack()), Some(state));
-        assert_eq!(State::unpack(0xff << 56), None);
+        assert_eq!(SlotState::unpack(state.pack()), Some(state));
+        assert_eq!(SlotState::unpack(0xff << 56), None);
     }
 }

@@ -9,8 +9,8 @@ mod around;
 mod class;
 mod core;
 mod detached;
+mod event_loop;
 mod exchange;
-mod looping;
 mod messages;
 
 use std::io;

@@ -1,6 +1,6 @@
 //! The reason for which an application or a worker could not start.
 
-use tutti_options::Unreadable;
+use tutti_options::UnreadableValue;
 
 /// The reason for which an application or a worker could not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,8 +42,8 @@ impl StartError {
     }
 }
 
-impl From<Unreadable> for StartError {
-    fn from(unreadable: Unreadable) -> Self {
+impl From<UnreadableValue> for StartError {
+    fn from(unreadable: UnreadableValue) -> Self {
         Self::new("reading the configuration", &unreadable)
             .member(unreadable.member)
             .hint("server and language host must be of one version")

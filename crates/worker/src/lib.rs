@@ -58,7 +58,7 @@ pub use tutti_wire::response::is_valid as is_valid_field;
 pub use tutti_wire::worker::{
     ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
 };
-pub use tutti_wire::{BodyRef, HeadError, Opcode, RequestView};
+pub use tutti_wire::{BodyRef, MessageOpcode, ResponseHeadError, WireRequestView};
 
 /// Runs a host: `--describe` prints what it is, with an argument of [`tutti_wire::command`] it runs a command of the application;
 /// otherwise it is the prototype, started by main with its descriptors.

@@ -27,7 +27,7 @@ pub enum Served {
 
 /// The descriptors of a place in the server.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerDescriptors {
     pub(crate) segment: OwnedFd,
     pub(crate) start: OwnedFd,
     pub(crate) descriptors: Arc<Descriptors>,
@@ -61,7 +61,7 @@ pub struct Process {
     /// To the router; closed by `ready`.
     pub(crate) control: Option<OwnedFd>,
     /// The segment's file, the start document and the other descriptors, for a program that is to take this place.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<WorkerDescriptors>,
     /// A thread has panicked.
     pub(crate) has_failed: bool,
     /// Stays open while we live.

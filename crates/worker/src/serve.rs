@@ -13,7 +13,7 @@ use tutti_wire::worker::{Attached, Descriptors};
 use crate::become_program::Handed;
 use crate::error::StartError;
 use crate::host::Host;
-use crate::process::{Place, Process};
+use crate::process::{Process, WorkerDescriptors};
 use crate::reports::{panic_text, report};
 
 /// The part of the prototype's start that a worker needs.
@@ -84,7 +84,7 @@ pub(crate) fn run<H: Host>(
     };
     drop(control);
     // Closed where nobody needs them: user code in this process does not.
-    process.place = H::hands_over().then_some(Place {
+    process.place = H::hands_over().then_some(WorkerDescriptors {
         segment: segment_file,
         start: start_file,
         descriptors,

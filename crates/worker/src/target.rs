@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use tutti_wire::RequestView;
+use tutti_wire::WireRequestView;
 
 /// The target to serve. The server hands over what the client asked for, and the path and the query that it routed; a service has room for
 /// one of them, and follows what was routed where that is something else.
-pub fn target<'a>(view: &RequestView<'a>) -> Cow<'a, [u8]> {
+pub fn target<'a>(view: &WireRequestView<'a>) -> Cow<'a, [u8]> {
     follow(view.target(), view.path(), view.query())
 }
 

@@ -16,7 +16,7 @@ use tutti_sys::{seqpacket, signal};
 use tutti_testkit::wire::wait_until_gone;
 use tutti_testkit::{Gate, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
-use tutti_wire::{BodyRef, Fate, RequestHead};
+use tutti_wire::{BodyRef, Fate, WireRequestHead};
 
 #[test]
 fn a_worker_serves_until_told_to_quit() {
@@ -31,7 +31,7 @@ fn a_worker_serves_until_told_to_quit() {
     assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
     pool.segment.tell_worker_to_quit(1);
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
-    pool.tell(&ToPrototype::Quit);
+    pool.send(&ToPrototype::Quit);
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
 }
 
@@ -83,7 +83,7 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
         .map(|_| pool.submit("/count", &BodyRef::None))
         .collect();
     for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork {
+        pool.send(&ToPrototype::Fork {
             worker,
             threads: NonZeroU32::MIN,
         });
@@ -152,10 +152,10 @@ fn a_head_too_large_for_its_slot_comes_through_the_spool() {
     pool.fork(0);
     let value = vec![b'x'; 100_000];
     let fields = [(&b"X-Large"[..], &value[..])];
-    let head = RequestHead {
+    let head = WireRequestHead {
         path: b"/head",
         fields: &fields,
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let slot = pool.segment.allocate(0).unwrap();
     assert!(
@@ -220,7 +220,7 @@ fn failures_tell_step_reason_and_hint() {
 
     let pool = launch(&failing(serde_json::json!({"fail_worker": "no database"})));
     assert_eq!(pool.hear(), FromPrototype::Ready);
-    pool.tell(&ToPrototype::Fork {
+    pool.send(&ToPrototype::Fork {
         worker: 3,
         threads: NonZeroU32::MIN,
     });
@@ -305,7 +305,7 @@ fn fork_commands_that_make_no_sense_are_refused() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {
-        pool.tell(&ToPrototype::Fork {
+        pool.send(&ToPrototype::Fork {
             worker,
             threads: NonZeroU32::MIN,
         });

@@ -12,7 +12,7 @@ use support::{launch, start};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, Prototype, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start};
-use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
+use tutti_wire::{BodyRef, Fate, MessageOpcode, SlotId};
 
 fn looping(concurrency: u32) -> Prototype {
     let pool = launch(&Start {
@@ -146,7 +146,12 @@ fn bodies_stream_both_ways_through_a_loop() {
 }
 
 /// Sends a message whole and gives the one that comes back.
-fn echo(pool: &Prototype, slot: SlotId, opcode: Opcode, message: &[u8]) -> (Opcode, Vec<u8>) {
+fn echo(
+    pool: &Prototype,
+    slot: SlotId,
+    opcode: MessageOpcode,
+    message: &[u8],
+) -> (MessageOpcode, Vec<u8>) {
     let mut rest = Some(message);
     let mut received = Vec::new();
     loop {
@@ -192,8 +197,8 @@ fn messages_of_a_websocket_cross_whole() {
         &large[..65_530],
         &large[..65_531],
     ] {
-        let (opcode, back) = echo(&pool, slot, Opcode::Binary, message);
-        assert_eq!(opcode, Opcode::Binary);
+        let (opcode, back) = echo(&pool, slot, MessageOpcode::Binary, message);
+        assert_eq!(opcode, MessageOpcode::Binary);
         assert!(
             back == message,
             "{} bytes came back as {}",
@@ -201,8 +206,8 @@ fn messages_of_a_websocket_cross_whole() {
             back.len()
         );
     }
-    let close = echo(&pool, slot, Opcode::Text, b"close");
-    assert_eq!(close, (Opcode::Close, vec![3, 232]));
+    let close = echo(&pool, slot, MessageOpcode::Text, b"close");
+    assert_eq!(close, (MessageOpcode::Close, vec![3, 232]));
     assert!(pool.answer(slot).is_finished);
 }
 
@@ -233,7 +238,7 @@ fn a_loop_that_is_told_to_leave_says_goodbye_and_goes() {
             }
             pool.completion(slot);
         };
-        assert_eq!(piece.head.opcode, Opcode::Close);
+        assert_eq!(piece.head.opcode, MessageOpcode::Close);
         assert_eq!(pool.exited().1, ExitStatus::Code(0));
     }
 }

@@ -138,7 +138,7 @@ impl Run {
                             }
                         }
                     }
-                    self.pool.tell(&ToPrototype::Fork {
+                    self.pool.send(&ToPrototype::Fork {
                         worker,
                         threads: self.pool.threads,
                     });
@@ -197,7 +197,7 @@ fn run(start: Start) {
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for process in 0..4 {
-        pool.tell(&ToPrototype::Fork {
+        pool.send(&ToPrototype::Fork {
             worker: process * pool.threads.get(),
             threads: pool.threads,
         });

@@ -1,6 +1,6 @@
 //! One request and its response.
 
-use ::tutti_worker::{ClientGone, Exchange, HeadError};
+use ::tutti_worker::{ClientGone, Exchange, ResponseHeadError};
 
 use crate::{
     TUTTI_AGAIN, TUTTI_FAULT, TUTTI_GONE, TUTTI_INVALID, TUTTI_OK, TUTTI_SYSTEM, TUTTI_TOO_LARGE,
@@ -155,7 +155,7 @@ unsafe fn send_fields<'a>(
     exchange: *mut tutti_exchange,
     fields: *const tutti_field,
     count: usize,
-    send: impl FnOnce(&Exchange, Vec<(&'a [u8], &'a [u8])>) -> Result<(), HeadError>,
+    send: impl FnOnce(&Exchange, Vec<(&'a [u8], &'a [u8])>) -> Result<(), ResponseHeadError>,
 ) -> i32 {
     // SAFETY: by the contract of this function.
     let Some(exchange) = (unsafe { exchange.as_ref() }) else {
@@ -168,7 +168,7 @@ unsafe fn send_fields<'a>(
         };
         match send(&exchange.0, fields) {
             Ok(()) => TUTTI_OK,
-            Err(HeadError::TooLarge(_)) => TUTTI_TOO_LARGE,
+            Err(ResponseHeadError::TooLarge(_)) => TUTTI_TOO_LARGE,
             Err(_) => TUTTI_INVALID,
         }
     })

@@ -1,6 +1,6 @@
 //! Messages of a WebSocket, after tutti_response_start with 101.
 
-use ::tutti_worker::{ClientGone, Incoming, Message, Opcode};
+use ::tutti_worker::{ClientGone, Incoming, Message, MessageOpcode};
 
 use crate::exchange::tutti_exchange;
 use crate::{
@@ -63,10 +63,10 @@ pub unsafe extern "C" fn tutti_message_next(
         Some(Incoming::Nothing) => return TUTTI_AGAIN,
         Some(Incoming::Over) => return TUTTI_GONE,
         Some(Incoming::Message(message)) => match message {
-            Message::Text(bytes) => (Opcode::Text, bytes),
-            Message::Binary(bytes) => (Opcode::Binary, bytes),
-            Message::Close(bytes) => (Opcode::Close, bytes),
-            Message::Pong(bytes) => (Opcode::Pong, bytes),
+            Message::Text(bytes) => (MessageOpcode::Text, bytes),
+            Message::Binary(bytes) => (MessageOpcode::Binary, bytes),
+            Message::Close(bytes) => (MessageOpcode::Close, bytes),
+            Message::Pong(bytes) => (MessageOpcode::Pong, bytes),
         },
     };
     *target = Box::into_raw(Box::new(tutti_message {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn tutti_message_send(
     let exchange = unsafe { exchange.as_ref() };
     // SAFETY: by the contract of this function.
     let data = unsafe { bytes_in(data, length) };
-    let opcode = u8::try_from(opcode).ok().and_then(Opcode::of);
+    let opcode = u8::try_from(opcode).ok().and_then(MessageOpcode::of);
     let (Some(exchange), Some(data), Some(opcode)) = (exchange, data, opcode) else {
         return TUTTI_INVALID as isize;
     };

@@ -1,6 +1,6 @@
 //! Reading a request.
 
-use ::tutti_worker::RequestView;
+use ::tutti_worker::WireRequestView;
 
 use crate::exchange::tutti_exchange;
 use crate::{bytes_in, guard, tutti_bytes, tutti_field};
@@ -51,7 +51,7 @@ pub enum tutti_number {
 
 /// # Safety
 /// `exchange` is NULL or live, and this thread's.
-unsafe fn view<'a>(exchange: *const tutti_exchange) -> Option<RequestView<'a>> {
+unsafe fn view<'a>(exchange: *const tutti_exchange) -> Option<WireRequestView<'a>> {
     // SAFETY: by the contract of this function.
     let exchange = unsafe { exchange.as_ref() }?;
     Some(exchange.0.request())
@@ -72,15 +72,15 @@ pub unsafe extern "C" fn tutti_request_text(
     };
     guard(tutti_bytes::EMPTY, || {
         let texts = [
-            RequestView::method,
-            RequestView::target,
-            RequestView::path,
-            RequestView::query,
-            RequestView::scheme,
-            RequestView::remote_address,
-            RequestView::local_address,
-            RequestView::server_name,
-            RequestView::target_name,
+            WireRequestView::method,
+            WireRequestView::target,
+            WireRequestView::path,
+            WireRequestView::query,
+            WireRequestView::scheme,
+            WireRequestView::remote_address,
+            WireRequestView::local_address,
+            WireRequestView::server_name,
+            WireRequestView::target_name,
         ];
         match texts.get(what as usize) {
             Some(text) => tutti_bytes::of(text(&request)),

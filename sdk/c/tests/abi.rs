@@ -13,7 +13,7 @@ use tutti_e2e::c;
 use tutti_sys::process::Ended;
 use tutti_sys::signal;
 use tutti_testkit::program::Program as Server;
-use tutti_wire::{BodyRef, Opcode, RequestHead};
+use tutti_wire::{BodyRef, MessageOpcode, WireRequestHead};
 
 /// A program of the source tree, which is there as long as its folder.
 fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
@@ -28,14 +28,14 @@ fn every_function_does_what_it_says() {
     let (program, _place) = compile("sdk/c/tests/abi.c");
     let server = Server::start(&program);
     server.ready();
-    let head = RequestHead {
+    let head = WireRequestHead {
         method: b"PUT",
         path: b"/a b",
         query: b"c=d",
         remote_port: 50_000,
         content_length: Some(4),
         fields: &[(b"X-Name", b"value")],
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let slot = server.submit_head(&head, &BodyRef::Inline(b"body"));
     let answer = server.answer(slot);
@@ -63,9 +63,9 @@ fn the_first_sample_serves_until_it_is_told_to_leave() {
     let (program, _place) = compile("sdk/c/samples/hello.c");
     let server = Server::start(&program);
     server.ready();
-    let head = RequestHead {
+    let head = WireRequestHead {
         path: b"/world",
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     for _ in 0..3 {
         let slot = server.submit_head(&head, &BodyRef::None);
@@ -87,7 +87,7 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
     let (program, _place) = compile("sdk/c/samples/loop.c");
     let server = Server::start(&program);
     server.ready();
-    let slot = server.submit_head(&RequestHead::default(), &BodyRef::Stream { len: None });
+    let slot = server.submit_head(&WireRequestHead::default(), &BodyRef::Stream { len: None });
     while server.segment.response_head(slot).unwrap().is_none() {
         server.completion(slot);
     }
@@ -95,16 +95,19 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
     server.completion(slot);
     assert_eq!(server.segment.request_stream_write(slot, b"second"), 6);
     server.segment.request_stream_finish(slot);
-    let socket = RequestHead {
+    let socket = WireRequestHead {
         websocket: true,
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let socket = server.submit_head(&socket, &BodyRef::Stream { len: None });
     assert_eq!(server.answer(slot).text(), "first second");
     while server.segment.response_head(socket).unwrap().is_none() {
         server.completion(socket);
     }
-    for (opcode, bytes) in [(Opcode::Text, &b"hello"[..]), (Opcode::Close, &[3, 232])] {
+    for (opcode, bytes) in [
+        (MessageOpcode::Text, &b"hello"[..]),
+        (MessageOpcode::Close, &[3, 232]),
+    ] {
         let sent = server.segment.message_write(socket, opcode, bytes, true);
         assert_eq!(sent, Some(bytes.len()));
         let piece = loop {

@@ -15,7 +15,7 @@ use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers};
 use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 fn start(source: &str, processes: u32) -> ProgramSite {
     let place = tempfile::tempdir().unwrap();
@@ -77,7 +77,9 @@ fn the_sample_with_hints_and_trailers_sends_both() {
 #[test]
 fn a_killed_worker_costs_what_it_had_and_no_more() {
     let site = start("sdk/c/samples/loop.c", 1);
-    let mut socket = Client::open(site.server.address(), "/", "").unwrap().0;
+    let mut socket = WebSocketClient::open(site.server.address(), "/", "")
+        .unwrap()
+        .0;
     socket.send(&build(&[Frame::new(1, "hello")])).unwrap();
     assert_eq!(socket.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
     // An answer that its client does not read whole.

@@ -9,9 +9,9 @@ mod program;
 use std::process::ExitCode;
 
 use tutti_options::Options as _;
-use tutti_options::application::Application as _;
+use tutti_options::application::ApplicationSupport as _;
 use tutti_options::external::External as Configured;
-use tutti_relay::{Options, Plan};
+use tutti_relay::{Plan, RelayOptions};
 use tutti_worker::{Common, Describe, Exchange, Host, Process, Program, Served, Start, StartError};
 
 /// Applications of type `external`.
@@ -48,7 +48,7 @@ impl Host for External {
             }
             false => return Ok(App::Wire(program)),
         };
-        let options = Options {
+        let options = RelayOptions {
             listen: configured.listen,
             probe: configured.probe,
             start_limit: common.limits.start_timeout,

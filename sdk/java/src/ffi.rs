@@ -398,7 +398,7 @@ extern "system" fn write_log(env: *mut JNIEnv, _class: jclass, level: jint, mess
 }
 
 extern "system" fn wait_for_where(_env: *mut JNIEnv, _class: jclass) {
-    guarded((), crate::place::wait);
+    guarded((), crate::stack_location::wait);
 }
 
 extern "system" fn stop(_env: *mut JNIEnv, _class: jclass) {

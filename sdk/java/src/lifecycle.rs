@@ -15,7 +15,7 @@ use tutti_worker::{Common, Process, Start, StartError};
 use crate::home::{self, Home};
 use crate::jvm::Machine;
 use crate::webapp::{self, Webapp};
-use crate::{ffi, jars, place};
+use crate::{ffi, jars, stack_location};
 
 /// The first Java with virtual threads (JEP 444).
 const VIRTUAL_THREADS: u32 = 21;
@@ -117,7 +117,7 @@ impl Java {
     /// The web application or the virtual machine does not start.
     pub fn serve(&mut self, process: &mut Process) -> Result<(), StartError> {
         set_locale()?;
-        place::catch().map_err(|error| StartError::new("catching a signal", error))?;
+        stack_location::catch().map_err(|error| StartError::new("catching a signal", error))?;
         let this = &*self;
         // A virtual machine is not to be started by a process's first thread, whose stack grows (the `java` program does the same).
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! A response's head as Java writes it (`Stream.java`): status, and fields with their lengths before them.
 
-use tutti_worker::{Exchange, HeadError, is_valid_field};
+use tutti_worker::{Exchange, ResponseHeadError, is_valid_field};
 
 /// Sends status and fields: of an interim answer at once; those behind the body, which have no status, with its end.
 pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
@@ -12,7 +12,7 @@ pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
         _ => exchange.start(status, pairs),
     };
     sent.map_err(|error| match error {
-        HeadError::Field(_) => match fields
+        ResponseHeadError::Field(_) => match fields
             .iter()
             .find(|(name, value)| !is_valid_field(name, value))
         {

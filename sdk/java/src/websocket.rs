@@ -6,10 +6,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_http::websocket::{
-    Decoder, Event, FrameHead, Kind, MAX_CONTROL_BYTES, MAX_HEAD_BYTES, Opcode as Frame, Role,
-    close_code,
+    FrameDecoder, FrameEvent, FrameHead, MAX_CONTROL_BYTES, MAX_HEAD_BYTES, MessageKind,
+    Opcode as Frame, Role, close_code,
 };
-use tutti_worker::{ClientGone, Detached, Exchange, Incoming, Message, Opcode};
+use tutti_worker::{ClientGone, Detached, Exchange, Incoming, Message, MessageOpcode};
 
 /// The code of a connection that broke off; no frame has it (RFC 6455 section 7.4.1).
 const ABNORMAL: [u8; 2] = close_code::ABNORMAL.to_be_bytes();
@@ -27,7 +27,7 @@ pub(crate) struct WebSocket {
 /// The frames that Jetty writes.
 #[derive(Debug)]
 struct Outgoing {
-    decoder: Decoder,
+    decoder: FrameDecoder,
     /// The beginning of a frame's head, or of a control frame.
     begun: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl WebSocket {
         Self {
             outgoing: Mutex::new(Outgoing {
                 // An application may send without end, and Java's memory bounds what it can collect.
-                decoder: Decoder::new(Role::Client, u64::MAX),
+                decoder: FrameDecoder::new(Role::Client, u64::MAX),
                 begun: Vec::new(),
             }),
             closing: Mutex::default(),
@@ -125,19 +125,19 @@ impl WebSocket {
             // Jetty's frames are sound.
             let (consumed, event) = decoder.decode(rest, room).map_err(|_| ClientGone)?;
             match event {
-                Some(Event::Data {
+                Some(FrameEvent::Data {
                     kind,
                     range,
                     is_last,
                 }) => {
                     let opcode = match kind {
-                        Kind::Text => Opcode::Text,
-                        Kind::Binary => Opcode::Binary,
+                        MessageKind::Text => MessageOpcode::Text,
+                        MessageKind::Binary => MessageOpcode::Binary,
                     };
                     let part = rest.get(range).unwrap_or_default();
                     exchange.with(|exchange| exchange.try_send_part(opcode, part, is_last))?;
                 }
-                Some(Event::Control { opcode, range }) => {
+                Some(FrameEvent::Control { opcode, range }) => {
                     let payload = rest.get(range).unwrap_or_default();
                     self.control(exchange, opcode, payload)?;
                 }
@@ -170,9 +170,9 @@ impl WebSocket {
                 self.close(exchange, payload);
                 return Ok(());
             }
-            Frame::Ping => Opcode::Ping,
+            Frame::Ping => MessageOpcode::Ping,
             // The server answers a client's pings itself; this one is unasked for.
-            _ => Opcode::Pong,
+            _ => MessageOpcode::Pong,
         };
         exchange.with(|exchange| exchange.try_send(opcode, payload))?;
         Ok(())
@@ -187,7 +187,7 @@ impl WebSocket {
         closing.sent = Some(payload.to_vec());
         drop(closing);
         // A client that has gone is told nothing; one that does not read is told by the end of its connection.
-        let _ = exchange.with(|exchange| exchange.try_send(Opcode::Close, payload));
+        let _ = exchange.with(|exchange| exchange.try_send(MessageOpcode::Close, payload));
         exchange.finish();
     }
 }

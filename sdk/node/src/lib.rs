@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tutti_options::Options as _;
 use tutti_options::node::Node;
-use tutti_relay::{Listen, Options, Plan};
+use tutti_relay::{Listen, Plan, RelayOptions};
 use tutti_worker::{Common, Program, Start, StartError};
 
 pub use preload::preload;
@@ -33,7 +33,7 @@ pub fn plan(start: &Start, common: &Common) -> Result<Plan, StartError> {
     let arguments = std::iter::once(script.into_os_string())
         .chain(options.arguments.into_iter().map(Into::into))
         .collect();
-    let options = Options {
+    let options = RelayOptions {
         listen: Listen::Unix,
         probe: None,
         start_limit: common.limits.start_timeout,

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tutti_relay::{Places, Preload};
+use tutti_relay::{Preload, PreloadFiles};
 
 /// Our module. `runtime_member` and `script_member` are the options to blame.
 pub fn preload(runtime_member: &'static str, script_member: &'static str) -> Preload {
@@ -48,7 +48,7 @@ fn installed() -> Option<PathBuf> {
 
 /// In `NODE_OPTIONS`, so that it is the same however `node` is started; the module gives the application back its own.
 /// `--trace-sigint` costs a thread that sleeps, and prints the stack of a script that does not come back.
-fn variables(places: &Places) -> Vec<(&'static str, OsString)> {
+fn variables(places: &PreloadFiles) -> Vec<(&'static str, OsString)> {
     let own = std::env::var_os("NODE_OPTIONS");
     let told = json!({
         "socket": places.socket,

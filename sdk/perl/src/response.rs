@@ -3,7 +3,7 @@
 use tutti_seam::Field;
 use tutti_worker::Level;
 use tutti_worker::log::line;
-use tutti_worker::{Exchange, HeadError};
+use tutti_worker::{Exchange, ResponseHeadError};
 
 /// Sends status and fields. A field that is none is left out and told of: the page itself may be good.
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) {
@@ -13,7 +13,7 @@ pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) {
     };
     let text = format!("response head cannot be sent as it is: {error}");
     line(Level::Error, "", text.as_bytes());
-    if let HeadError::Field(_) = error {
+    if let ResponseHeadError::Field(_) = error {
         let sound = fields.iter().filter(|field| field.is_sound());
         let pairs = sound.map(|field| (field.name(), field.value()));
         if exchange.start(status, pairs).is_ok() {

@@ -13,8 +13,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tutti_php::{
-    After, Php, Source,
-    exchange::{ClientGone, Exchange, Field, Protocol},
+    After, PhpInstance, RequestSource,
+    exchange::{HttpProtocol, PhpField, PhpRequest, RequestAborted},
 };
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -93,7 +93,7 @@ impl<W: Write> Driver<W> {
     }
 }
 
-impl<W: Write> Exchange for Driver<W> {
+impl<W: Write> PhpRequest for Driver<W> {
     fn method(&self) -> &[u8] {
         self.request.method.as_bytes()
     }
@@ -109,11 +109,11 @@ impl<W: Write> Exchange for Driver<W> {
             .split_once('?')
             .map_or(b"", |(_, query)| query.as_bytes())
     }
-    fn protocol(&self) -> Protocol {
+    fn protocol(&self) -> HttpProtocol {
         if self.request.http10 {
-            Protocol::Http10
+            HttpProtocol::Http10
         } else {
-            Protocol::Http11
+            HttpProtocol::Http11
         }
     }
     fn is_tls(&self) -> bool {
@@ -160,7 +160,7 @@ impl<W: Write> Exchange for Driver<W> {
         self.read += count;
         Ok(count)
     }
-    fn start(&mut self, status: u16, fields: &[Field]) {
+    fn start(&mut self, status: u16, fields: &[PhpField]) {
         if self.is_quiet {
             return;
         }
@@ -171,18 +171,18 @@ impl<W: Write> Exchange for Driver<W> {
             .collect();
         self.tell(&Event::Start { status, fields });
     }
-    fn write(&mut self, data: &[u8]) -> Result<(), ClientGone> {
+    fn write(&mut self, data: &[u8]) -> Result<(), RequestAborted> {
         if self.is_client_gone() {
-            return Err(ClientGone);
+            return Err(RequestAborted);
         }
         self.written += data.len();
         self.tell(&Event::Write(data));
         Ok(())
     }
-    fn flush(&mut self) -> Result<(), ClientGone> {
+    fn flush(&mut self) -> Result<(), RequestAborted> {
         self.tell(&Event::Flush);
         if self.is_client_gone() {
-            Err(ClientGone)
+            Err(RequestAborted)
         } else {
             Ok(())
         }
@@ -206,7 +206,7 @@ fn main() -> ExitCode {
         .next()
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    let mut php = match Php::start(&config) {
+    let mut php = match PhpInstance::start(&config) {
         Ok(php) => php,
         Err(error) => {
             eprintln!("{}: {} ({})", error.step, error.message, error.hint);
@@ -260,7 +260,7 @@ struct Lines<'a> {
     has_left: bool,
 }
 
-impl Source for Lines<'_> {
+impl RequestSource for Lines<'_> {
     fn ready(&mut self) {
         // The test that waits for it fails by itself.
         let _ = self.output.write_all(b"\"ready\"\n");
@@ -277,10 +277,10 @@ impl Source for Lines<'_> {
             .map(|(request, output)| Driver::new(request, output));
         self.current.is_some()
     }
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn exchange(&mut self) -> Option<&mut dyn PhpRequest> {
         self.current
             .as_mut()
-            .map(|current| -> &mut dyn Exchange { current })
+            .map(|current| -> &mut dyn PhpRequest { current })
     }
     fn done(&mut self) {
         if let Some(mut driver) = self.current.take() {
@@ -299,14 +299,14 @@ struct Same {
     start: Option<Instant>,
 }
 
-impl Source for Same {
+impl RequestSource for Same {
     fn ready(&mut self) {}
     fn next(&mut self) -> bool {
         self.start.get_or_insert_with(Instant::now);
         self.left = self.left.saturating_sub(1);
         self.left > 0
     }
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn exchange(&mut self) -> Option<&mut dyn PhpRequest> {
         Some(&mut self.driver)
     }
     fn done(&mut self) {}
@@ -315,7 +315,7 @@ impl Source for Same {
     }
 }
 
-fn bench(php: &mut Php, target: &str, count: u32) {
+fn bench(php: &mut PhpInstance, target: &str, count: u32) {
     let fields = ["Host: example.test", "User-Agent: bench/1", "Accept: */*"];
     let fields = fields
         .iter()

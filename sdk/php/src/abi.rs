@@ -57,12 +57,12 @@ pub(crate) struct Variable {
 /// A header field, name and value (`tutti_field`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub struct PhpField {
     pub(crate) name: Bytes,
     pub(crate) value: Bytes,
 }
 
-impl Field {
+impl PhpField {
     /// Borrows both; the maker answers for their life.
     pub(crate) const fn new(name: &[u8], value: &[u8]) -> Self {
         Self {

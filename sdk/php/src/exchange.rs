@@ -1,18 +1,18 @@
 //! The seam between PHP and the server: one request, its body and its response.
 //!
-//! `serve` speaks only to this trait. The worker's `Exchange` implements it for production, the test driver for tests. Nothing here
+//! `serve` speaks only to this trait. The worker's `PhpRequest` implements it for production, the test driver for tests. Nothing here
 //! may call into PHP: a bailout (`longjmp`) must never cross a Rust frame.
 
 use std::io;
 
-pub use crate::abi::Field;
+pub use crate::abi::PhpField;
 
 /// The client has gone, or nobody waits for the response any more. PHP sees `connection_aborted()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientGone;
+pub struct RequestAborted;
 
 /// One request being served. The byte slices stay valid and unchanged until the exchange is finished: not longer.
-pub trait Exchange {
+pub trait PhpRequest {
     /// Request method, as sent.
     fn method(&self) -> &[u8];
     /// Request target as sent: path and query, undecoded.
@@ -22,7 +22,7 @@ pub trait Exchange {
     /// Query without the question mark; empty when there is none.
     fn query(&self) -> &[u8];
     /// Minor version of HTTP/1; 2 stands for HTTP/2, 3 for HTTP/3.
-    fn protocol(&self) -> Protocol;
+    fn protocol(&self) -> HttpProtocol;
     /// The request came over TLS, or a trusted proxy says so.
     fn is_tls(&self) -> bool;
     /// Address of the client, without port.
@@ -50,11 +50,11 @@ pub trait Exchange {
     /// When the client went before it had sent all.
     fn body_read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// Sends the head. Called once, before any write.
-    fn start(&mut self, status: u16, fields: &[Field]);
+    fn start(&mut self, status: u16, fields: &[PhpField]);
     /// Sends a part of the body.
-    fn write(&mut self, data: &[u8]) -> Result<(), ClientGone>;
+    fn write(&mut self, data: &[u8]) -> Result<(), RequestAborted>;
     /// Hands what is written to the client now.
-    fn flush(&mut self) -> Result<(), ClientGone>;
+    fn flush(&mut self) -> Result<(), RequestAborted>;
     /// Ends the response.
     fn finish(&mut self);
     /// Nobody listens any more.
@@ -63,7 +63,7 @@ pub trait Exchange {
 
 /// HTTP version of the request, for `SERVER_PROTOCOL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum HttpProtocol {
     /// HTTP/1.0
     Http10,
     /// HTTP/1.1
@@ -74,7 +74,7 @@ pub enum Protocol {
     Http3,
 }
 
-impl Protocol {
+impl HttpProtocol {
     /// As `SERVER_PROTOCOL` spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {

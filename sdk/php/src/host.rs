@@ -5,15 +5,16 @@
 use std::{borrow::BorrowMut, io};
 
 use tutti_worker::{
-    BodyRef, Common, Describe, HeadError, Host, Requests, Served, Start, StartError, is_valid_field,
+    BodyRef, Common, Describe, Host, Requests, ResponseHeadError, Served, Start, StartError,
+    is_valid_field,
 };
 
 use crate::{
-    exchange::{ClientGone, Exchange, Field, Protocol},
+    exchange::{HttpProtocol, PhpField, PhpRequest, RequestAborted},
     log,
     options::LoadError,
-    resident::Source,
-    serve::{After, Php, VERSION},
+    resident::RequestSource,
+    serve::{After, PhpInstance, VERSION},
 };
 
 /// The language.
@@ -21,7 +22,7 @@ use crate::{
 pub enum PhpHost {}
 
 impl Host for PhpHost {
-    type App = Php;
+    type App = PhpInstance;
 
     fn describe() -> Describe {
         Describe {
@@ -39,29 +40,29 @@ impl Host for PhpHost {
             .collect()
     }
 
-    fn load(start: &Start, common: &Common) -> Result<Php, StartError> {
-        let php = Php::start(&start.config)?;
+    fn load(start: &Start, common: &Common) -> Result<PhpInstance, StartError> {
+        let php = PhpInstance::start(&start.config)?;
         if common.preload {
             php.preload()?;
         }
         Ok(php)
     }
 
-    fn worker_started(php: &mut Php, worker: u32) -> Result<(), StartError> {
+    fn worker_started(php: &mut PhpInstance, worker: u32) -> Result<(), StartError> {
         php.worker_started(worker);
         Ok(())
     }
 
-    fn serve(php: &mut Php, exchange: &mut tutti_worker::Exchange) -> Served {
+    fn serve(php: &mut PhpInstance, exchange: &mut tutti_worker::Exchange) -> Served {
         match php.serve(&mut Wire(exchange)) {
             After::Again => Served::Again,
             After::Recycle => Served::Recycle,
         }
     }
 
-    fn run(php: &mut Php, requests: &mut Requests<'_>) -> Result<(), StartError> {
+    fn run(php: &mut PhpInstance, requests: &mut Requests<'_>) -> Result<(), StartError> {
         if php.is_resident() {
-            let mut asked = Asked {
+            let mut asked = WorkerRequests {
                 requests,
                 current: None,
             };
@@ -77,12 +78,12 @@ impl Host for PhpHost {
 }
 
 /// The requests of a worker, for a script that asks for them.
-struct Asked<'a, 'b> {
+struct WorkerRequests<'a, 'b> {
     requests: &'a mut Requests<'b>,
     current: Option<Wire<tutti_worker::Exchange>>,
 }
 
-impl Source for Asked<'_, '_> {
+impl RequestSource for WorkerRequests<'_, '_> {
     fn ready(&mut self) {
         self.requests.ready();
     }
@@ -90,10 +91,10 @@ impl Source for Asked<'_, '_> {
         self.current = self.requests.next_request().map(Wire);
         self.current.is_some()
     }
-    fn exchange(&mut self) -> Option<&mut dyn Exchange> {
+    fn exchange(&mut self) -> Option<&mut dyn PhpRequest> {
         self.current
             .as_mut()
-            .map(|current| -> &mut dyn Exchange { current })
+            .map(|current| -> &mut dyn PhpRequest { current })
     }
     fn done(&mut self) {
         if let Some(Wire(exchange)) = self.current.take() {
@@ -122,7 +123,7 @@ impl From<LoadError> for StartError {
 /// An exchange over shared memory.
 struct Wire<E>(E);
 
-impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
+impl<E: BorrowMut<tutti_worker::Exchange>> PhpRequest for Wire<E> {
     fn method(&self) -> &[u8] {
         self.0.borrow().request().method()
     }
@@ -135,12 +136,12 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
     fn query(&self) -> &[u8] {
         self.0.borrow().request().query()
     }
-    fn protocol(&self) -> Protocol {
+    fn protocol(&self) -> HttpProtocol {
         match self.0.borrow().request().version_minor() {
-            0 => Protocol::Http10,
-            1 => Protocol::Http11,
-            2 => Protocol::Http2,
-            _ => Protocol::Http3,
+            0 => HttpProtocol::Http10,
+            1 => HttpProtocol::Http11,
+            2 => HttpProtocol::Http2,
+            _ => HttpProtocol::Http3,
         }
     }
     fn is_tls(&self) -> bool {
@@ -180,13 +181,13 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
         self.0.borrow_mut().body_read(buffer)
     }
 
-    fn start(&mut self, status: u16, fields: &[Field]) {
+    fn start(&mut self, status: u16, fields: &[PhpField]) {
         let pairs = fields.iter().map(|field| (field.name(), field.value()));
         let Err(error) = self.0.borrow_mut().start(status, pairs) else {
             return;
         };
         log::error(&format!("response head cannot be sent as it is: {error}"));
-        if let HeadError::Field(_) = error {
+        if let ResponseHeadError::Field(_) = error {
             // As web servers do, a field that is none is left out: the page itself may be good.
             let pairs = fields.iter().map(|field| (field.name(), field.value()));
             let pairs = pairs.filter(|(name, value)| is_valid_field(name, value));
@@ -198,14 +199,14 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
         let _ = self.0.borrow_mut().start(500, std::iter::empty());
     }
 
-    fn write(&mut self, data: &[u8]) -> Result<(), ClientGone> {
-        self.0.borrow_mut().write(data).map_err(|_| ClientGone)
+    fn write(&mut self, data: &[u8]) -> Result<(), RequestAborted> {
+        self.0.borrow_mut().write(data).map_err(|_| RequestAborted)
     }
 
-    fn flush(&mut self) -> Result<(), ClientGone> {
+    fn flush(&mut self) -> Result<(), RequestAborted> {
         self.0.borrow_mut().flush();
         if self.0.borrow().is_client_gone() {
-            Err(ClientGone)
+            Err(RequestAborted)
         } else {
             Ok(())
         }

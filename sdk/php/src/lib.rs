@@ -19,5 +19,5 @@ mod serving;
 mod variables;
 
 pub use options::LoadError;
-pub use resident::Source;
-pub use serve::{After, Php, VERSION};
+pub use resident::RequestSource;
+pub use serve::{After, PhpInstance, VERSION};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tutti_options::application::Common;
 pub(crate) use tutti_options::php::Mode;
 use tutti_options::php::{Php, PhpTarget};
-use tutti_options::{Named, Options as _, Unreadable};
+use tutti_options::{Named, Options as _, UnreadableValue};
 use tutti_worker::{StartError, warn_of_option};
 
 /// Why the application cannot start: for the person who configured it.
@@ -131,7 +131,7 @@ impl PhpOptions {
                 common: Common::from_json(config)?,
             })
         };
-        read().map_err(|unreadable: Unreadable| {
+        read().map_err(|unreadable: UnreadableValue| {
             LoadError::new("configuration", unreadable.to_string(), "").at(unreadable.member)
         })
     }

@@ -11,36 +11,36 @@ use std::{
 
 use crate::{
     abi::{Request, ScriptFile, Variable},
-    exchange::Exchange,
+    exchange::PhpRequest,
     log,
     options::LoadError,
     running::{self, Life},
     script::Script,
-    serve::{Php, answer},
+    serve::{PhpInstance, answer},
     serving::{Current, Progress, Serving, describe},
     variables::{Constants, Variables},
 };
 
 /// Where the requests come from.
-pub trait Source {
+pub trait RequestSource {
     /// The script has booted. Called before the first `next`.
     fn ready(&mut self);
     /// Waits for a request, which `exchange` then gives. False: there will be none.
     fn next(&mut self) -> bool;
     /// The request, until `done`.
-    fn exchange(&mut self) -> Option<&mut dyn Exchange>;
+    fn exchange(&mut self) -> Option<&mut dyn PhpRequest>;
     /// It is over.
     fn done(&mut self);
     /// The worker takes no more.
     fn leave(&mut self);
 }
 
-impl Php {
+impl PhpInstance {
     /// Boots the script of a resident application and serves until the source has no more, or the worker must go.
     ///
     /// # Errors
     /// When the script does not boot: the first time, an error of the start.
-    pub fn reside(&mut self, source: &mut dyn Source) -> Result<(), LoadError> {
+    pub fn reside(&mut self, source: &mut dyn RequestSource) -> Result<(), LoadError> {
         let script = self.targets.first().and_then(|scripts| scripts.single());
         let Some(script) = script else {
             return Err(LoadError::resident(
@@ -86,7 +86,7 @@ impl Php {
 
 /// A resident script and the request it is at.
 struct Resident<'a> {
-    source: &'a mut dyn Source,
+    source: &'a mut dyn RequestSource,
     /// As the request names it: with path information.
     script: Rc<Script>,
     booted: Rc<Script>,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    abi::{Bytes, Field, Request, ScriptFile, Variable},
+    abi::{Bytes, PhpField, Request, ScriptFile, Variable},
     serving::{Current, Serving},
 };
 
@@ -109,7 +109,7 @@ extern "C" fn host_flush() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn host_start(status: u32, fields: *const Field, count: usize) {
+extern "C" fn host_start(status: u32, fields: *const PhpField, count: usize) {
     let fields = if count == 0 {
         &[]
     } else {
@@ -157,7 +157,7 @@ extern "C" fn host_variables(variables: *mut *const Variable) -> usize {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn host_request_headers(fields: *mut *const Field) -> usize {
+extern "C" fn host_request_headers(fields: *mut *const PhpField) -> usize {
     let (first, count) = with((ptr::null(), 0), |serving| {
         let list = serving.request_headers();
         (list.as_ptr(), list.len())

@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use tutti_gateway::cgi::{Kind, Script as Found, ScriptRules, find_script};
+use tutti_gateway::cgi::{FileKind, Script as Found, ScriptRules, find_script};
 use tutti_options::prefix::under;
 
 use crate::options::Target;
@@ -165,8 +165,8 @@ impl Scripts {
             .is_some_and(|(checked, _)| now.saturating_sub(*checked) < keep_for);
         if !recent {
             match kind(&single.file) {
-                Kind::File => self.keep(b"", now, single),
-                Kind::Unreadable => return Resolved::Forbidden,
+                FileKind::File => self.keep(b"", now, single),
+                FileKind::Unreadable => return Resolved::Forbidden,
                 _ => return Resolved::NotFound,
             }
         }
@@ -191,7 +191,7 @@ impl Scripts {
         let root = &self.target.root;
         let probe = |name: &[u8]| match CString::new([root, name].concat()) {
             Ok(file) => kind(&file),
-            Err(_) => Kind::Missing,
+            Err(_) => FileKind::Missing,
         };
         let skipped = path.len() - below.len();
         match find_script(below, &rules, probe) {
@@ -249,21 +249,21 @@ fn redirect_path(path: &[u8]) -> Vec<u8> {
     format!("/{}/", percent_encoding::percent_encode(rest, PATH_ENCODE)).into_bytes()
 }
 
-fn kind(file: &CStr) -> Kind {
+fn kind(file: &CStr) -> FileKind {
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(file.to_bytes()));
     match std::fs::metadata(path) {
-        Ok(found) if found.is_dir() => Kind::Directory,
+        Ok(found) if found.is_dir() => FileKind::Directory,
         Ok(found) if found.is_file() => {
             // SAFETY: `file` is a NUL-terminated string that outlives the call.
             if unsafe { libc::access(file.as_ptr(), libc::R_OK) } == 0 {
-                Kind::File
+                FileKind::File
             } else {
-                Kind::Unreadable
+                FileKind::Unreadable
             }
         }
-        Ok(_) => Kind::Other,
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Kind::Unreadable,
-        Err(_) => Kind::Missing,
+        Ok(_) => FileKind::Other,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => FileKind::Unreadable,
+        Err(_) => FileKind::Missing,
     }
 }
 

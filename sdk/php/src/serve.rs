@@ -12,9 +12,9 @@ use std::{
 use tutti_worker::{StartError, warn_of_option};
 
 use crate::{
-    abi::Field,
+    abi::PhpField,
     adapters,
-    exchange::Exchange,
+    exchange::PhpRequest,
     ffi,
     options::{LoadError, Mode, PhpOptions},
     running,
@@ -27,7 +27,7 @@ use crate::{
 pub const VERSION: &str = env!("TUTTI_PHP_VERSION");
 
 /// A started PHP with the targets of one application.
-pub struct Php {
+pub struct PhpInstance {
     pub(crate) targets: Vec<Scripts>,
     pub(crate) constants: Constants,
     pub(crate) variables: Variables,
@@ -47,7 +47,7 @@ pub enum After {
     Recycle,
 }
 
-impl Php {
+impl PhpInstance {
     /// Starts PHP: in the prototype, once.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Php {
         })
     }
 
-    /// Its script boots once and asks for requests: see [`Php::reside`].
+    /// Its script boots once and asks for requests: see [`PhpInstance::reside`].
     #[must_use]
     pub fn is_resident(&self) -> bool {
         self.mode == Mode::Resident
@@ -135,7 +135,7 @@ impl Php {
     }
 
     /// Serves one request to its end.
-    pub fn serve(&mut self, exchange: &mut dyn Exchange) -> After {
+    pub fn serve(&mut self, exchange: &mut dyn PhpRequest) -> After {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -174,7 +174,7 @@ impl Php {
 
     fn run(
         &mut self,
-        exchange: &mut dyn Exchange,
+        exchange: &mut dyn PhpRequest,
         script: &Rc<Script>,
         target: usize,
         time: f64,
@@ -206,7 +206,7 @@ impl Php {
     }
 }
 
-impl Drop for Php {
+impl Drop for PhpInstance {
     fn drop(&mut self) {
         ffi::shutdown();
     }
@@ -214,7 +214,7 @@ impl Drop for Php {
 
 /// A script that runs once for its request.
 struct Classic<'a> {
-    exchange: &'a mut dyn Exchange,
+    exchange: &'a mut dyn PhpRequest,
     script: &'a Script,
     target: usize,
     constants: &'a Constants,
@@ -236,7 +236,7 @@ impl Current for Classic<'_> {
 }
 
 /// Answers without PHP.
-pub(crate) fn answer(exchange: &mut dyn Exchange, status: u16, location: Option<&[u8]>) {
+pub(crate) fn answer(exchange: &mut dyn PhpRequest, status: u16, location: Option<&[u8]>) {
     let reason = match status {
         301 => "Moved Permanently",
         403 => "Forbidden",
@@ -247,9 +247,9 @@ pub(crate) fn answer(exchange: &mut dyn Exchange, status: u16, location: Option<
         format!("<!DOCTYPE html><title>{status} {reason}</title><h1>{status} {reason}</h1>\n");
     let length = page.len().to_string();
     let fields = [
-        Field::new(b"Content-Type", b"text/html"),
-        Field::new(b"Content-Length", length.as_bytes()),
-        Field::new(b"Location", location.unwrap_or_default()),
+        PhpField::new(b"Content-Type", b"text/html"),
+        PhpField::new(b"Content-Length", length.as_bytes()),
+        PhpField::new(b"Location", location.unwrap_or_default()),
     ];
     let count = if location.is_some() { 3 } else { 2 };
     exchange.start(status, fields.get(..count).unwrap_or_default());

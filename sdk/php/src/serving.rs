@@ -8,15 +8,15 @@ use std::{
 };
 
 use crate::{
-    abi::{Bytes, Field, Request, ScriptFile, Variable},
-    exchange::{Exchange, Protocol},
+    abi::{Bytes, PhpField, Request, ScriptFile, Variable},
+    exchange::{HttpProtocol, PhpRequest},
     script::Script,
     variables::{Constants, Variables},
 };
 
 /// The request being served, as the callbacks of PHP see it.
 pub(crate) struct Serving<'a> {
-    pub(crate) exchange: &'a mut dyn Exchange,
+    pub(crate) exchange: &'a mut dyn PhpRequest,
     pub(crate) script: &'a Script,
     pub(crate) target: usize,
     pub(crate) constants: &'a Constants,
@@ -53,7 +53,7 @@ pub(crate) trait Current {
 
 impl Serving<'_> {
     /// Sends the head; only the first counts.
-    pub(crate) fn start(&mut self, status: u32, fields: &[Field]) {
+    pub(crate) fn start(&mut self, status: u32, fields: &[PhpField]) {
         if self.progress.is_started {
             return;
         }
@@ -114,7 +114,7 @@ impl Serving<'_> {
             .get(self.constants, self.exchange, self.script, self.target)
     }
 
-    pub(crate) fn request_headers(&mut self) -> &[Field] {
+    pub(crate) fn request_headers(&mut self) -> &[PhpField] {
         self.variables
             .request_headers(self.constants, self.exchange, self.script, self.target)
     }
@@ -139,7 +139,7 @@ struct Strings {
 }
 
 impl Strings {
-    fn collect(memory: &mut Vec<u8>, exchange: &dyn Exchange) -> Self {
+    fn collect(memory: &mut Vec<u8>, exchange: &dyn PhpRequest) -> Self {
         memory.clear();
         let method = append(memory, exchange.method());
         let target = append(memory, exchange.target());
@@ -203,7 +203,7 @@ fn append(memory: &mut Vec<u8>, bytes: &[u8]) -> usize {
 /// Describes a request for PHP; it points into `memory`, the script and the exchange.
 pub(crate) fn describe(
     memory: &mut Vec<u8>,
-    exchange: &dyn Exchange,
+    exchange: &dyn PhpRequest,
     script: &Script,
     time: f64,
 ) -> Request {
@@ -218,7 +218,7 @@ pub(crate) fn describe(
         authorization: strings.authorization,
         content_length: i64::try_from(exchange.content_length().unwrap_or_default())
             .unwrap_or(i64::MAX),
-        protocol: if exchange.protocol() == Protocol::Http10 {
+        protocol: if exchange.protocol() == HttpProtocol::Http10 {
             1000
         } else {
             1001

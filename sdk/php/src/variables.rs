@@ -6,8 +6,8 @@
 use std::{ffi::c_void, ptr};
 
 use crate::{
-    abi::{Bytes, Field, Variable},
-    exchange::Exchange,
+    abi::{Bytes, PhpField, Variable},
+    exchange::PhpRequest,
     ffi,
     script::Script,
 };
@@ -152,7 +152,7 @@ pub(crate) struct Variables {
     list: Vec<Variable>,
     scratch: Vec<u8>,
     fixups: Vec<Fixup>,
-    headers: Vec<Field>,
+    headers: Vec<PhpField>,
     header_names: Vec<u8>,
     detached: Vec<u8>,
     is_built: bool,
@@ -168,7 +168,7 @@ impl Variables {
     pub(crate) fn get(
         &mut self,
         constants: &Constants,
-        exchange: &dyn Exchange,
+        exchange: &dyn PhpRequest,
         script: &Script,
         target: usize,
     ) -> &[Variable] {
@@ -213,7 +213,7 @@ impl Variables {
     pub(crate) fn detach(
         &mut self,
         constants: &Constants,
-        exchange: &dyn Exchange,
+        exchange: &dyn PhpRequest,
         script: &Script,
         target: usize,
     ) {
@@ -233,7 +233,7 @@ impl Variables {
     fn build(
         &mut self,
         constants: &Constants,
-        exchange: &dyn Exchange,
+        exchange: &dyn PhpRequest,
         script: &Script,
         target: usize,
     ) {
@@ -255,7 +255,9 @@ impl Variables {
             self.constant(c, Name::DocumentRoot, root);
         }
         match exchange.protocol() {
-            crate::exchange::Protocol::Http11 => self.constant(c, Name::ServerProtocol, &c.http11),
+            crate::exchange::HttpProtocol::Http11 => {
+                self.constant(c, Name::ServerProtocol, &c.http11)
+            }
             other => self.bytes(c, Name::ServerProtocol, other.name().as_bytes()),
         }
         let is_tls = exchange.is_tls();
@@ -308,7 +310,7 @@ impl Variables {
     }
 
     /// As with FPM behind nginx, both are there and empty when the request has no body.
-    fn content(&mut self, c: &Constants, exchange: &dyn Exchange) {
+    fn content(&mut self, c: &Constants, exchange: &dyn PhpRequest) {
         let mut content_type = Bytes::new(b"");
         exchange.visit_fields(&mut |name, value| {
             if name.eq_ignore_ascii_case(b"content-type") && content_type.is_empty() {
@@ -322,7 +324,7 @@ impl Variables {
         }
     }
 
-    fn header_variables(&mut self, c: &Constants, exchange: &dyn Exchange) {
+    fn header_variables(&mut self, c: &Constants, exchange: &dyn PhpRequest) {
         let first = self.list.len();
         exchange.visit_fields(&mut |name, value| {
             // `Proxy` would become HTTP_PROXY, which libraries take for the proxy of their own requests (CVE-2016-5385).
@@ -497,10 +499,10 @@ impl Variables {
     pub(crate) fn request_headers(
         &mut self,
         constants: &Constants,
-        exchange: &dyn Exchange,
+        exchange: &dyn PhpRequest,
         script: &Script,
         target: usize,
-    ) -> &[Field] {
+    ) -> &[PhpField] {
         self.get(constants, exchange, script, target);
         self.header_names.clear();
         self.headers.clear();
@@ -526,7 +528,7 @@ impl Variables {
         let mut rest = self.header_names.as_slice();
         for (len, value) in found {
             let (name, after) = rest.split_at(len.min(rest.len()));
-            self.headers.push(Field {
+            self.headers.push(PhpField {
                 name: Bytes::new(name),
                 value,
             });

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tutti_sys::signal;
-use tutti_testkit::wire::Answer;
+use tutti_testkit::wire::WireResponse;
 use tutti_testkit::{Prototype, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
-use tutti_wire::{BodyRef, Fate, RequestHead, SlotId};
+use tutti_wire::{BodyRef, Fate, SlotId, WireRequestHead};
 
 /// A prototype of PHP with its workers.
 struct Pool(Prototype);
@@ -65,7 +65,7 @@ impl Pool {
             BodyRef::Spool { len, .. } => Some(*len),
             _ => None,
         };
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: if content_type.is_empty() {
                 b"GET"
             } else {
@@ -86,12 +86,12 @@ impl Pool {
                 (b"Host", b"example.test"),
                 (b"Content-Type", content_type.as_bytes()),
             ],
-            ..RequestHead::default()
+            ..WireRequestHead::default()
         };
         self.submit_head(&head, body)
     }
 
-    fn get(&self, target: &str) -> Answer {
+    fn get(&self, target: &str) -> WireResponse {
         self.answer(self.submit(target, "", &BodyRef::None))
     }
 }
@@ -322,7 +322,7 @@ fn a_resident_worker_that_does_not_boot_says_why() {
         worker: 0,
         threads: NonZeroU32::MIN,
     };
-    pool.tell(&command);
+    pool.send(&command);
     let failed = loop {
         match pool.hear() {
             FromPrototype::WorkerFailed { step, message, .. } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tutti_http::{HeadError, Limits, Progress, ResponseHead, ResponseView};
+use tutti_http::{HeadError, MessageLimits, Progress, ResponseHead, ResponseView};
 use tutti_sys::tcp::refuse_itself;
 
 use crate::address::Address;
@@ -29,7 +29,7 @@ enum Stream {
 
 /// A connection, with what has been read from it and not used yet.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct RelayConnection {
     stream: Stream,
     pub(crate) received: Vec<u8>,
     /// The head of the answer, which is at the front of `received`; and its room, kept between requests.
@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     pub(crate) tells_client: bool,
 }
 
-impl Connection {
+impl RelayConnection {
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Reads the head that `received` begins with.
-    pub(crate) fn parse(&mut self, limits: &Limits) -> Result<Progress, HeadError> {
+    pub(crate) fn parse(&mut self, limits: &MessageLimits) -> Result<Progress, HeadError> {
         self.head.parse(&self.received, limits)
     }
 
@@ -96,7 +96,7 @@ impl Connection {
 
 #[derive(Debug)]
 struct Resting {
-    connection: Box<Connection>,
+    connection: Box<RelayConnection>,
     /// Looks at it since it was used.
     looks: u32,
 }
@@ -123,7 +123,7 @@ impl Pool {
     }
 
     /// A kept connection, the last used first, or a new one.
-    pub(crate) async fn get(&self) -> io::Result<Box<Connection>> {
+    pub(crate) async fn get(&self) -> io::Result<Box<RelayConnection>> {
         loop {
             let Some(resting) = self.resting.borrow_mut().pop() else {
                 return self.open().await;
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// A new connection.
-    pub(crate) async fn open(&self) -> io::Result<Box<Connection>> {
+    pub(crate) async fn open(&self) -> io::Result<Box<RelayConnection>> {
         let stream = match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
@@ -145,7 +145,7 @@ impl Pool {
             }
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
         };
-        Ok(Box::new(Connection {
+        Ok(Box::new(RelayConnection {
             stream,
             received: Vec::new(),
             head: ResponseHead::new(),
@@ -158,7 +158,7 @@ impl Pool {
     /// Keeps a connection whose answer is complete. True: [`sweep`](Self::sweep) is to be called from now on, until it
     /// says that nothing is left.
     #[must_use]
-    pub(crate) fn keep(&self, mut connection: Box<Connection>) -> bool {
+    pub(crate) fn keep(&self, mut connection: Box<RelayConnection>) -> bool {
         let mut resting = self.resting.borrow_mut();
         if connection.received.is_empty() && resting.len() < self.most {
             connection.is_used = true;

@@ -20,7 +20,7 @@ pub(crate) enum RelayError {
     #[error("the program's answer is not HTTP/1: {0}")]
     Head(tutti_http::HeadError),
     #[error("the program's answer cannot be passed on: {0}")]
-    Unusable(tutti_worker::HeadError),
+    Unusable(tutti_worker::ResponseHeadError),
     #[error("the program changed the protocol without being asked")]
     Upgraded,
     #[error("the body of the program's answer is not what its head says: {0}")]

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
-use crate::connection::Connection;
+use crate::connection::RelayConnection;
 use crate::error::RelayError;
 use crate::head::{framing, write_piece, write_request};
 use tutti_event_loop::unless_gone;
@@ -20,13 +20,13 @@ const PIECE: usize = 64 * 1024;
 /// A connection, and the body that goes out on it beside the answer that comes in.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    pub(crate) connection: Box<Connection>,
+    pub(crate) connection: Box<RelayConnection>,
     /// `None`: the request has been sent.
     pub(crate) feed: Option<Feed>,
 }
 
 impl Transfer {
-    pub(crate) fn new(connection: Box<Connection>) -> Self {
+    pub(crate) fn new(connection: Box<RelayConnection>) -> Self {
         Self {
             connection,
             feed: None,
@@ -135,7 +135,7 @@ impl Feed {
     fn poll(
         &mut self,
         exchange: &Exchange,
-        connection: &mut Connection,
+        connection: &mut RelayConnection,
         context: &mut Context<'_>,
     ) {
         while matches!(self.state, State::Reading | State::Ending) {

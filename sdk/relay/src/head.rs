@@ -1,10 +1,10 @@
 //! Heads, from ours to the program's and back: what belongs to one connection only is left out.
 
 use tutti_http::{
-    Known, PerConnection, RequestFraming, told_port, write_chunk_head, write_field,
+    Known, PerConnection, RequestFraming, port_or_default, write_chunk_head, write_field,
     write_request_line,
 };
-use tutti_worker::{BodyRef, RequestView};
+use tutti_worker::{BodyRef, WireRequestView};
 
 /// Fields that are not for the program, beside those of every connection: of the client's connection, and one that libraries take for the
 /// proxy of their own requests (CVE-2016-5385).
@@ -26,7 +26,7 @@ pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u
 }
 
 /// How the request's body is to be written.
-pub fn framing(request: &RequestView<'_>) -> RequestFraming {
+pub fn framing(request: &WireRequestView<'_>) -> RequestFraming {
     let length = match request.body() {
         // A request that may have a body says that it has none.
         BodyRef::None if request.content_length() == Some(0) => Some(0),
@@ -44,7 +44,7 @@ const CLIENT: &[u8] = b"Tutti-Client";
 /// Writes the request's head. `key`: of a WebSocket handshake. `tells_client`: in the field [`CLIENT`].
 pub(crate) fn write_request(
     out: &mut Vec<u8>,
-    request: &RequestView<'_>,
+    request: &WireRequestView<'_>,
     framing: RequestFraming,
     key: Option<&[u8; 24]>,
     tells_client: bool,
@@ -64,7 +64,7 @@ pub(crate) fn write_request(
 /// Calls `visit` with each field of the request, in order, as the program gets it. `hides_client`: the client's own field of the name
 /// [`CLIENT`] is left out.
 pub fn each_field(
-    request: &RequestView<'_>,
+    request: &WireRequestView<'_>,
     framing: RequestFraming,
     key: Option<&[u8; 24]>,
     hides_client: bool,
@@ -108,7 +108,7 @@ pub fn each_field(
 
 /// The `Host` of a request in which the client has named none, which HTTP/1.0 allows: the address that it came to. The program gets a request
 /// of HTTP/1.1, where a server refuses one without (RFC 9112 §3.2).
-fn own_host(request: &RequestView<'_>) -> Vec<u8> {
+fn own_host(request: &WireRequestView<'_>) -> Vec<u8> {
     let address = request.local_address();
     // A UNIX socket has none.
     if address.is_empty() || address.starts_with(b"unix:") {
@@ -123,7 +123,7 @@ fn own_host(request: &RequestView<'_>) -> Vec<u8> {
 }
 
 /// Appends `ADDRESS PORT ADDRESS PORT TLS`: the client's end, the listener's, and 1 for TLS; `-` for the address of a UNIX socket.
-pub fn write_client(value: &mut Vec<u8>, request: &RequestView<'_>) {
+pub fn write_client(value: &mut Vec<u8>, request: &WireRequestView<'_>) {
     for (address, port) in [
         (request.remote_address(), request.remote_port()),
         (request.local_address(), request.local_port()),
@@ -147,14 +147,14 @@ pub fn write_client(value: &mut Vec<u8>, request: &RequestView<'_>) {
 
 /// Calls `visit` with the fields that tell the program about its client. The router has left out what the client says under these names, so one that is there is the
 /// configuration's, and stays.
-fn each_forwarded(request: &RequestView<'_>, host: &[u8], mut visit: impl FnMut(&[u8], &[u8])) {
+fn each_forwarded(request: &WireRequestView<'_>, host: &[u8], mut visit: impl FnMut(&[u8], &[u8])) {
     // A client at a UNIX socket has no address.
     let address = match request.remote_address() {
         address if address.starts_with(b"unix:") => b"",
         address => address,
     };
     let scheme: &[u8] = if request.tls() { b"https" } else { b"http" };
-    let port = told_port(host, request.tls());
+    let port = port_or_default(host, request.tls());
     for (name, value) in [
         (&b"X-Forwarded-For"[..], address),
         (b"X-Forwarded-Host", host),

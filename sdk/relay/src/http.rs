@@ -3,10 +3,10 @@
 use std::io;
 use std::task::Poll;
 
-use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
+use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, RequestFraming};
 use tutti_worker::{BodyRef, Exchange};
 
-use crate::connection::Connection;
+use crate::connection::RelayConnection;
 use crate::error::RelayError;
 use crate::feed::Transfer;
 use crate::head::{framing, write_request};
@@ -27,7 +27,7 @@ pub(crate) fn is_small(exchange: &Exchange) -> bool {
 /// Sends the head, and a [small](is_small) body. False when the program answered before it had all of that: the rest is not sent.
 pub(crate) async fn send(
     exchange: &Exchange,
-    connection: &mut Connection,
+    connection: &mut RelayConnection,
     key: Option<&[u8; 24]>,
 ) -> Result<bool, RelayError> {
     let mut out = std::mem::take(&mut connection.out);
@@ -49,7 +49,7 @@ pub(crate) async fn send(
 /// False when the program said something meanwhile.
 pub(crate) async fn send_all(
     exchange: &Exchange,
-    connection: &mut Connection,
+    connection: &mut RelayConnection,
     bytes: &[u8],
 ) -> Result<bool, RelayError> {
     let mut rest = bytes;
@@ -86,7 +86,7 @@ pub(crate) async fn receive_head(
     exchange: &Exchange,
     line: &mut Transfer,
 ) -> Result<(), RelayError> {
-    let limits = Limits::of_a_program();
+    let limits = MessageLimits::of_a_program();
     loop {
         match line.connection.parse(&limits).map_err(RelayError::Head)? {
             Progress::Complete { length } => {
@@ -130,7 +130,7 @@ pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<
         .map_err(RelayError::Unusable)?;
     line.connection.consume(length);
     let mut decoder =
-        BodyDecoder::new(until, &Limits::of_a_program()).map_err(RelayError::BadBody)?;
+        BodyDecoder::new(until, &MessageLimits::of_a_program()).map_err(RelayError::BadBody)?;
     let mut is_announced = true;
     loop {
         let step = decoder

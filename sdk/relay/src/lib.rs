@@ -31,8 +31,8 @@ use tutti_sys::process::{Ended, become_subreaper};
 use tutti_sys::signal::Signals;
 use tutti_worker::{Program, StartError};
 
-pub use options::{Listen, Options};
-pub use preload::{Place, Places, Preload};
+pub use options::{Listen, RelayOptions};
+pub use preload::{InheritedDescriptors, Preload, PreloadFiles};
 
 use connection::Pool;
 use driver::{Course, Serving, WorkerSignals};
@@ -45,12 +45,12 @@ const STOPS: [i32; 2] = [libc::SIGTERM, libc::SIGQUIT];
 #[derive(Clone, Debug)]
 pub struct Plan {
     program: Program,
-    options: Options,
+    options: RelayOptions,
 }
 
 impl Plan {
     /// Each worker will start `program`.
-    pub fn new(program: Program, options: Options) -> Plan {
+    pub fn new(program: Program, options: RelayOptions) -> Plan {
         Plan { program, options }
     }
 

@@ -8,7 +8,7 @@ use crate::preload::Preload;
 
 /// Where the program listens, and until when.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RelayOptions {
     /// How it is told; with `preload` it is not, and listens at a UNIX socket.
     pub listen: Listen,
     /// A path that is asked for until it is answered with less than 500.

@@ -22,7 +22,7 @@ pub struct Preload {
     /// The library by which the program may take its requests itself, if there is one.
     pub library: Option<PathBuf>,
     /// The variables that make the runtime load it, in place of those of the same name.
-    pub variables: fn(&Places) -> Vec<(&'static str, OsString)>,
+    pub variables: fn(&PreloadFiles) -> Vec<(&'static str, OsString)>,
     /// The option that names the runtime.
     pub runtime_member: &'static str,
     /// The option that names the application.
@@ -33,7 +33,7 @@ pub struct Preload {
 
 /// The files of one program.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct PreloadFiles {
     /// The module.
     pub module: PathBuf,
     /// Where the application is to listen.
@@ -45,19 +45,19 @@ pub struct Places {
     /// The number of the worker.
     pub worker: u32,
     /// The library by which it may take its requests itself, and its place in the server.
-    pub library: Option<(PathBuf, Place)>,
+    pub library: Option<(PathBuf, InheritedDescriptors)>,
 }
 
 /// A place in the server, as the program finds it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct InheritedDescriptors {
     /// The numbers of the descriptors that it inherits.
     pub descriptors: Vec<RawFd>,
     /// The variables that tell what they are: by the module, since threads of the runtime copy the environment before it runs.
     pub variables: Vec<(&'static str, String)>,
 }
 
-impl Places {
+impl PreloadFiles {
     /// Those in the folder that `socket` is in.
     pub(crate) fn beside(socket: &Path, preload: &Preload, worker: u32) -> Self {
         let module = preload.files.first().map_or("", |(name, _)| *name);
@@ -83,14 +83,14 @@ impl Places {
 /// The reason why an application does not listen.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Failure {
+pub(crate) struct ListenError {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     /// `runtime` or `script`.
     pub(crate) member: String,
 }
 
-impl Failure {
+impl ListenError {
     /// The failure that the module has told; the application may have written anything there.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let mut text = String::new();
@@ -108,14 +108,14 @@ mod tests {
     fn a_failure_is_read_and_nonsense_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("failure.json");
-        assert!(Failure::read(&path).is_none());
+        assert!(ListenError::read(&path).is_none());
         std::fs::write(&path, r#"{"message":"no","member":"runtime","more":1}"#).unwrap();
-        let failure = Failure::read(&path).unwrap();
+        let failure = ListenError::read(&path).unwrap();
         assert_eq!((failure.message.as_str(), failure.hint), ("no", None));
         assert_eq!(failure.member, "runtime");
         for nonsense in ["", "[", "[1]", "{\"message\":1}"] {
             std::fs::write(&path, nonsense).unwrap();
-            assert!(Failure::read(&path).is_none(), "{nonsense}");
+            assert!(ListenError::read(&path).is_none(), "{nonsense}");
         }
     }
 }

@@ -19,9 +19,9 @@ use tutti_worker::{Handover, Process, Program, StartError};
 
 use crate::address::{Address, Chosen, Reserved, choose};
 use crate::line::{Heard, Line};
-use crate::options::{Listen, Options};
+use crate::options::{Listen, RelayOptions};
 use crate::owner::is_strange;
-use crate::preload::{Failure, Place, Places, Preload};
+use crate::preload::{InheritedDescriptors, ListenError, Preload, PreloadFiles};
 
 /// First and longest pause between two looks, and what part of the time so far one is: a start is noticed a thirtieth too late at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -50,7 +50,7 @@ enum NotListening {
 /// A program to be started, and how.
 pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Program,
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a RelayOptions,
     /// The number of its worker.
     pub(crate) worker: u32,
     /// The process whose place it may take.
@@ -66,7 +66,7 @@ pub(crate) struct Child {
     /// Nobody else's as long as it may be connected to.
     reserved: Option<Reserved>,
     /// The files of its preloaded module.
-    places: Option<Places>,
+    places: Option<PreloadFiles>,
     /// The way to a program that may take its requests itself.
     line: Option<Line>,
     has_ended: bool,
@@ -111,7 +111,7 @@ impl Child {
         } = choose(listen).map_err(failed)?;
         let places = match (&options.preload, &address) {
             (Some(preload), Address::Unix(path)) => {
-                let places = Places::beside(path, preload, launch.worker);
+                let places = PreloadFiles::beside(path, preload, launch.worker);
                 places.write(preload).map_err(failed)?;
                 Some(places)
             }
@@ -123,17 +123,21 @@ impl Child {
             Some(Err(error)) => return Err(failed(error)),
             Some(Ok(None)) | None => (None, None),
         };
-        let places = places.map(|places| Places {
-            library: library.zip(handover.as_ref().map(|handover| Place {
+        let places = places.map(|places| PreloadFiles {
+            library: library.zip(handover.as_ref().map(|handover| InheritedDescriptors {
                 descriptors: handover.numbers(),
                 variables: handover.variables.clone(),
             })),
             ..places
         });
         let told = match (&options.preload, &places, &address) {
-            (Some(preload), Some(places), _) => Told::Variables((preload.variables)(places)),
-            (_, _, Address::Tcp(address)) => Told::Place(address.port().to_string().into()),
-            (_, _, Address::Unix(path)) => Told::Place(path.clone().into_os_string()),
+            (Some(preload), Some(places), _) => {
+                ListenHandover::Variables((preload.variables)(places))
+            }
+            (_, _, Address::Tcp(address)) => {
+                ListenHandover::Place(address.port().to_string().into())
+            }
+            (_, _, Address::Unix(path)) => ListenHandover::Place(path.clone().into_os_string()),
         };
         let blamed = blamed_for_the_program(options.preload.as_ref());
         let prepared = spawn(program, options.listen, &told, inherited)
@@ -183,7 +187,7 @@ impl Child {
 
     fn wait_until_it_listens(
         &mut self,
-        options: &Options,
+        options: &RelayOptions,
         must_stop: impl Fn() -> bool,
     ) -> Result<Address, NotListening> {
         let step = match &options.preload {
@@ -249,13 +253,13 @@ impl Child {
     }
 
     /// The error of a program that does not listen: as its module tells it, else as it is seen from here.
-    fn failed(&self, options: &Options, step: String, message: String) -> StartError {
+    fn failed(&self, options: &RelayOptions, step: String, message: String) -> StartError {
         let Some(preload) = &options.preload else {
             let error = StartError::new(step, message).member("executable");
             return error.hint(hint(options.listen));
         };
         let path = self.places.as_ref().map(|places| &places.failure);
-        let Some(failure) = path.and_then(|path| Failure::read(path)) else {
+        let Some(failure) = path.and_then(|path| ListenError::read(path)) else {
             let error = StartError::new(step, message).member(preload.script_member);
             return error.hint(preload.hint);
         };
@@ -343,7 +347,7 @@ fn hint(listen: Listen) -> &'static str {
 }
 
 /// How the program learns where it is to listen.
-enum Told {
+enum ListenHandover {
     /// By this, in the variables and arguments of `listen`.
     Place(OsString),
     /// By variables for its preloaded module.
@@ -363,7 +367,7 @@ const OURS: [&str; 6] = [
 fn spawn(
     program: &Program,
     listen: Listen,
-    told: &Told,
+    told: &ListenHandover,
     inherited: Option<OwnedFd>,
 ) -> io::Result<Spawn> {
     let null = || -> io::Result<OwnedFd> { Ok(std::fs::File::open("/dev/null")?.into()) };
@@ -378,29 +382,29 @@ fn spawn(
     };
     for argument in &program.arguments {
         spawn = match told {
-            Told::Place(shown) => spawn.argument(filled_in(argument, listen, shown))?,
-            Told::Variables(_) => spawn.argument(argument)?,
+            ListenHandover::Place(shown) => spawn.argument(filled_in(argument, listen, shown))?,
+            ListenHandover::Variables(_) => spawn.argument(argument)?,
         };
     }
     for (name, value) in std::env::vars_os() {
         let is_ours = match told {
-            Told::Place(_) => OURS.iter().any(|own| name == *own),
-            Told::Variables(own) => own.iter().any(|(own, _)| name == *own),
+            ListenHandover::Place(_) => OURS.iter().any(|own| name == *own),
+            ListenHandover::Variables(own) => own.iter().any(|(own, _)| name == *own),
         };
         if !is_ours {
             spawn = spawn.variable(name, value)?;
         }
     }
     spawn = match (told, listen) {
-        (Told::Place(port), Listen::Port) => spawn
+        (ListenHandover::Place(port), Listen::Port) => spawn
             .variable("HOST", "127.0.0.1")?
             .variable("PORT", port)?,
         // `PORT` is a number or nothing: many programs read it as one whatever else they are told.
-        (Told::Place(path), Listen::Unix) => spawn.variable("SOCKET", path)?,
-        (Told::Place(_), Listen::Inherit) => spawn
+        (ListenHandover::Place(path), Listen::Unix) => spawn.variable("SOCKET", path)?,
+        (ListenHandover::Place(_), Listen::Inherit) => spawn
             .variable("LISTEN_FDS", "1")?
             .variable("LISTEN_FDNAMES", "http")?,
-        (Told::Variables(variables), _) => {
+        (ListenHandover::Variables(variables), _) => {
             for (name, value) in variables {
                 spawn = spawn.variable(name, value)?;
             }

@@ -11,7 +11,7 @@ use tutti_worker::Exchange;
 use tutti_worker::Level;
 use tutti_worker::log::line;
 
-use crate::connection::{Connection, Pool, SWEEP};
+use crate::connection::{Pool, RelayConnection, SWEEP};
 use crate::error::RelayError;
 use crate::feed::{Feed, Transfer};
 use crate::http::{is_small, pass_on, receive_head, send};
@@ -236,7 +236,7 @@ fn is_repeatable(exchange: &Exchange) -> bool {
 async fn attempt(
     relay: &Rc<Relay>,
     exchange: &Exchange,
-    connection: Box<Connection>,
+    connection: Box<RelayConnection>,
 ) -> Result<(), RelayError> {
     let mut line = Transfer::new(connection);
     let is_sent = match is_small(exchange) {

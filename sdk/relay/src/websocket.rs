@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 use tutti_http::websocket::{
-    Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, apply_mask, close_code, handshake,
+    FrameDecoder, FrameEvent, FrameHead, MessageKind, Opcode as Frame, Role, apply_mask,
+    close_code, handshake,
 };
-use tutti_worker::{Exchange, Incoming, Message, Opcode};
+use tutti_worker::{Exchange, Incoming, Message, MessageOpcode};
 
-use crate::connection::{Connection, Pool};
+use crate::connection::{Pool, RelayConnection};
 use crate::error::RelayError;
 use crate::feed::Transfer;
 use crate::http::{pass_on, receive_head, send};
@@ -58,7 +59,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
     let mut socket = Socket {
         exchange,
         connection: line.connection,
-        decoder: Decoder::new(Role::Client, LONGEST_MESSAGE),
+        decoder: FrameDecoder::new(Role::Client, LONGEST_MESSAGE),
         partial: Vec::new(),
         to_client: None,
         to_program: Outbound::default(),
@@ -77,7 +78,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
             "did not close after its client had".to_owned(),
         )),
         End::GivenUp => {
-            let _ = exchange.try_send(Opcode::Close, &last);
+            let _ = exchange.try_send(MessageOpcode::Close, &last);
             Ok(())
         }
     }
@@ -92,7 +93,7 @@ enum End {
 
 /// A message on its way to the client.
 struct Passing {
-    opcode: Opcode,
+    opcode: MessageOpcode,
     bytes: Vec<u8>,
     sent: usize,
     is_begun: bool,
@@ -115,8 +116,8 @@ struct Closing {
 
 struct Socket<'a> {
     exchange: &'a Exchange,
-    connection: Box<Connection>,
-    decoder: Decoder,
+    connection: Box<RelayConnection>,
+    decoder: FrameDecoder,
     /// The program's message as far as it has come.
     partial: Vec<u8>,
     to_client: Option<Passing>,
@@ -200,7 +201,7 @@ impl Socket<'_> {
             }
             match self.decode()? {
                 Some((opcode, bytes)) => {
-                    self.has_program_closed = opcode == Opcode::Close;
+                    self.has_program_closed = opcode == MessageOpcode::Close;
                     if self.has_program_closed && !self.has_client_closed {
                         self.to_program.push(Frame::Close, bytes.clone())?;
                     }
@@ -236,7 +237,7 @@ impl Socket<'_> {
         }
         self.has_program_closed = true;
         self.to_client = Some(Passing {
-            opcode: Opcode::Close,
+            opcode: MessageOpcode::Close,
             bytes: self.close_of(Vec::new()),
             sent: 0,
             is_begun: false,
@@ -282,7 +283,7 @@ impl Socket<'_> {
     }
 
     /// The next message that the program has sent whole.
-    fn decode(&mut self) -> Result<Option<(Opcode, Vec<u8>)>, RelayError> {
+    fn decode(&mut self) -> Result<Option<(MessageOpcode, Vec<u8>)>, RelayError> {
         loop {
             let (consumed, event) = self
                 .decoder
@@ -290,16 +291,16 @@ impl Socket<'_> {
                 .map_err(|fault| RelayError::WebSocket(fault.to_string()))?;
             let message = match event {
                 None => None,
-                Some(Event::Control { opcode, range }) => {
+                Some(FrameEvent::Control { opcode, range }) => {
                     let bytes = self.connection.received.get(range).unwrap_or_default();
                     let opcode = match opcode {
-                        Frame::Close => Opcode::Close,
-                        Frame::Ping => Opcode::Ping,
-                        _ => Opcode::Pong,
+                        Frame::Close => MessageOpcode::Close,
+                        Frame::Ping => MessageOpcode::Ping,
+                        _ => MessageOpcode::Pong,
                     };
                     Some((opcode, bytes.to_vec()))
                 }
-                Some(Event::Data {
+                Some(FrameEvent::Data {
                     kind,
                     range,
                     is_last,
@@ -307,8 +308,8 @@ impl Socket<'_> {
                     let bytes = self.connection.received.get(range).unwrap_or_default();
                     self.partial.extend_from_slice(bytes);
                     let opcode = match kind {
-                        Kind::Text => Opcode::Text,
-                        Kind::Binary => Opcode::Binary,
+                        MessageKind::Text => MessageOpcode::Text,
+                        MessageKind::Binary => MessageOpcode::Binary,
                     };
                     is_last.then(|| (opcode, std::mem::take(&mut self.partial)))
                 }
@@ -340,7 +341,7 @@ impl Outbound {
     /// Writes what there is, as far as the program takes it.
     fn poll(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut RelayConnection,
         context: &mut Context<'_>,
         has_moved: &mut bool,
     ) -> Poll<()> {

@@ -17,7 +17,7 @@ use tutti_seam::{Field, RawRequest, functions, taken_over, text};
 use tutti_worker::{Process, Served, WHERE_SIGNAL};
 
 use crate::response::{self, Body};
-use crate::serving::{Place, Serving};
+use crate::serving::{Serving, ThreadSlot};
 
 /// The part of the host that is written in Ruby.
 const PRELUDE: &str = include_str!("../lib/tutti.rb");
@@ -115,7 +115,7 @@ impl Interpreter {
     }
 
     /// Starts a thread, and waits until it serves.
-    pub(crate) fn start_thread(&mut self, place: Place) -> Result<(), String> {
+    pub(crate) fn start_thread(&mut self, place: ThreadSlot) -> Result<(), String> {
         let place: *mut c_void = Box::into_raw(Box::new(place)).cast();
         // SAFETY: ruby is started and this is its main thread; the place is given away, to `host_begin` or `host_forget`.
         call(|message| unsafe { tutti_ruby_start_thread(place, message) })
@@ -165,7 +165,7 @@ fn with_serving<T>(serving: *mut c_void, otherwise: T, act: impl FnOnce(&mut Ser
 #[unsafe(no_mangle)]
 extern "C" fn host_begin(place: *mut c_void) -> *mut c_void {
     // SAFETY: from `start_thread`, which has given it away; the C part uses it once.
-    let place = unsafe { Box::from_raw(place.cast::<Place>()) };
+    let place = unsafe { Box::from_raw(place.cast::<ThreadSlot>()) };
     catch_unwind(AssertUnwindSafe(|| Box::new(Serving::begin(*place))))
         .map_or(ptr::null_mut(), |serving| Box::into_raw(serving).cast())
 }
@@ -173,7 +173,7 @@ extern "C" fn host_begin(place: *mut c_void) -> *mut c_void {
 #[unsafe(no_mangle)]
 extern "C" fn host_forget(place: *mut c_void) {
     // SAFETY: as in `host_begin`, in whose stead this is called.
-    drop(unsafe { Box::from_raw(place.cast::<Place>()) });
+    drop(unsafe { Box::from_raw(place.cast::<ThreadSlot>()) });
 }
 
 #[unsafe(no_mangle)]

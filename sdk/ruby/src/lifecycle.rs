@@ -16,7 +16,7 @@ use tutti_sys::fork::set_variable;
 use tutti_worker::{Process, StartError};
 
 use crate::ffi::{Interpreter, Options};
-use crate::serving::Place;
+use crate::serving::ThreadSlot;
 
 /// The variable by which ruby is told the stack of its threads (ruby's `vm_core.h`, `RUBY_VM_THREAD_MACHINE_STACK_SIZE`).
 const STACK_VARIABLE: &CStr = c"RUBY_THREAD_MACHINE_STACK_SIZE";
@@ -92,7 +92,7 @@ impl Ruby {
     pub fn serve(&mut self, process: &mut Process) -> Result<(), StartError> {
         let most_taken_over = process.concurrency();
         for thread in process.take_threads() {
-            let place = Place {
+            let place = ThreadSlot {
                 thread,
                 most_taken_over,
             };

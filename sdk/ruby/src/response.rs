@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use tutti_seam::Field;
-use tutti_worker::{Exchange, HeadError};
+use tutti_worker::{Exchange, ResponseHeadError};
 
 /// A file that is the body of an answer.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) -> Resul
         _ => exchange.start(status, pairs),
     };
     sent.map_err(|error| match error {
-        HeadError::Field(_) => match fields.iter().find(|field| !field.is_sound()) {
+        ResponseHeadError::Field(_) => match fields.iter().find(|field| !field.is_sound()) {
             Some(field) => format!(
                 "field `{}: {}`: a name is a token, a value has no line break and no NUL",
                 String::from_utf8_lossy(field.name()).escape_debug(),

@@ -12,7 +12,7 @@ use crate::response::Body;
 
 /// The place of a thread that has not begun.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ThreadSlot {
     pub(crate) thread: UnstartedThread,
     /// Most connections that its application may have taken over.
     pub(crate) most_taken_over: u32,
@@ -39,7 +39,7 @@ impl functions::Serving for Serving {
 }
 
 impl Serving {
-    pub(crate) fn begin(place: Place) -> Self {
+    pub(crate) fn begin(place: ThreadSlot) -> Self {
         Self {
             thread: place.thread.begin(),
             most_taken_over: place.most_taken_over,

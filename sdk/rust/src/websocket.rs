@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message as Framed, Utf8Bytes};
 use tower_service::Service;
-use tutti_worker::{ClientGone, Exchange, Incoming, Message, Opcode};
+use tutti_worker::{ClientGone, Exchange, Incoming, Message, MessageOpcode};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
@@ -123,7 +123,7 @@ where
         .max_frame_size(None);
     let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
     let payload = carry(exchange, waiting, socket, leaving).await?;
-    send(exchange, waiting, Opcode::Close, &payload).await?;
+    send(exchange, waiting, MessageOpcode::Close, &payload).await?;
     Ok(())
 }
 
@@ -143,9 +143,11 @@ where
             match message? {
                 Framed::Close(frame) => return Ok(payload_of(frame)),
                 Framed::Text(text) => {
-                    send(exchange, waiting, Opcode::Text, text.as_bytes()).await?;
+                    send(exchange, waiting, MessageOpcode::Text, text.as_bytes()).await?;
                 }
-                Framed::Binary(bytes) => send(exchange, waiting, Opcode::Binary, &bytes).await?,
+                Framed::Binary(bytes) => {
+                    send(exchange, waiting, MessageOpcode::Binary, &bytes).await?
+                }
                 // Pings are answered by the library; the client's own are the server's.
                 _ => {}
             }
@@ -225,7 +227,7 @@ async fn next(exchange: &Exchange, waiting: &Waiting) -> Incoming {
 async fn send(
     exchange: &Exchange,
     waiting: &Waiting,
-    opcode: Opcode,
+    opcode: MessageOpcode,
     bytes: &[u8],
 ) -> Result<(), ClientGone> {
     let mut rest = bytes;

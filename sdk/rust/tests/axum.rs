@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tutti_sys::process::Ended;
 use tutti_sys::signal;
 use tutti_testkit::program::Program;
-use tutti_wire::{BodyRef, RequestHead};
+use tutti_wire::{BodyRef, WireRequestHead};
 
 /// The example, which cargo builds with the tests.
 fn example() -> PathBuf {
@@ -19,11 +19,11 @@ fn example() -> PathBuf {
 fn an_axum_application_serves() {
     let program = Program::start(&example());
     program.ready();
-    let get = |target: &'static [u8]| RequestHead {
+    let get = |target: &'static [u8]| WireRequestHead {
         method: b"GET",
         target,
         version_minor: 1,
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let slots = [(); 10].map(|()| program.submit_head(&get(b"/hello/world"), &BodyRef::None));
     for slot in slots {
@@ -34,7 +34,7 @@ fn an_axum_application_serves() {
         );
     }
     // More than it holds at once (7): what has to wait is taken when others have ended, also while it is leaving nothing behind.
-    let post = RequestHead {
+    let post = WireRequestHead {
         method: b"POST",
         ..get(b"/echo")
     };
@@ -53,11 +53,11 @@ fn an_axum_application_serves() {
 fn bodies_stream_through_an_axum_application() {
     let program = Program::start(&example());
     program.ready();
-    let post = RequestHead {
+    let post = WireRequestHead {
         method: b"POST",
         target: b"/echo",
         version_minor: 1,
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let inline = program.submit_head(&post, &BodyRef::Inline(b"all at once"));
     assert_eq!(program.answer(inline).text(), "all at once");

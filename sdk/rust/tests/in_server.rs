@@ -16,7 +16,7 @@ use tutti_e2e::http2::echoes;
 use tutti_e2e::read_until;
 use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 /// An example, which cargo builds with the tests.
 fn example(name: &str) -> PathBuf {
@@ -122,18 +122,18 @@ fn the_cases_pass_with_axums_own_upgrade() {
 fn a_handshake_is_the_services_affair() {
     let site = start(1);
     let fields = "Sec-WebSocket-Protocol: other, echo\r\n";
-    let (_client, head) = Client::open(site.server.address(), "/talk", fields).unwrap();
+    let (_client, head) = WebSocketClient::open(site.server.address(), "/talk", fields).unwrap();
     let head = head.to_ascii_lowercase();
     assert!(head.contains("sec-websocket-protocol: echo\r\n"), "{head}");
     // A request that is no handshake is refused by axum, and so is one where no WebSocket is.
     assert_eq!(site.server.get("/talk").status, 400);
-    let refusal = Client::open(site.server.address(), "/hello/you", "");
+    let refusal = WebSocketClient::open(site.server.address(), "/hello/you", "");
     let error = refusal.err().unwrap().to_ascii_lowercase();
     assert!(
         error.contains("http/1.1 200") && error.contains("content-length: 11"),
         "{error}"
     );
-    let refusal = Client::open(site.server.address(), "/none", "");
+    let refusal = WebSocketClient::open(site.server.address(), "/none", "");
     let error = refusal.err().unwrap();
     assert!(error.contains("HTTP/1.1 404"), "{error}");
 }
@@ -141,8 +141,12 @@ fn a_handshake_is_the_services_affair() {
 #[test]
 fn both_sides_hear_of_an_end() {
     let site = start(1);
-    let open = || Client::open(site.server.address(), "/talk", "").unwrap().0;
-    let say = |client: &mut Client, text: &str| {
+    let open = || {
+        WebSocketClient::open(site.server.address(), "/talk", "")
+            .unwrap()
+            .0
+    };
+    let say = |client: &mut WebSocketClient, text: &str| {
         client.send(&build(&[Frame::new(1, text)])).unwrap();
         assert_eq!(
             client.hear().unwrap(),

@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use tutti_http::websocket::{Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, close_code};
-use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
+use tutti_http::websocket::{
+    FrameDecoder, FrameEvent, FrameHead, MessageKind, Opcode as Frame, Role, close_code,
+};
+use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, ResponseHead};
 use tutti_worker::Level;
 use tutti_worker::log::line;
-use tutti_worker::{Detached, Message, Opcode};
+use tutti_worker::{Detached, Message, MessageOpcode};
 
 /// Longest message of an application, as for programs behind the relay.
 const LONGEST_MESSAGE: u64 = 64 << 20;
@@ -31,7 +33,7 @@ const STACK: usize = 128 << 10;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Those that are open, and perhaps some that were.
-static CONNECTIONS: Mutex<Vec<Weak<Connection>>> = Mutex::new(Vec::new());
+static CONNECTIONS: Mutex<Vec<Weak<HijackedConnection>>> = Mutex::new(Vec::new());
 
 /// The process leaves of its own accord.
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
@@ -46,7 +48,7 @@ pub fn close_websockets() {
     }
 }
 
-fn list() -> std::sync::MutexGuard<'static, Vec<Weak<Connection>>> {
+fn list() -> std::sync::MutexGuard<'static, Vec<Weak<HijackedConnection>>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -61,7 +63,7 @@ pub fn open() -> usize {
 /// When there is no descriptor or thread for it; the exchange is given up then.
 pub fn take_over(exchange: Detached) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let connection = Arc::new(Connection::new(exchange, ours));
+    let connection = Arc::new(HijackedConnection::new(exchange, ours));
     let mut connections = list();
     connections.retain(|connection| connection.strong_count() > 0);
     connections.push(Arc::downgrade(&connection));
@@ -84,7 +86,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 /// The reason why a connection broke off.
 #[derive(Debug)]
-enum Fault {
+enum Disconnect {
     /// Nobody is to blame.
     ClientGone,
     Io(io::Error),
@@ -92,30 +94,30 @@ enum Fault {
     Application(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::ClientGone => f.write_str("the client has gone"),
-            Fault::Io(error) => write!(f, "cannot read from it: {error}"),
-            Fault::Application(text) => f.write_str(text),
+            Disconnect::ClientGone => f.write_str("the client has gone"),
+            Disconnect::Io(error) => write!(f, "cannot read from it: {error}"),
+            Disconnect::Application(text) => f.write_str(text),
         }
     }
 }
 
-impl From<tutti_worker::ClientGone> for Fault {
+impl From<tutti_worker::ClientGone> for Disconnect {
     fn from(_: tutti_worker::ClientGone) -> Self {
-        Fault::ClientGone
+        Disconnect::ClientGone
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for Disconnect {
     fn from(error: io::Error) -> Self {
-        Fault::Io(error)
+        Disconnect::Io(error)
     }
 }
 
 #[derive(Debug)]
-struct Connection {
+struct HijackedConnection {
     exchange: Detached,
     socket: UnixStream,
     is_websocket: bool,
@@ -130,7 +132,7 @@ struct Connection {
     title: String,
 }
 
-impl Connection {
+impl HijackedConnection {
     fn new(exchange: Detached, socket: UnixStream) -> Self {
         let (is_websocket, method, title) = exchange.with(|exchange| {
             let request = exchange.request();
@@ -169,7 +171,7 @@ impl Connection {
         // A client that does not read is told by the end of its connection.
         let _ = self
             .exchange
-            .with(|exchange| exchange.try_send(Opcode::Close, &reason));
+            .with(|exchange| exchange.try_send(MessageOpcode::Close, &reason));
         self.has_client_gone.store(true, Ordering::Relaxed);
         self.exchange.finish();
         self.shut(Shutdown::Both);
@@ -180,7 +182,7 @@ impl Connection {
         match self.answer() {
             Ok(()) => self.exchange.finish(),
             Err(fault) => {
-                if !matches!(fault, Fault::ClientGone) {
+                if !matches!(fault, Disconnect::ClientGone) {
                     let text = format!(
                         "{}: the connection that the application has taken over: {fault}",
                         self.title
@@ -193,7 +195,7 @@ impl Connection {
         self.shut(Shutdown::Both);
     }
 
-    fn answer(&self) -> Result<(), Fault> {
+    fn answer(&self) -> Result<(), Disconnect> {
         let mut received = Received::default();
         if self.exchange.with(tutti_worker::Exchange::is_started) {
             self.exchange.with(tutti_worker::Exchange::flush);
@@ -203,11 +205,11 @@ impl Connection {
             };
         }
         let mut head = ResponseHead::new();
-        let limits = Limits::of_a_program();
+        let limits = MessageLimits::of_a_program();
         loop {
-            let progress = head
-                .parse(&received.bytes, &limits)
-                .map_err(|error| Fault::Application(format!("its answer is not HTTP: {error}")))?;
+            let progress = head.parse(&received.bytes, &limits).map_err(|error| {
+                Disconnect::Application(format!("its answer is not HTTP: {error}"))
+            })?;
             let Progress::Complete { length } = progress else {
                 if received.more(&self.socket)? {
                     continue;
@@ -216,16 +218,16 @@ impl Connection {
                     true => "it was closed without an answer",
                     false => "it was closed within the head of the answer",
                 };
-                return Err(Fault::Application(text.to_owned()));
+                return Err(Disconnect::Application(text.to_owned()));
             };
             let view = head.view(&received.bytes);
             let (status, until) = (view.status(), view.body_length(self.method));
             if status == 101 && !self.is_websocket {
                 let text = "it answers 101 to a request that is no handshake of WebSocket; no other protocol can be carried";
-                return Err(Fault::Application(text.to_owned()));
+                return Err(Disconnect::Application(text.to_owned()));
             }
             let unusable = |error| {
-                Fault::Application(format!("the head of its answer cannot be sent: {error}"))
+                Disconnect::Application(format!("the head of its answer cannot be sent: {error}"))
             };
             if status < 200 && status != 101 {
                 if status > 101 {
@@ -251,9 +253,9 @@ impl Connection {
     }
 
     /// The body of an answer, without its framing.
-    fn body(&self, mut received: Received, until: BodyLength) -> Result<(), Fault> {
-        let bad = |error: tutti_http::BodyError| Fault::Application(error.to_string());
-        let mut decoder = BodyDecoder::new(until, &Limits::of_a_program()).map_err(bad)?;
+    fn body(&self, mut received: Received, until: BodyLength) -> Result<(), Disconnect> {
+        let bad = |error: tutti_http::BodyError| Disconnect::Application(error.to_string());
+        let mut decoder = BodyDecoder::new(until, &MessageLimits::of_a_program()).map_err(bad)?;
         loop {
             let step = decoder.decode(&received.bytes).map_err(bad)?;
             let data = received.bytes.get(step.data).unwrap_or_default();
@@ -266,7 +268,7 @@ impl Connection {
                     false => self
                         .exchange
                         .with(|exchange| exchange.trailers(trailers.fields()))
-                        .map_err(|error| Fault::Application(error.to_string())),
+                        .map_err(|error| Disconnect::Application(error.to_string())),
                 };
             }
             if step.consumed > 0 && !received.bytes.is_empty() {
@@ -275,7 +277,7 @@ impl Connection {
             if !received.more(&self.socket)? {
                 return match until {
                     BodyLength::UntilClose => Ok(()),
-                    _ => Err(Fault::Application(
+                    _ => Err(Disconnect::Application(
                         "it was closed within the body of the answer".to_owned(),
                     )),
                 };
@@ -284,36 +286,36 @@ impl Connection {
     }
 
     /// The frames of a WebSocket, as messages.
-    fn frames(&self, mut received: Received) -> Result<(), Fault> {
+    fn frames(&self, mut received: Received) -> Result<(), Disconnect> {
         // One of the two sees the other: this thread, and the one that closes all connections.
         self.is_accepted.store(true, Ordering::SeqCst);
         if IS_LEAVING.load(Ordering::SeqCst) {
             self.close();
         }
-        let mut decoder = Decoder::new(Role::Client, LONGEST_MESSAGE);
+        let mut decoder = FrameDecoder::new(Role::Client, LONGEST_MESSAGE);
         let mut partial = Vec::new();
         loop {
             let (consumed, event) = decoder
                 .decode(&mut received.bytes, usize::MAX)
-                .map_err(|fault| Fault::Application(fault.to_string()))?;
+                .map_err(|fault| Disconnect::Application(fault.to_string()))?;
             let is_any = event.is_some();
             match event {
-                Some(Event::Control { opcode, range }) => {
+                Some(FrameEvent::Control { opcode, range }) => {
                     let bytes = received.bytes.get(range).unwrap_or_default();
                     let opcode = match opcode {
-                        Frame::Close => Opcode::Close,
-                        Frame::Ping => Opcode::Ping,
-                        _ => Opcode::Pong,
+                        Frame::Close => MessageOpcode::Close,
+                        Frame::Ping => MessageOpcode::Ping,
+                        _ => MessageOpcode::Pong,
                     };
                     // The server answers a client's pings itself.
-                    if opcode != Opcode::Pong {
+                    if opcode != MessageOpcode::Pong {
                         self.exchange.send_message(opcode, bytes)?;
                     }
-                    if opcode == Opcode::Close {
+                    if opcode == MessageOpcode::Close {
                         return Ok(());
                     }
                 }
-                Some(Event::Data {
+                Some(FrameEvent::Data {
                     kind,
                     range,
                     is_last,
@@ -321,8 +323,8 @@ impl Connection {
                     partial.extend_from_slice(received.bytes.get(range).unwrap_or_default());
                     if is_last {
                         let opcode = match kind {
-                            Kind::Text => Opcode::Text,
-                            Kind::Binary => Opcode::Binary,
+                            MessageKind::Text => MessageOpcode::Text,
+                            MessageKind::Binary => MessageOpcode::Binary,
                         };
                         self.exchange.send_message(opcode, &partial)?;
                         partial.clear();
@@ -336,10 +338,10 @@ impl Connection {
                     return Ok(());
                 }
                 if self.has_client_gone.load(Ordering::Relaxed) {
-                    return Err(Fault::ClientGone);
+                    return Err(Disconnect::ClientGone);
                 }
                 let text = "it was closed without a close frame";
-                return Err(Fault::Application(text.to_owned()));
+                return Err(Disconnect::Application(text.to_owned()));
             }
         }
     }
@@ -388,7 +390,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for HijackedConnection {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
     }

@@ -15,14 +15,14 @@ use crate::clock::Meter;
 use crate::settings::Settings;
 
 /// An answer of a guest: a response, or the reason why there is none.
-pub(crate) type Answer = Result<Response<HyperOutgoingBody>, ErrorCode>;
+pub(crate) type GuestResponse = Result<Response<HyperOutgoingBody>, ErrorCode>;
 
 /// A request for an instance.
 pub(crate) struct Order<R> {
     /// Its name in the log.
     pub(crate) title: Arc<str>,
     pub(crate) request: R,
-    pub(crate) answer: oneshot::Sender<Answer>,
+    pub(crate) answer: oneshot::Sender<GuestResponse>,
     pub(crate) meter: Arc<Meter>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) trait Guest: Sized + 'static {
     async fn handle(
         &mut self,
         request: Self::Request,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<GuestResponse>,
     ) -> wasmtime::Result<bool>;
 
     /// The process ends.

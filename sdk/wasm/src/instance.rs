@@ -22,12 +22,12 @@ pub(crate) struct Instances<M: Maker> {
     clock: Clock,
     room: Semaphore,
     resting: RefCell<Vec<M::Guest>>,
-    asked: Asked,
+    asked: Overtime,
 }
 
 /// The server's question where the worker is: a request has run out of time.
 #[derive(Debug, Default)]
-struct Asked {
+struct Overtime {
     last: Cell<Option<Instant>>,
     news: Notify,
 }
@@ -46,7 +46,7 @@ impl<M: Maker> Instances<M> {
             settings,
             clock,
             resting: RefCell::default(),
-            asked: Asked::default(),
+            asked: Overtime::default(),
         })
     }
 

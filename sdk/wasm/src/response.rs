@@ -20,7 +20,7 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use crate::body::feed;
 use crate::clock::{Measured, Meter};
 use crate::fault::{self, Stopped};
-use crate::guest::{Answer, Guest, Maker, Order};
+use crate::guest::{Guest, GuestResponse, Maker, Order};
 use crate::instance::Instances;
 use crate::log;
 
@@ -216,7 +216,7 @@ struct Reply<'e> {
 }
 
 enum State {
-    Awaited(oneshot::Receiver<Answer>),
+    Awaited(oneshot::Receiver<GuestResponse>),
     Body(HyperOutgoingBody, Bytes),
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_options::Options as _;
-use tutti_options::wasm::{Destination, Wasi, Wasm};
+use tutti_options::wasm::{NetworkDestination, Wasi, Wasm};
 use tutti_worker::{Common, Start, StartError};
 
 /// Requests that a worker serves at once when `limits.concurrency` says nothing: each may have as much memory as `memory` of
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     /// Folders that it may use.
     pub(crate) folders: Vec<Folder>,
     /// Where its own requests may go.
-    pub(crate) destinations: Arc<[Destination]>,
+    pub(crate) destinations: Arc<[NetworkDestination]>,
     /// Its whole environment.
     pub(crate) environment: BTreeMap<String, String>,
     /// Requests that a worker serves at once.
@@ -62,7 +62,7 @@ impl Settings {
             .iter()
             .enumerate()
             .map(|(index, text)| {
-                Destination::parse(text).map_err(|problem| {
+                NetworkDestination::parse(text).map_err(|problem| {
                     StartError::new(format!("reading `{text}`"), problem)
                         .member(format!("access/network/{index}"))
                 })

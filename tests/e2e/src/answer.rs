@@ -18,7 +18,7 @@ const OF_THE_SERVER: [&str; 6] = [
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ComparableResponse {
     /// Status code.
     pub status: u16,
     /// The script's fields in their order, as sent.
@@ -28,7 +28,7 @@ pub struct Answer {
 }
 
 /// Sends `bytes` and reads the answer; the port listened on is called `PORT` in it.
-pub fn ask(address: SocketAddr, bytes: &[u8]) -> Answer {
+pub fn ask(address: SocketAddr, bytes: &[u8]) -> ComparableResponse {
     let reply = client::request(address, bytes)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)));
     let port = address.port().to_string();
@@ -47,7 +47,7 @@ pub fn ask(address: SocketAddr, bytes: &[u8]) -> Answer {
             headers.retain(|name, value| !(name.starts_with("Content-") && value == ""));
         }
     }
-    Answer {
+    ComparableResponse {
         status: reply.status,
         fields,
         body,
@@ -55,7 +55,10 @@ pub fn ask(address: SocketAddr, bytes: &[u8]) -> Answer {
 }
 
 /// The places where two answers differ, `status`, `fields`, `body` or a pointer into the body, and what is there.
-pub fn differences(ours: &Answer, theirs: &Answer) -> BTreeMap<String, String> {
+pub fn differences(
+    ours: &ComparableResponse,
+    theirs: &ComparableResponse,
+) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     if ours.status != theirs.status {
         let both = format!("{} / {}", ours.status, theirs.status);

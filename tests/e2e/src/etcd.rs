@@ -34,11 +34,11 @@ pub struct Entry {
 
 struct Member {
     child: Option<Child>,
-    place: Place,
+    place: MemberAddress,
 }
 
 /// Where a member runs.
-pub struct Place {
+pub struct MemberAddress {
     /// Words before its program, which put it on another host.
     pub wrapper: Vec<String>,
     /// Where clients find it.
@@ -49,11 +49,11 @@ pub struct Place {
     pub disk: Option<PathBuf>,
 }
 
-impl Place {
+impl MemberAddress {
     /// This machine.
-    fn here() -> Place {
+    fn here() -> MemberAddress {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        Place {
+        MemberAddress {
             wrapper: Vec::new(),
             client: at(free_port()),
             peer: at(free_port()),
@@ -73,20 +73,20 @@ impl Drop for Etcd {
 impl Etcd {
     /// Starts so many members, and waits until they answer.
     pub fn start(count: usize) -> Etcd {
-        Etcd::on((0..count).map(|_| Place::here()).collect())
+        Etcd::on((0..count).map(|_| MemberAddress::here()).collect())
     }
 
     /// One member that speaks TLS, and asks clients for certificates.
     pub fn secure() -> Etcd {
-        Etcd::begin(vec![Place::here()], true)
+        Etcd::begin(vec![MemberAddress::here()], true)
     }
 
     /// Starts a member at each place, and waits until they answer.
-    pub fn on(places: Vec<Place>) -> Etcd {
+    pub fn on(places: Vec<MemberAddress>) -> Etcd {
         Etcd::begin(places, false)
     }
 
-    fn begin(places: Vec<Place>, is_secure: bool) -> Etcd {
+    fn begin(places: Vec<MemberAddress>, is_secure: bool) -> Etcd {
         let folder = tempfile::Builder::new().prefix("tutti-etcd-").tempdir();
         let folder = folder.expect("a folder");
         if is_secure {

@@ -16,7 +16,7 @@ use tutti_testkit::{
 };
 
 use crate::clocks::{Clock, Clocks};
-use crate::etcd::{Etcd, Place};
+use crate::etcd::{Etcd, MemberAddress};
 use crate::fleet::{Fleet, environment};
 use crate::hosts::{Host, Switch};
 use crate::slow_ways::SlowWays;
@@ -111,7 +111,7 @@ impl Hosts {
             if let Some(disk) = &disk {
                 mount(disk, DISK_OF_A_MEMBER);
             }
-            Place {
+            MemberAddress {
                 wrapper: host.wrapper(),
                 client: at(2379),
                 peer: at(2380),
@@ -126,7 +126,7 @@ impl Hosts {
         let members: Vec<Host> = (0..MEMBERS)
             .map(|number| on_store(format!("m{number}"), 30 + number))
             .collect();
-        let places: Vec<Place> = members
+        let places: Vec<MemberAddress> = members
             .iter()
             .enumerate()
             .map(|(number, host)| place(number, host))

@@ -15,7 +15,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Http3Response {
     /// Its status.
     pub status: StatusCode,
     /// Its fields.
@@ -26,7 +26,7 @@ pub struct Answer {
     pub trailers: Option<HeaderMap>,
 }
 
-impl Answer {
+impl Http3Response {
     /// The body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
@@ -34,10 +34,10 @@ impl Answer {
 }
 
 /// A request whose answer has not been read.
-pub type Asked = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+pub type PendingRequest = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
 /// A connection.
-pub struct Client {
+pub struct Http3Client {
     /// QUIC's side of it.
     pub quic: quinn::Connection,
     /// The socket that it is made with.
@@ -79,7 +79,7 @@ fn config(is_early: bool) -> quinn::ClientConfig {
     quinn::ClientConfig::new(Arc::new(tls))
 }
 
-impl Client {
+impl Http3Client {
     /// Connects to a port of this machine.
     pub async fn connect(port: u16) -> Self {
         Self::connect_to(SocketAddr::from(([127, 0, 0, 1], port))).await
@@ -128,7 +128,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no whole answer.
-    pub async fn get(&mut self, path: &str) -> Result<Answer, h3::error::StreamError> {
+    pub async fn get(&mut self, path: &str) -> Result<Http3Response, h3::error::StreamError> {
         self.send("GET", path, &[], None).await
     }
 
@@ -136,7 +136,7 @@ impl Client {
     ///
     /// # Errors
     /// The request cannot be sent.
-    pub async fn ask(&mut self, path: &str) -> Result<Asked, h3::error::StreamError> {
+    pub async fn ask(&mut self, path: &str) -> Result<PendingRequest, h3::error::StreamError> {
         let request = Request::get(format!("https://localhost{path}"));
         let request = request.body(()).expect("a request");
         let mut stream = self.requests.send_request(request).await?;
@@ -154,7 +154,7 @@ impl Client {
         path: &str,
         fields: &[(&str, &str)],
         body: Option<&[Vec<u8>]>,
-    ) -> Result<Answer, h3::error::StreamError> {
+    ) -> Result<Http3Response, h3::error::StreamError> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("https://localhost{path}"));
@@ -182,7 +182,7 @@ impl Client {
         let trailers = receiving.recv_trailers().await?;
         sent.abort();
         let (head, ()) = head.into_parts();
-        Ok(Answer {
+        Ok(Http3Response {
             status: head.status,
             fields: head.headers,
             body,

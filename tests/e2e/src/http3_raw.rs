@@ -22,21 +22,21 @@ pub type Field<'a> = (&'a [u8], &'a [u8]);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An answer.
-    Answered(Answer),
+    Answered(RawResponse),
     /// The server gave the stream up, with this code.
     Reset(u64),
 }
 
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct RawResponse {
     /// Its fields, `:status` among them.
     pub fields: BTreeMap<String, String>,
     /// Its body.
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl RawResponse {
     /// The status.
     pub fn status(&self) -> u16 {
         let status = self.fields.get(":status").map(|status| status.parse());
@@ -59,7 +59,7 @@ impl Outcome {
     }
 
     /// The answer.
-    pub fn answered(self) -> Answer {
+    pub fn answered(self) -> RawResponse {
         match self {
             Self::Answered(answer) => answer,
             Self::Reset(code) => panic!("reset with {code:#x}"),
@@ -82,7 +82,7 @@ impl Raw {
     }
 
     /// The answer to a GET with these fields more.
-    pub async fn get(&self, path: &str, more: &[Field<'_>]) -> Answer {
+    pub async fn get(&self, path: &str, more: &[Field<'_>]) -> RawResponse {
         let head = head("GET", path, more);
         self.send(&head, None, &[]).await.answered()
     }
@@ -273,8 +273,8 @@ fn fields(section: &[u8]) -> BTreeMap<String, String> {
     fields
 }
 
-fn answer(mut bytes: &[u8]) -> Answer {
-    let mut answer = Answer::default();
+fn answer(mut bytes: &[u8]) -> RawResponse {
+    let mut answer = RawResponse::default();
     while !bytes.is_empty() {
         let (kind, length) = (take_number(&mut bytes), take_number(&mut bytes));
         let (payload, rest) = bytes.split_at(length as usize);

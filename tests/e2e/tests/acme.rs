@@ -275,7 +275,7 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
 
 /// Where an order is, by what is kept of it and what its authority has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum OrderPhase {
     /// The account has a key, and nobody knows yet if it is registered.
     AccountKey,
     /// It is registered.
@@ -290,7 +290,7 @@ enum Step {
     Issued,
 }
 
-impl Step {
+impl OrderPhase {
     const ALL: [Self; 6] = [
         Self::AccountKey,
         Self::Account,
@@ -330,9 +330,9 @@ fn killed_at_each_step_it_goes_on_with_the_same_order() {
     pair.configure(&json!({"directory": directory}), &json!("example.com"));
     let mut seen = BTreeSet::new();
     wait_until("a certificate", || {
-        match Step::of(&pair) {
+        match OrderPhase::of(&pair) {
             // No message comes between these two steps: the document goes back to the one before.
-            Some(Step::OrderKey) if !seen.contains(&Step::Account) => {
+            Some(OrderPhase::OrderKey) if !seen.contains(&OrderPhase::Account) => {
                 fs::remove_file(kept(&pair)).unwrap();
                 pair.kill();
             }
@@ -343,7 +343,7 @@ fn killed_at_each_step_it_goes_on_with_the_same_order() {
         looks.send_modify(|looks| *looks += 1);
         pair.document()["issued"].is_object() && pair.status()["state"] == "valid"
     });
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), Step::ALL);
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), OrderPhase::ALL);
     assert_eq!(pair.pebble.accounts(), 1);
     assert_eq!(pair.pebble.issued(), 1, "{}", pair.server.log());
     assert_eq!(pair.curl("example.com"), "201");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::kubernetes::{ApiServer, TOKEN, endpoint, ready};
 use tutti_e2e::named::{Named, answers, at_one_port, servers, set, wait_for};
-use tutti_testkit::names::{Answer, NameServer, Record};
+use tutti_testkit::names::{DnsAnswer, NameServer, Record};
 use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, wait_until};
 
 /// A cluster with the Service `web` of the namespace `shop`, whose pods listen at 127.0.0.1 and the addresses behind it.
@@ -370,12 +370,12 @@ fn no_request_is_lost_while_endpoints_change() {
 #[test]
 fn no_request_is_lost_while_records_of_a_service_change() {
     let pods = at_one_port(4);
-    let names = NameServer::new(Answer::Nothing);
+    let names = NameServer::new(DnsAnswer::Nothing);
     for last in 1..=4_u8 {
         let address = [127, 0, 0, last].into();
         names.says_of(
             &format!("web-{last}.internal"),
-            Answer::addresses([address]),
+            DnsAnswer::addresses([address]),
         );
     }
     let records = |lasts: &[u8]| {
@@ -385,7 +385,7 @@ fn no_request_is_lost_while_records_of_a_service_change() {
         };
         names.says_of(
             "_http._tcp.web.internal",
-            Answer::Records(lasts.iter().map(record).collect()),
+            DnsAnswer::Records(lasts.iter().map(record).collect()),
         );
     };
     records(&[1]);

@@ -196,7 +196,7 @@ impl Site {
     }
 
     /// The last step of the order that has been done, as the store and the authority have it.
-    fn step(&self) -> Option<Step> {
+    fn step(&self) -> Option<AcmeFault> {
         if self.pebble.orders() == 0 {
             return None;
         }
@@ -204,9 +204,9 @@ impl Site {
         let log = self.pebble.log();
         match () {
             () if !chain.is_empty() || version < 2 => None,
-            () if log.contains("Issued certificate serial") => Some(Step::Issued),
-            () if log.contains("set VALID by completed challenge") => Some(Step::Shown),
-            () => Some(Step::Order),
+            () if log.contains("Issued certificate serial") => Some(AcmeFault::Issued),
+            () if log.contains("set VALID by completed challenge") => Some(AcmeFault::Shown),
+            () => Some(AcmeFault::Order),
         }
     }
 
@@ -219,7 +219,7 @@ impl Site {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum AcmeFault {
     /// The order is in the store.
     Order,
     /// The authority has seen that the name is ours.
@@ -290,7 +290,7 @@ fn the_owner_is_killed_at_each_step_and_another_goes_on_with_the_same_order() {
     let mut site = Site::start(2, |_| {});
     let looks = site.watch();
     site.begin();
-    let steps = [Step::Order, Step::Shown, Step::Issued];
+    let steps = [AcmeFault::Order, AcmeFault::Shown, AcmeFault::Issued];
     for step in steps {
         wait_until("a step of the order", || {
             looks.send_modify(|looks| *looks += 1);
@@ -369,7 +369,7 @@ fn an_owner_that_was_stopped_for_too_long_overwrites_nothing() {
     site.begin();
     wait_until("a certificate that is not stored yet", || {
         looks.send_modify(|looks| *looks += 1);
-        site.step() == Some(Step::Issued)
+        site.step() == Some(AcmeFault::Issued)
     });
     let stopped = site.owner().unwrap();
     site.signal(stopped, libc::SIGSTOP);

@@ -57,7 +57,7 @@ impl Numbers {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum InjectedFault {
     MemberKilled(usize),
     MemberStopped(usize),
     MemberCut(usize),
@@ -83,31 +83,31 @@ enum Fault {
 /// How many kinds there are.
 const KINDS: u64 = 20;
 
-impl Fault {
-    fn of(kind: u64, numbers: &mut Numbers) -> Fault {
+impl InjectedFault {
+    fn of(kind: u64, numbers: &mut Numbers) -> InjectedFault {
         let member = numbers.index(MEMBERS);
         let node = numbers.index(NODES.len());
         match kind % KINDS {
-            0 => Fault::MemberKilled(member),
-            1 => Fault::MemberStopped(member),
-            2 => Fault::MemberCut(member),
-            3 => Fault::StoreKilled,
-            4 => Fault::StoreStopped,
-            5 => Fault::StoreCompacted,
-            6 => Fault::StoreRestored,
-            7 => Fault::DiskOfMemberFull,
-            8 => Fault::LeasesRevoked,
-            9 => Fault::Delayed(50 + numbers.below(400)),
-            10 => Fault::NodeKilled(node),
-            11 => Fault::NodeStopped(node),
-            12 => Fault::NodeCut(node),
-            13 => Fault::DiskOfNodeFull(node),
-            14 => Fault::ClockMoved(node, [-DAY, -60, 60, DAY][numbers.index(4)]),
-            15 => Fault::FollowerKilled(node),
-            16 => Fault::ControllerKilled(node),
-            17 => Fault::CommandKilled,
-            18 => Fault::CommandStopped,
-            _ => Fault::CommandCut,
+            0 => InjectedFault::MemberKilled(member),
+            1 => InjectedFault::MemberStopped(member),
+            2 => InjectedFault::MemberCut(member),
+            3 => InjectedFault::StoreKilled,
+            4 => InjectedFault::StoreStopped,
+            5 => InjectedFault::StoreCompacted,
+            6 => InjectedFault::StoreRestored,
+            7 => InjectedFault::DiskOfMemberFull,
+            8 => InjectedFault::LeasesRevoked,
+            9 => InjectedFault::Delayed(50 + numbers.below(400)),
+            10 => InjectedFault::NodeKilled(node),
+            11 => InjectedFault::NodeStopped(node),
+            12 => InjectedFault::NodeCut(node),
+            13 => InjectedFault::DiskOfNodeFull(node),
+            14 => InjectedFault::ClockMoved(node, [-DAY, -60, 60, DAY][numbers.index(4)]),
+            15 => InjectedFault::FollowerKilled(node),
+            16 => InjectedFault::ControllerKilled(node),
+            17 => InjectedFault::CommandKilled,
+            18 => InjectedFault::CommandStopped,
+            _ => InjectedFault::CommandCut,
         }
     }
 
@@ -121,29 +121,31 @@ impl Fault {
     fn breaks(self, hosts: &mut Hosts, command: &mut Child) {
         let etcd = &mut hosts.fleet.etcd;
         match self {
-            Fault::MemberKilled(member) => etcd.kill(member),
-            Fault::MemberStopped(member) => etcd.signal(member, libc::SIGSTOP),
-            Fault::MemberCut(member) => hosts.cut_member(member),
-            Fault::StoreKilled => (0..MEMBERS).for_each(|member| etcd.kill(member)),
-            Fault::StoreStopped => {
+            InjectedFault::MemberKilled(member) => etcd.kill(member),
+            InjectedFault::MemberStopped(member) => etcd.signal(member, libc::SIGSTOP),
+            InjectedFault::MemberCut(member) => hosts.cut_member(member),
+            InjectedFault::StoreKilled => (0..MEMBERS).for_each(|member| etcd.kill(member)),
+            InjectedFault::StoreStopped => {
                 (0..MEMBERS).for_each(|member| etcd.signal(member, libc::SIGSTOP));
             }
             // Not possible where a fault before has taken the store away.
-            Fault::StoreCompacted => drop(hosts.compact()),
-            Fault::StoreRestored => hosts.restore(),
-            Fault::DiskOfMemberFull => hosts.fill_disk_of_member(),
-            Fault::LeasesRevoked => drop(hosts.revoke_leases()),
-            Fault::Delayed(milliseconds) => hosts.slow_down(Duration::from_millis(milliseconds)),
-            Fault::NodeKilled(node) => hosts.kill_node(node),
-            Fault::NodeStopped(node) => hosts.signal_node(node, libc::SIGSTOP),
-            Fault::NodeCut(node) => hosts.cut_node(node),
-            Fault::DiskOfNodeFull(node) => hosts.fill_disk_of_node(node),
-            Fault::ClockMoved(node, seconds) => hosts.move_clock(node, seconds),
-            Fault::FollowerKilled(node) => hosts.kill_process(node, "tutti: fleet"),
-            Fault::ControllerKilled(node) => hosts.kill_process(node, "tutti: controller"),
-            Fault::CommandKilled => command.kill().unwrap(),
-            Fault::CommandStopped => signal(command, libc::SIGSTOP),
-            Fault::CommandCut => hosts.cut_administrator(),
+            InjectedFault::StoreCompacted => drop(hosts.compact()),
+            InjectedFault::StoreRestored => hosts.restore(),
+            InjectedFault::DiskOfMemberFull => hosts.fill_disk_of_member(),
+            InjectedFault::LeasesRevoked => drop(hosts.revoke_leases()),
+            InjectedFault::Delayed(milliseconds) => {
+                hosts.slow_down(Duration::from_millis(milliseconds))
+            }
+            InjectedFault::NodeKilled(node) => hosts.kill_node(node),
+            InjectedFault::NodeStopped(node) => hosts.signal_node(node, libc::SIGSTOP),
+            InjectedFault::NodeCut(node) => hosts.cut_node(node),
+            InjectedFault::DiskOfNodeFull(node) => hosts.fill_disk_of_node(node),
+            InjectedFault::ClockMoved(node, seconds) => hosts.move_clock(node, seconds),
+            InjectedFault::FollowerKilled(node) => hosts.kill_process(node, "tutti: fleet"),
+            InjectedFault::ControllerKilled(node) => hosts.kill_process(node, "tutti: controller"),
+            InjectedFault::CommandKilled => command.kill().unwrap(),
+            InjectedFault::CommandStopped => signal(command, libc::SIGSTOP),
+            InjectedFault::CommandCut => hosts.cut_administrator(),
         }
     }
 }
@@ -161,7 +163,7 @@ struct Schedule {
     /// Another command rolls something else out at the same time.
     has_rival: bool,
     /// Each with the milliseconds before it.
-    faults: [(u64, Fault); 2],
+    faults: [(u64, InjectedFault); 2],
     /// The milliseconds until all is healed.
     during: u64,
 }
@@ -170,8 +172,8 @@ impl Schedule {
     fn of(seed: u64) -> Schedule {
         let mut numbers = Numbers(seed);
         // All kinds come within ten seeds, and all pairs of them in the long run.
-        let first = Fault::of(seed, &mut numbers);
-        let second = Fault::of(seed + seed / KINDS + KINDS / 2, &mut numbers);
+        let first = InjectedFault::of(seed, &mut numbers);
+        let second = InjectedFault::of(seed + seed / KINDS + KINDS / 2, &mut numbers);
         Schedule {
             seed,
             is_good: numbers.below(4) != 0,
@@ -181,7 +183,7 @@ impl Schedule {
         }
     }
 
-    fn has(&self, fault: Fault) -> bool {
+    fn has(&self, fault: InjectedFault) -> bool {
         self.faults.iter().any(|(_, one)| *one == fault)
     }
 
@@ -332,7 +334,7 @@ fn whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_
             assert!(!ends[0], "{what}: a bad document is no success");
         }
         // A store that goes back to older documents forgets what it has said.
-        if !schedule.has_rival && !schedule.has(Fault::StoreRestored) {
+        if !schedule.has_rival && !schedule.has(InjectedFault::StoreRestored) {
             let is_own = now == schedule.document();
             assert!(is_own || !ends[0], "{what}: it was said to be in force");
             assert!(is_own || now == in_force, "{what}: {now}");

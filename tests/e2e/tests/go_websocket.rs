@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 fn start() -> ProgramSite {
     let site = ProgramSite::prepare("tests/real/go");
@@ -12,12 +12,12 @@ fn start() -> ProgramSite {
     site
 }
 
-fn open(site: &ProgramSite, target: &str, fields: &str) -> (Client, String) {
-    let (client, head) = Client::open(site.server.address(), target, fields).unwrap();
+fn open(site: &ProgramSite, target: &str, fields: &str) -> (WebSocketClient, String) {
+    let (client, head) = WebSocketClient::open(site.server.address(), target, fields).unwrap();
     (client, head.to_ascii_lowercase())
 }
 
-fn say(client: &mut Client, text: &str) {
+fn say(client: &mut WebSocketClient, text: &str) {
     client.send(&build(&[Frame::new(1, text)])).unwrap();
 }
 

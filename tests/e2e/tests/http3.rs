@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tutti_e2e::documents::chapter;
-use tutti_e2e::http3::Client;
+use tutti_e2e::http3::Http3Client;
 use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
 use tutti_e2e::http3_site::{configuration as config, large, run, site, sum};
 use tutti_e2e::java::JavaSite;
@@ -19,7 +19,7 @@ use tutti_e2e::{echo, external, hundred_files, tls};
 use tutti_testkit::{Server, wait_until};
 
 async fn serves(server: &Server) {
-    let page = Client::connect(server.port()).await.get("/page").await;
+    let page = Http3Client::connect(server.port()).await.get("/page").await;
     assert_eq!(page.unwrap().status, 200);
 }
 
@@ -31,7 +31,7 @@ fn sha1(body: &[u8]) -> String {
 fn requests_are_answered_like_those_of_other_versions() {
     let server = site(&json!(true));
     run(async {
-        let mut client = Client::connect(server.port()).await;
+        let mut client = Http3Client::connect(server.port()).await;
         let page = client.get("/page").await.unwrap();
         assert_eq!((page.status.as_u16(), page.body.len()), (200, 0));
         assert_eq!(
@@ -120,7 +120,7 @@ fn the_guide_does_what_it_says() {
     assert_eq!(text.trim().to_ascii_lowercase(), said.trim());
     run(async {
         assert_eq!(
-            Client::connect(server.port())
+            Http3Client::connect(server.port())
                 .await
                 .get("/small.txt")
                 .await
@@ -135,7 +135,7 @@ fn the_guide_does_what_it_says() {
 fn many_requests_at_once_do_not_wait_for_each_other() {
     let server = site(&json!({"max_concurrent_streams": 20}));
     run(async {
-        let client = Client::connect(server.port()).await;
+        let client = Http3Client::connect(server.port()).await;
         let tasks: Vec<_> = (0..200)
             .map(|number| {
                 let mut client = client.another();
@@ -204,7 +204,7 @@ fn a_port_that_is_taken_is_a_fault_of_the_option() {
 fn a_client_may_change_its_address_and_its_keys() {
     let server = site(&json!(true));
     run(async {
-        let mut client = Client::connect(server.port()).await;
+        let mut client = Http3Client::connect(server.port()).await;
         for round in 0..6 {
             let mut asked = client.ask("/large.bin").await.unwrap();
             asked.recv_response().await.unwrap();
@@ -221,7 +221,7 @@ fn a_client_may_change_its_address_and_its_keys() {
 }
 
 /// The body of an answer.
-async fn rest(asked: &mut tutti_e2e::http3::Asked) -> Vec<u8> {
+async fn rest(asked: &mut tutti_e2e::http3::PendingRequest) -> Vec<u8> {
     use bytes::Buf;
     let mut body = Vec::new();
     while let Some(mut piece) = asked.recv_data().await.unwrap() {
@@ -242,7 +242,7 @@ fn what_is_lost_doubled_or_late_on_the_way_changes_nothing() {
     };
     let way = Way::to(SocketAddr::from(([127, 0, 0, 1], server.port())), fate);
     run(async {
-        let mut client = Client::connect_to(way.address).await;
+        let mut client = Http3Client::connect_to(way.address).await;
         for _ in 0..20 {
             assert_eq!(client.get("/small.txt").await.unwrap().text(), "small");
         }
@@ -266,7 +266,7 @@ fn a_small_window_of_the_connection_stops_no_response() {
     run(async {
         // The first bytes of a body go out with its head, 4,096 together: all of these windows open while some of them wait.
         for window in [700, 1_500, 3_000, 5_000] {
-            let mut client = Client::connect_with_window(server.port(), window).await;
+            let mut client = Http3Client::connect_with_window(server.port(), window).await;
             let part = [("range", "bytes=0-99999")];
             let answer = client.send("GET", "/large.bin", &part, None).await.unwrap();
             assert!(answer.body == large()[..100_000], "{window}");
@@ -280,16 +280,16 @@ fn a_small_window_of_the_connection_stops_no_response() {
 fn an_upgrade_loses_no_answer() {
     let server = site(&json!(true));
     run(async {
-        let mut client = Client::connect(server.port()).await;
+        let mut client = Http3Client::connect(server.port()).await;
         let mut asked = client.ask("/large.bin").await.unwrap();
         asked.recv_response().await.unwrap();
-        let idle = Client::connect(server.port()).await;
+        let idle = Http3Client::connect(server.port()).await;
         let upgraded = {
             let server = &server;
             std::thread::scope(|scope| {
                 scope.spawn(|| server.upgrade()).join().unwrap();
             });
-            Client::connect(server.port()).await.get("/page").await
+            Http3Client::connect(server.port()).await.get("/page").await
         };
         assert_eq!(upgraded.unwrap().status, 200);
         // The router before has the rest of it.
@@ -298,7 +298,7 @@ fn an_upgrade_loses_no_answer() {
         // An idle client is told to go.
         let gone = tokio::time::timeout(Duration::from_secs(30), idle.quic.closed()).await;
         assert!(gone.is_ok());
-        let mut other = Client::connect(server.port()).await;
+        let mut other = Http3Client::connect(server.port()).await;
         assert!(other.get("/large.bin").await.unwrap().body == large());
     });
 }
@@ -329,7 +329,7 @@ fn is_for_another(error: &h3::error::StreamError) -> bool {
 
 async fn downloads(port: u16, done: Arc<Done>) {
     while !done.is_over.load(Ordering::SeqCst) {
-        let mut client = Client::connect(port).await;
+        let mut client = Http3Client::connect(port).await;
         while !done.is_over.load(Ordering::SeqCst) {
             match client.get("/large.bin").await {
                 Ok(answer) => assert!(answer.status == 200 && answer.body == large()),
@@ -349,7 +349,7 @@ async fn uploads(port: u16, done: Arc<Done>, name: usize) {
         .collect();
     let mut number = 0;
     while !done.is_over.load(Ordering::SeqCst) {
-        let mut client = Client::connect(port).await;
+        let mut client = Http3Client::connect(port).await;
         while !done.is_over.load(Ordering::SeqCst) {
             number += 1;
             let id = format!("{name}-{number}");
@@ -473,7 +473,7 @@ fn upgrades_under_load_lose_nothing_and_double_nothing() {
 fn a_router_that_dies_is_noticed_at_once() {
     let server = site(&json!(true));
     run(async {
-        let mut client = Client::connect(server.port()).await;
+        let mut client = Http3Client::connect(server.port()).await;
         assert_eq!(client.get("/page").await.unwrap().status, 200);
         let died = server.kill_router();
         wait_until("another router serves", || {
@@ -520,7 +520,7 @@ fn aioquic_is_served_websockets_too() {
 }
 
 /// Bodies of these sizes, with their length and without, come back as they were.
-async fn echoes(client: &mut Client, path: &str) {
+async fn echoes(client: &mut Http3Client, path: &str) {
     for size in [0, 1, 1_000, 16_385, 100_000, 1_000_000, 5_000_000] {
         let body: Vec<u8> = (0..size).map(|n: u32| (n * 31 + n / 253) as u8).collect();
         let pieces: Vec<Vec<u8>> = body.chunks(70_000).map(<[u8]>::to_vec).collect();
@@ -542,7 +542,7 @@ fn applications_of_all_languages_get_bodies_and_give_them() {
     let listener = json!({"pass": "routes", "tls": {"certificate": "site"}, "http3": true});
     let server = echo::site(&listener);
     run(async {
-        let client = Client::connect(server.port()).await;
+        let client = Http3Client::connect(server.port()).await;
         let paths = echo::NAMES.map(|name| format!("/{name}/"));
         // All of them at once.
         let tasks = paths.map(|path| {
@@ -567,7 +567,7 @@ fn java_gets_bodies_over_http3_too() {
     }
     site.server.put("/config", &configuration);
     run(async {
-        let mut client = Client::connect(site.server.port()).await;
+        let mut client = Http3Client::connect(site.server.port()).await;
         for size in [0, 1, 100_000, 1_000_000] {
             let body = vec![b'x'; size];
             let answer = client
@@ -658,8 +658,8 @@ fn connections_of_one_client_are_bounded_over_quic_too() {
     server.put("/config", &bounded);
     let address = server.address();
     run(async {
-        let mut first = Client::connect(server.port()).await;
-        let second = Client::connect(server.port()).await;
+        let mut first = Http3Client::connect(server.port()).await;
+        let second = Http3Client::connect(server.port()).await;
         let again = || first.endpoint.connect(address, "localhost").unwrap();
         let refused = again().await.map(drop).unwrap_err();
         assert!(

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_e2e::http3_raw::{Answer, DATA, Field, HEADERS, Raw, frame, head, section};
+use tutti_e2e::http3_raw::{DATA, Field, HEADERS, Raw, RawResponse, frame, head, section};
 use tutti_e2e::http3_site::{self, run};
 use tutti_testkit::{Server, client};
 
@@ -47,7 +47,7 @@ fn speaking(routes: &Value, settings: &Value) -> Site {
     }
 }
 
-fn told(answer: &Answer) -> &str {
+fn told(answer: &RawResponse) -> &str {
     answer.fields.get("cache-status").map_or("", String::as_str)
 }
 
@@ -57,7 +57,7 @@ fn cached(origin: &Origin) -> Site {
 }
 
 /// Sends a request whose stream ends a good while after its head.
-async fn ends_late(raw: &Raw, path: &str, body: &[u8]) -> Answer {
+async fn ends_late(raw: &Raw, path: &str, body: &[u8]) -> RawResponse {
     let (mut sending, receiving) = raw.quic.open_bi().await.unwrap();
     sending
         .write_all(&frame(HEADERS, &section(&head("GET", path, &[]))))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quinn::{Connection, ConnectionError};
 use serde_json::json;
-use tutti_e2e::http3::{Client, connect_quic};
+use tutti_e2e::http3::{Http3Client, connect_quic};
 use tutti_e2e::http3_raw::{DATA, Field, HEADERS, Outcome, Raw, frame, head, section};
 use tutti_e2e::http3_site::{self, run};
 use tutti_e2e::python::environment;
@@ -41,7 +41,10 @@ fn site() -> Server {
 }
 
 async fn serves(server: &Server) {
-    let answer = Client::connect(server.port()).await.get("/small.txt").await;
+    let answer = Http3Client::connect(server.port())
+        .await
+        .get("/small.txt")
+        .await;
     assert_eq!(answer.unwrap().text(), "small");
 }
 
@@ -456,7 +459,7 @@ fn a_client_that_reads_nothing_holds_no_worker_and_not_for_long() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(
-            Client::connect(server.port())
+            Http3Client::connect(server.port())
                 .await
                 .get("/none.php")
                 .await
@@ -498,7 +501,7 @@ fn a_client_that_asks_for_nothing_is_told_to_go_after_the_idle_time() {
         // The largest number of a request, then the next one, and the end.
         assert_eq!(closed(&connection).await, 0x100);
         // One that has asked for something is given the time anew.
-        let mut client = Client::connect(server.port()).await;
+        let mut client = Http3Client::connect(server.port()).await;
         assert_eq!(client.get("/page").await.unwrap().status, 200);
         assert_eq!(closed(&client.quic).await, 0x100);
         serves(&server).await;

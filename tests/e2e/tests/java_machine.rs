@@ -6,7 +6,7 @@ use serde_json::json;
 use tutti_e2e::java::{JavaSite, homes};
 use tutti_e2e::read_until;
 use tutti_testkit::wait_until;
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 /// The first Java with virtual threads (JEP 444).
 const VIRTUAL_THREADS: u32 = 21;
@@ -75,9 +75,13 @@ fn virtual_threads_run_requests_and_websockets() {
     let mut waits = site.open("/q/async");
     site.wait_for_note("async", "begun");
     let mut clients: Vec<_> = (0..50)
-        .map(|_| Client::open(site.server.address(), "/talk", "").unwrap().0)
+        .map(|_| {
+            WebSocketClient::open(site.server.address(), "/talk", "")
+                .unwrap()
+                .0
+        })
         .collect();
-    let say = |client: &mut Client, text: &str| {
+    let say = |client: &mut WebSocketClient, text: &str| {
         client.send(&build(&[Frame::new(1, text)])).unwrap();
     };
     for client in &mut clients {
@@ -128,7 +132,8 @@ fn every_java_of_this_machine_runs_both_kinds_of_applications() {
             let told = site.text("/q/thread");
             assert!(told.ends_with(&format!(" of Java {version}")), "{told}");
             assert_eq!(site.get("/page.jsp?word=said").text().trim(), "1 2 3 said");
-            let (mut client, _) = Client::open(site.server.address(), "/jetty", "").unwrap();
+            let (mut client, _) =
+                WebSocketClient::open(site.server.address(), "/jetty", "").unwrap();
             client.send(&build(&[Frame::new(1, "echo")])).unwrap();
             assert_eq!(client.hear().unwrap(), Heard::Message(1, b"echo".to_vec()));
         }

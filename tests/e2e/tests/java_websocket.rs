@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tutti_e2e::java::JavaSite;
 use tutti_sys::signal;
 use tutti_testkit::wait_until;
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 /// Messages of 16 MB may come in, as the cases want.
 fn start(name: &str, extra: &Value) -> JavaSite {
@@ -15,21 +15,21 @@ fn start(name: &str, extra: &Value) -> JavaSite {
     site
 }
 
-fn open_with(site: &JavaSite, target: &str, fields: &str) -> (Client, String) {
-    let (client, head) = Client::open(site.server.address(), target, fields).unwrap();
+fn open_with(site: &JavaSite, target: &str, fields: &str) -> (WebSocketClient, String) {
+    let (client, head) = WebSocketClient::open(site.server.address(), target, fields).unwrap();
     (client, head.to_ascii_lowercase())
 }
 
-fn open(site: &JavaSite, target: &str) -> Client {
+fn open(site: &JavaSite, target: &str) -> WebSocketClient {
     open_with(site, target, "").0
 }
 
-fn say(client: &mut Client, text: &str) {
+fn say(client: &mut WebSocketClient, text: &str) {
     client.send(&build(&[Frame::new(1, text)])).unwrap();
 }
 
 #[track_caller]
-fn hear(client: &mut Client, text: &str) {
+fn hear(client: &mut WebSocketClient, text: &str) {
     assert_eq!(
         client.hear().unwrap(),
         Heard::Message(1, text.as_bytes().to_vec())
@@ -42,7 +42,7 @@ fn close(code: u16, reason: &str) -> Heard {
 
 /// The code of the close frame that comes next.
 #[track_caller]
-fn closed(client: &mut Client) -> u16 {
+fn closed(client: &mut WebSocketClient) -> u16 {
     let Heard::Close(payload) = client.hear().unwrap() else {
         panic!("no close");
     };
@@ -75,12 +75,12 @@ fn the_handshake_has_fields_and_a_subprotocol_and_no_extension() {
     };
     let asked = String::from_utf8(asked).unwrap();
     assert!(asked.ends_with("/talk?a=b [a] chat"), "{asked}");
-    let Err(refused) = Client::open(site.server.address(), "/none", "") else {
+    let Err(refused) = WebSocketClient::open(site.server.address(), "/none", "") else {
         panic!("accepted where nothing is");
     };
     assert!(refused.contains("404"), "{refused}");
     // A servlet answers a handshake like any request.
-    let Err(refused) = Client::open(site.server.address(), "/q/hello", "") else {
+    let Err(refused) = WebSocketClient::open(site.server.address(), "/q/hello", "") else {
         panic!("accepted by a servlet");
     };
     assert!(refused.contains("200"), "{refused}");
@@ -267,7 +267,7 @@ fn a_process_that_leaves_by_itself_closes_its_connections() {
 fn connections_are_bounded_and_never_keep_requests_out() {
     let site = start("jakarta", &json!({"limits": {"concurrency": 2}}));
     let clients = [open(&site, "/talk"), open(&site, "/talk")];
-    let Err(head) = Client::open(site.server.address(), "/talk", "") else {
+    let Err(head) = WebSocketClient::open(site.server.address(), "/talk", "") else {
         panic!("a third was accepted");
     };
     assert!(head.contains("503"), "{head}");
@@ -275,6 +275,6 @@ fn connections_are_bounded_and_never_keep_requests_out() {
     assert_eq!(site.text("/q/hello"), "hello");
     drop(clients);
     wait_until("room for another", || {
-        Client::open(site.server.address(), "/talk", "").is_ok()
+        WebSocketClient::open(site.server.address(), "/talk", "").is_ok()
     });
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::json;
 use tutti_e2e::node::NodeSite;
 use tutti_testkit::{ServerOptions, Site, wait_until};
-use tutti_websocket_cases::{Client, Heard};
+use tutti_websocket_cases::{Heard, WebSocketClient};
 
 /// Connections of each kind that the program closes.
 const CONNECTIONS: usize = 200;
@@ -39,7 +39,7 @@ fn ends() -> usize {
 }
 
 fn hears(site: &Site, target: &str, expected: &[Heard]) {
-    let (mut client, _) = Client::open(site.server.address(), target, "")
+    let (mut client, _) = WebSocketClient::open(site.server.address(), target, "")
         .unwrap_or_else(|fault| panic!("{target}: {fault}\n{}", site.server.log()));
     for wanted in expected {
         let heard = client.hear().unwrap();

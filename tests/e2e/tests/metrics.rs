@@ -625,7 +625,7 @@ fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
     let mut known = BTreeSet::new();
     for family in tutti_metrics::ALL {
         match family.kind {
-            tutti_metrics::Kind::Histogram => {
+            tutti_metrics::MetricKind::Histogram => {
                 known.extend(
                     ["_bucket", "_sum", "_count"].map(|end| format!("{}{end}", family.name)),
                 );

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::node::{NodeSite, version};
 use tutti_testkit::skip;
-use tutti_websocket_cases::{Client, Heard};
+use tutti_websocket_cases::{Heard, WebSocketClient};
 
 fn start(script: &str) -> NodeSite {
     let site = NodeSite::with_packages("frameworks");
@@ -72,7 +72,7 @@ fn passes_the_cases(wanted: &[&str]) {
     let mut configuration = site.configuration(&json!({"script": "ws.js", "processes": 1}));
     configuration["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
     site.server.put("/config", &configuration);
-    let (mut client, _) = Client::open(site.server.address(), "/who", "").unwrap();
+    let (mut client, _) = WebSocketClient::open(site.server.address(), "/who", "").unwrap();
     let Heard::Message(1, text) = client.hear().unwrap() else {
         panic!("a message");
     };
@@ -100,7 +100,7 @@ fn a_client_that_vanishes_is_a_close_and_no_error() {
     fs::write(site.root().join("vanish.js"), script).unwrap();
     site.configure(&json!({"script": "vanish.js", "processes": 1}));
     let before = site.text("/");
-    let (mut client, _) = Client::open(site.server.address(), "/", "").unwrap();
+    let (mut client, _) = WebSocketClient::open(site.server.address(), "/", "").unwrap();
     let Heard::Message(1, text) = client.hear().unwrap() else {
         panic!("a message");
     };

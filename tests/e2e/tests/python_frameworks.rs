@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 use tutti_e2e::python::{PythonSite, environment};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 const REQUIREMENTS: &str = include_str!("../../conformance/python/frameworks/requirements.txt");
 
-fn say(client: &mut Client, text: &str) {
+fn say(client: &mut WebSocketClient, text: &str) {
     client.send(&build(&[Frame::new(1, text)])).unwrap();
 }
 
-fn hear(client: &mut Client) -> String {
+fn hear(client: &mut WebSocketClient) -> String {
     match client.hear().unwrap() {
         Heard::Message(1, text) => String::from_utf8(text).unwrap(),
         other => other.describe(),
@@ -32,7 +32,9 @@ fn websockets_of_frameworks_talk() {
             "path": site.root().join("frameworks"), "home": home, "module": module, "callable": "app", "processes": 1,
             "environment": {"PYTHONDONTWRITEBYTECODE": "1"}
         }));
-        let open = |target: &str, fields: &str| Client::open(site.server.address(), target, fields);
+        let open = |target: &str, fields: &str| {
+            WebSocketClient::open(site.server.address(), target, fields)
+        };
         let (mut client, _) = open("/echo", "").unwrap();
         for number in 0..100 {
             say(&mut client, &format!("number {number}"));
@@ -78,8 +80,12 @@ fn websockets_of_frameworks_talk() {
     site.configure(&json!({
         "path": site.root().join("frameworks"), "home": home, "module": "channels_app", "callable": "app", "processes": 1
     }));
-    let mut people: Vec<Client> = (0..3)
-        .map(|_| Client::open(site.server.address(), "/room", "").unwrap().0)
+    let mut people: Vec<WebSocketClient> = (0..3)
+        .map(|_| {
+            WebSocketClient::open(site.server.address(), "/room", "")
+                .unwrap()
+                .0
+        })
         .collect();
     for person in &mut people {
         assert_eq!(hear(person), "{\"here\": true}");

@@ -3,17 +3,19 @@
 use serde_json::{Value, json};
 use tutti_e2e::python::PythonSite;
 use tutti_testkit::wait_until;
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 fn start() -> PythonSite {
     PythonSite::start(&json!({"module": "asynchronous", "processes": 1}))
 }
 
-fn open(site: &PythonSite, target: &str) -> Client {
-    Client::open(site.server.address(), target, "").unwrap().0
+fn open(site: &PythonSite, target: &str) -> WebSocketClient {
+    WebSocketClient::open(site.server.address(), target, "")
+        .unwrap()
+        .0
 }
 
-fn say(client: &mut Client, text: &str) {
+fn say(client: &mut WebSocketClient, text: &str) {
     client.send(&build(&[Frame::new(1, text)])).unwrap();
 }
 
@@ -23,7 +25,7 @@ fn close(code: u16, reason: &str) -> Vec<u8> {
 
 /// The answer to a handshake that is refused.
 fn refused(site: &PythonSite, target: &str) -> String {
-    match Client::open(site.server.address(), target, "") {
+    match WebSocketClient::open(site.server.address(), target, "") {
         Err(error) => error,
         Ok((_, head)) => panic!("accepted: {head}"),
     }
@@ -42,7 +44,8 @@ fn the_cases_of_the_protocol_pass() {
 fn the_scope_says_what_is_asked_for() {
     let site = start();
     let fields = "Sec-WebSocket-Protocol: chat, other\r\n";
-    let (mut client, _) = Client::open(site.server.address(), "/seen?a=1", fields).unwrap();
+    let (mut client, _) =
+        WebSocketClient::open(site.server.address(), "/seen?a=1", fields).unwrap();
     let Heard::Message(1, text) = client.hear().unwrap() else {
         panic!("no text");
     };
@@ -63,7 +66,7 @@ fn the_scope_says_what_is_asked_for() {
 #[test]
 fn a_subprotocol_and_fields_are_accepted() {
     let site = start();
-    let (_, head) = Client::open(
+    let (_, head) = WebSocketClient::open(
         site.server.address(),
         "/talk?subprotocol=chat",
         "Sec-WebSocket-Protocol: chat, other\r\n",
@@ -208,7 +211,7 @@ fn an_upgrade_leaves_connections_their_drain_timeout() {
 }
 
 /// Twenty clients whose connections are open, as the application has shown.
-fn talking(site: &PythonSite) -> Vec<Client> {
+fn talking(site: &PythonSite) -> Vec<WebSocketClient> {
     let mut clients: Vec<_> = (0..20).map(|_| open(site, "/talk")).collect();
     for client in &mut clients {
         say(client, "hello");
@@ -217,7 +220,7 @@ fn talking(site: &PythonSite) -> Vec<Client> {
     clients
 }
 
-fn hear_the_end(clients: &mut [Client], code: u16, ending: &str) {
+fn hear_the_end(clients: &mut [WebSocketClient], code: u16, ending: &str) {
     for (number, client) in clients.iter_mut().enumerate() {
         let heard = client.hear().unwrap();
         let is_expected =

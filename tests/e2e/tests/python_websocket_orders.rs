@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tutti_e2e::python::{PythonSite, environment};
 use tutti_testkit::{client, free_port, wait_until};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 /// uvicorn, serving the cases; dropping it ends it.
 struct Uvicorn {
@@ -68,7 +68,7 @@ fn play(address: SocketAddr, case: &str) -> Vec<String> {
         noted(address, &format!("{case}/begun"));
         return Vec::new();
     }
-    let mut client = match Client::open(address, &target, "") {
+    let mut client = match WebSocketClient::open(address, &target, "") {
         Ok((client, _)) => client,
         Err(refusal) => {
             let status = refusal.split_once("HTTP/1.1 ").unwrap().1;

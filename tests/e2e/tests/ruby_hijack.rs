@@ -8,14 +8,14 @@ use tutti_e2e::read_until;
 use tutti_e2e::ruby::RubySite;
 use tutti_sys::signal;
 use tutti_testkit::wait_until;
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 fn site() -> RubySite {
     RubySite::start("hijack.ru", &json!({"processes": 1}))
 }
 
-fn open(site: &RubySite, target: &str) -> Client {
-    let (client, head) = Client::open(site.server.address(), target, "").unwrap();
+fn open(site: &RubySite, target: &str) -> WebSocketClient {
+    let (client, head) = WebSocketClient::open(site.server.address(), target, "").unwrap();
     assert!(
         head.to_ascii_lowercase().contains("x-accepted: 1\r\n"),
         "{head}"
@@ -23,11 +23,11 @@ fn open(site: &RubySite, target: &str) -> Client {
     client
 }
 
-fn say(client: &mut Client, text: &str) {
+fn say(client: &mut WebSocketClient, text: &str) {
     client.send(&build(&[Frame::new(1, text)])).unwrap();
 }
 
-fn hear(client: &mut Client, text: &str) {
+fn hear(client: &mut WebSocketClient, text: &str) {
     assert_eq!(
         client.hear().unwrap(),
         Heard::Message(1, text.as_bytes().to_vec())
@@ -50,7 +50,7 @@ fn the_cases_of_websocket_pass_by_hijack() {
 #[test]
 fn one_thread_has_many_connections_and_serves_beside_them() {
     let site = site();
-    let mut clients: Vec<Client> = (0..20)
+    let mut clients: Vec<WebSocketClient> = (0..20)
         .map(|number| open(&site, ["/talk", "/partial", "/protocol"][number % 3]))
         .collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -121,7 +121,7 @@ fn a_handshake_is_refused_as_any_request() {
     let site = site();
     let fields = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
     for target in ["/refused", "/offers"] {
-        let Err(head) = Client::open(site.server.address(), target, fields) else {
+        let Err(head) = WebSocketClient::open(site.server.address(), target, fields) else {
             panic!("accepted: {target}");
         };
         assert!(head.contains("401") || head.contains("404"), "{head}");
@@ -184,7 +184,7 @@ fn connections_are_bounded_and_never_keep_requests_out() {
         &json!({"processes": 1, "limits": {"concurrency": 2}}),
     );
     let clients = [open(&site, "/talk"), open(&site, "/talk")];
-    let Err(head) = Client::open(site.server.address(), "/talk", "") else {
+    let Err(head) = WebSocketClient::open(site.server.address(), "/talk", "") else {
         panic!("a third was accepted");
     };
     assert!(head.contains("500"), "{head}");
@@ -192,7 +192,7 @@ fn connections_are_bounded_and_never_keep_requests_out() {
     assert_eq!(site.get("/").text(), "hello");
     drop(clients);
     wait_until("room for another", || {
-        Client::open(site.server.address(), "/talk", "").is_ok()
+        WebSocketClient::open(site.server.address(), "/talk", "").is_ok()
     });
 }
 
@@ -218,7 +218,7 @@ fn a_websocket_that_is_accepted_too_late_is_closed_at_once() {
         &json!({"processes": 1, "limits": {"requests": 3}}),
     );
     let address = site.server.address();
-    let opening = std::thread::spawn(move || Client::open(address, "/talk_later", ""));
+    let opening = std::thread::spawn(move || WebSocketClient::open(address, "/talk_later", ""));
     site.wait_for_note("taken", "over");
     for _ in 0..2 {
         assert_eq!(site.get("/").text(), "hello");

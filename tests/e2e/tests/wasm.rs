@@ -88,7 +88,7 @@ fn clients_of_http2_and_http3_get_fields_behind_a_body() {
         }),
     );
     http3_site::run(async {
-        let mut client = http3::Client::connect(server.port()).await;
+        let mut client = http3::Http3Client::connect(server.port()).await;
         for path in ["/trailers?announced", "/trailers"] {
             let answer = client.get(path).await.unwrap();
             assert_eq!((answer.status.as_u16(), answer.text()), (200, "whole"));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tutti_http::FieldLines;
 
 use super::format::Reader;
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::stored::Stored;
@@ -19,7 +19,7 @@ const ASSUMED: u8 = 2;
 const AUTHORIZED: u8 = 4;
 
 /// The metadata of a response as bytes; `None`: something in it is too long.
-pub(crate) fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
+pub(crate) fn write(stored: &Stored, now: ClockReading) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&stored.status.to_le_bytes());
     let freshness = &stored.freshness;
@@ -68,7 +68,7 @@ pub(crate) fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
 }
 
 /// The response with these metadata and this body; `None`: they are damaged.
-pub(crate) fn read(metadata: &[u8], body: Bytes, now: Moment) -> Option<Stored> {
+pub(crate) fn read(metadata: &[u8], body: Bytes, now: ClockReading) -> Option<Stored> {
     let mut reader = Reader(metadata);
     let status = reader.u16().filter(|status| (200..600).contains(status))?;
     let mut freshness = Freshness {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::freshness::Use;
 
-    const NOW: Moment = Moment {
+    const NOW: ClockReading = ClockReading {
         steady: 1 << 42,
         wall: 1_700_000_000_000,
     };
@@ -177,7 +177,7 @@ mod tests {
         let bytes = write(&before, NOW).unwrap();
         let day = 24 * 60 * 60 * 1000;
         let usage = |wall| {
-            let now = Moment { wall, ..NOW };
+            let now = ClockReading { wall, ..NOW };
             let after = read(&bytes, Bytes::new(), now).unwrap();
             (
                 after.freshness.usage(now.steady),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::format::{RECORD_HEAD_BYTES, RecordHead, Seal};
 use super::metadata;
 use super::tier::Loaded;
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::key::Key;
 use crate::stored::Stored;
 
@@ -81,7 +81,7 @@ pub(crate) fn read(
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };
-    let Some(stored) = metadata::read(&metadata, Bytes::new(), Moment::now()) else {
+    let Some(stored) = metadata::read(&metadata, Bytes::new(), ClockReading::now()) else {
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };

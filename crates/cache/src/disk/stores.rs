@@ -5,14 +5,14 @@ use std::io;
 use std::sync::Arc;
 
 use super::file_tier::Disk;
-use crate::store::Store;
+use crate::store::ResponseStore;
 
 /// Those of `stores` that are on disk, and not among the `known`.
 pub fn without_files<'s>(
-    stores: &'s [Arc<Store>],
-    known: &'s [Arc<Store>],
-) -> impl Iterator<Item = &'s Arc<Store>> {
-    let is_new = |store: &&Arc<Store>| {
+    stores: &'s [Arc<ResponseStore>],
+    known: &'s [Arc<ResponseStore>],
+) -> impl Iterator<Item = &'s Arc<ResponseStore>> {
+    let is_new = |store: &&Arc<ResponseStore>| {
         store.limits().disk.is_some() && !known.iter().any(|known| Arc::ptr_eq(known, store))
     };
     stores.iter().filter(is_new)
@@ -21,8 +21,8 @@ pub fn without_files<'s>(
 /// Gives those of `stores` that are on disk, and not among the `known`, the files that `file` has for their names. One without a file is
 /// in memory only. `report` takes lines for the log.
 pub fn open(
-    stores: &[Arc<Store>],
-    known: &[Arc<Store>],
+    stores: &[Arc<ResponseStore>],
+    known: &[Arc<ResponseStore>],
     mut file: impl FnMut(&str) -> Option<File>,
     report: &(impl Fn(&str) + Clone + Send + Sync + 'static),
 ) {
@@ -38,7 +38,7 @@ pub fn open(
 }
 
 fn start(
-    store: &Store,
+    store: &ResponseStore,
     file: File,
     report: impl Fn(&str) + Send + Sync + 'static,
 ) -> io::Result<()> {
@@ -52,8 +52,8 @@ fn start(
 }
 
 /// Lets go of the files of stores that are not used any more: others may have the same.
-pub fn rest_replaced(previous: &[Arc<Store>], next: &[Arc<Store>]) {
-    let is_used = |store: &&Arc<Store>| next.iter().any(|next| Arc::ptr_eq(next, store));
+pub fn rest_replaced(previous: &[Arc<ResponseStore>], next: &[Arc<ResponseStore>]) {
+    let is_used = |store: &&Arc<ResponseStore>| next.iter().any(|next| Arc::ptr_eq(next, store));
     for store in previous.iter().filter(|store| !is_used(store)) {
         // Whoever has the file next waits for it by itself.
         drop(store.rest());
@@ -61,7 +61,7 @@ pub fn rest_replaced(previous: &[Arc<Store>], next: &[Arc<Store>]) {
 }
 
 /// Has stores written to disk, and lets go of their files; completes when that is done.
-pub fn rest(stores: &[Arc<Store>]) -> impl Future<Output = ()> + Send + use<> {
+pub fn rest(stores: &[Arc<ResponseStore>]) -> impl Future<Output = ()> + Send + use<> {
     let resting: Vec<_> = stores.iter().filter_map(|store| store.rest()).collect();
     async move {
         for one in resting {

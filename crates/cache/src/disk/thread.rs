@@ -18,7 +18,7 @@ use super::format::{
 use super::index::Dead;
 use super::metadata;
 use super::shared::{Inner, Order};
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::stored::Stored;
 
 /// How often a file that another router has open is tried.
@@ -185,7 +185,7 @@ impl Thread {
                 return Ok(place);
             }
             if head.is_live
-                && let Some(stored) = metadata::read(metadata, Bytes::new(), Moment::now())
+                && let Some(stored) = metadata::read(metadata, Bytes::new(), ClockReading::now())
             {
                 let dead = self.dead(number, segment.sequence, place);
                 let replaced = self.inner.index().insert(&stored, &head, dead);
@@ -267,7 +267,7 @@ impl Thread {
     /// Writes a record; `None`: its metadata are too long.
     fn write_record(&mut self, stored: &Stored) -> io::Result<Option<(RecordHead, Dead)>> {
         let Some(metadata) =
-            metadata::write(stored, Moment::now()).filter(|one| one.len() <= MOST_METADATA)
+            metadata::write(stored, ClockReading::now()).filter(|one| one.len() <= MOST_METADATA)
         else {
             return Ok(None);
         };

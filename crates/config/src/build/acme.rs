@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64URL_NOPAD;
-use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
+use tutti_document::{Diagnostic, Pointer, TreeNode, shorten, suggest};
 use tutti_options::acme_names::{Proof, check, is_mail_address, is_web_address};
 use tutti_options::table::Opt;
 
@@ -22,7 +22,7 @@ impl<'d> Builder<'d> {
     /// `settings.acme`.
     pub(super) fn acme_accounts(
         &mut self,
-        given: Option<(&'d Node, Pointer)>,
+        given: Option<(&'d TreeNode, Pointer)>,
     ) -> BTreeMap<String, AcmeAccount> {
         let Some((node, pointer)) = given else {
             return BTreeMap::new();
@@ -213,7 +213,7 @@ impl<'d> Builder<'d> {
     fn acme_options(&mut self, account: &str, reader: &Reader<'d>) -> Option<Reader<'d>> {
         let settings = self.root.child(RootOptions::settings.name);
         let accounts = settings.and_then(|node| node.child(SettingsOptions::acme.name));
-        let members = accounts.map(Node::members).unwrap_or_default();
+        let members = accounts.map(TreeNode::members).unwrap_or_default();
         if let Some(found) = members.iter().find(|member| *member.name == *account) {
             return Some(Reader::new(&found.node, Pointer::root()));
         }

@@ -1,9 +1,9 @@
 //! Applications, and the modules that run them.
 
-use tutti_document::{Diagnostic, Member, Node, Pointer, shorten};
+use tutti_document::{Diagnostic, Member, Pointer, TreeNode, shorten};
 use tutti_options::application::Common;
 use tutti_options::processes::Processes;
-use tutti_options::{Complaint, Complaints, Part};
+use tutti_options::{Complaint, Complaints, MemberPart};
 
 use super::builder::Builder;
 use super::reader::Reader;
@@ -43,7 +43,7 @@ impl<'d> Builder<'d> {
     }
 
     /// Makes a fault of a complaint about `object`, unless the value has been reported.
-    fn complain(&mut self, object: &'d Node, pointer: &Pointer, complaint: Complaint) {
+    fn complain(&mut self, object: &'d TreeNode, pointer: &Pointer, complaint: Complaint) {
         let Some((last, before)) = complaint.path.split_last() else {
             return;
         };
@@ -57,13 +57,13 @@ impl<'d> Builder<'d> {
         let mut diagnostic = Diagnostic::new(pointer, complaint.message);
         diagnostic.suggestion = complaint.hint;
         match complaint.part {
-            Part::Name => {
+            MemberPart::Name => {
                 let mut members = holder.members().iter();
                 if let Some(member) = members.find(|member| *member.name == **last) {
                     self.faults.name(diagnostic, member);
                 }
             }
-            Part::Value => match holder.child(last) {
+            MemberPart::Value => match holder.child(last) {
                 Some(node) if !self.faults.has(node) => self.faults.value(diagnostic, node),
                 _ => {}
             },
@@ -116,7 +116,7 @@ const NEW_MODULES: &str =
     "one that was installed after the server's start is found by `tutti upgrade`";
 
 /// The value at a path inside another.
-fn at<'d>(node: &'d Node, path: &[String]) -> Option<&'d Node> {
+fn at<'d>(node: &'d TreeNode, path: &[String]) -> Option<&'d TreeNode> {
     path.iter()
         .try_fold(node, |node, segment| node.child(segment))
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tutti_document::{Diagnostic, Node, Pointer};
+use tutti_document::{Diagnostic, Pointer, TreeNode};
 
 use crate::check::{self, Faults};
-use crate::context::Context;
+use crate::context::ValidationContext;
 use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, TlsOnDemand};
 use crate::table::ROOT;
 use crate::template::Template;
@@ -15,9 +15,9 @@ use super::pass::{self, Sections};
 use super::reader::Reader;
 
 pub(super) struct Builder<'d> {
-    pub(super) root: &'d Node,
+    pub(super) root: &'d TreeNode,
     pub(super) sections: Sections<'d>,
-    pub(super) context: &'d Context,
+    pub(super) context: &'d ValidationContext,
     pub(super) faults: Faults<'d>,
     /// Those found so far.
     pub(super) certificate_files: Vec<CertificateFile>,
@@ -41,27 +41,36 @@ impl<'d> Builder<'d> {
     }
 
     /// A value is wrong.
-    pub(super) fn wrong(&mut self, node: &'d Node, pointer: Pointer, message: impl Into<String>) {
+    pub(super) fn wrong(
+        &mut self,
+        node: &'d TreeNode,
+        pointer: Pointer,
+        message: impl Into<String>,
+    ) {
         self.faults
             .value(Diagnostic::new(pointer, message.into()), node);
     }
 
     /// A destination; those without variables must exist.
-    pub(super) fn pass(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+    pub(super) fn pass(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<Pass> {
         let template = Template::parse(node.as_str()?).ok()?;
         self.resolved(pass::resolve(&self.sections, &template), node, pointer)
     }
 
     /// `application` of a listener, which is a name and not a destination.
-    pub(super) fn named_application(&mut self, node: &'d Node, pointer: Pointer) -> Option<Pass> {
+    pub(super) fn named_application(
+        &mut self,
+        node: &'d TreeNode,
+        pointer: Pointer,
+    ) -> Option<Pass> {
         let named = pass::application(&self.sections, node.as_str()?, None);
         self.resolved(named.map(Pass::Fixed), node, pointer)
     }
 
     fn resolved(
         &mut self,
-        resolved: Result<Pass, pass::Fault>,
-        node: &'d Node,
+        resolved: Result<Pass, pass::DestinationError>,
+        node: &'d TreeNode,
         pointer: Pointer,
     ) -> Option<Pass> {
         match resolved {
@@ -79,7 +88,7 @@ impl<'d> Builder<'d> {
     }
 
     /// True if what a destination lacks is in the configuration under a name or in a form that has been reported.
-    fn is_consequence(&self, fault: &pass::Fault) -> bool {
+    fn is_consequence(&self, fault: &pass::DestinationError) -> bool {
         let Some(section) = fault.section else {
             return false;
         };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::model::{ActionKind, Cache, CacheDisk, CacheStore, Destination, Part, Pass};
+use crate::model::{ActionKind, Cache, CacheDisk, CacheStore, Destination, Pass, TemplatePart};
 use crate::table::{
     ActionOptions, CacheDiskOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions,
     SettingsOptions,
@@ -121,14 +121,14 @@ impl<'d> Builder<'d> {
     }
 
     /// The store must exist.
-    fn check_store(&mut self, node: &'d Node, pointer: Pointer) {
+    fn check_store(&mut self, node: &'d TreeNode, pointer: Pointer) {
         let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
             return;
         };
         let settings = self.root.child(RootOptions::settings.name);
         let stores = settings.and_then(|settings| settings.child(SettingsOptions::cache.name));
         let names: Vec<&str> = stores
-            .map(Node::members)
+            .map(TreeNode::members)
             .unwrap_or_default()
             .iter()
             .map(|member| &*member.name)
@@ -148,7 +148,7 @@ impl<'d> Builder<'d> {
         self.faults.value(diagnostic, node);
     }
 
-    fn valid(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<(u16, u16, Duration)> {
+    fn valid(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<(u16, u16, Duration)> {
         if !matches!(node.value, Value::Object(_)) {
             let time = Duration::read(node);
             let each = |time: Duration| LASTING.map(|status| (status, status, time)).to_vec();
@@ -195,7 +195,7 @@ fn is_cached(kind: Option<&ActionKind>) -> bool {
             Destination::Application { .. } | Destination::Upstream(_)
         ),
         Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
-            Some(Part::Literal(first)) => !first.starts_with("routes"),
+            Some(TemplatePart::Literal(first)) => !first.starts_with("routes"),
             _ => true,
         },
         _ => true,

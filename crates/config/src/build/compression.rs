@@ -1,6 +1,6 @@
 //! `settings.http.compression`.
 
-use tutti_document::{Diagnostic, Node, Pointer};
+use tutti_document::{Diagnostic, Pointer, TreeNode};
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
@@ -53,7 +53,7 @@ impl<'d> Builder<'d> {
         (!compressors.is_empty()).then_some(Compression { types, compressors })
     }
 
-    fn compressor(&mut self, node: &'d Node, pointer: Pointer) -> Option<Compressor> {
+    fn compressor(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<Compressor> {
         let reader = Reader::new(node, pointer);
         let encoding = Encoding::from_word(reader.text(&CompressorOptions::encoding)?)?;
         let (lowest, highest, usual) = encoding.levels();

@@ -1,7 +1,7 @@
 //! Pages for errors, internal routes, early hints, copies of requests, maintenance.
 
 use std::collections::BTreeSet;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
@@ -9,7 +9,7 @@ use crate::model::{
     Delivery, Destination, ErrorPage, ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus,
     Pass,
 };
-use crate::references::{self, Reference, Target};
+use crate::references::{self, Reference, ReferenceTarget};
 use crate::table::{
     ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions,
     SettingsOptions,
@@ -101,7 +101,7 @@ impl<'d> Builder<'d> {
     fn internal_route(
         &mut self,
         prefix: &str,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: Pointer,
     ) -> Option<InternalRoute> {
         match self.pass(node, pointer.clone())? {
@@ -210,7 +210,7 @@ fn page_status(reader: &Reader<'_>) -> PageStatus {
 /// The name of the route that a reference leads to, if that is a route with a name.
 fn route_name(reference: &Reference<'_>) -> Option<String> {
     match &reference.target {
-        Target::Part(part) => named_route(part),
+        ReferenceTarget::Part(part) => named_route(part),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::{Reader, each, strings};
@@ -18,7 +18,7 @@ const RATE_FORMS: &str =
 
 impl<'d> Builder<'d> {
     /// `limits`, which actions name.
-    pub(super) fn named_limits(&mut self, node: &'d Node, pointer: &Pointer) {
+    pub(super) fn named_limits(&mut self, node: &'d TreeNode, pointer: &Pointer) {
         for member in node.members() {
             let reader = Reader::new(&member.node, pointer.child(&member.name));
             if let Some(limit) = self.limit(reader, Some(&member.name)) {
@@ -53,7 +53,12 @@ impl<'d> Builder<'d> {
             .collect()
     }
 
-    fn named_limit(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> Option<Arc<Limit>> {
+    fn named_limit(
+        &mut self,
+        name: &str,
+        node: &'d TreeNode,
+        pointer: Pointer,
+    ) -> Option<Arc<Limit>> {
         if let Some(limit) = self.limits.get(name) {
             return Some(Arc::clone(limit));
         }
@@ -63,7 +68,7 @@ impl<'d> Builder<'d> {
             return None;
         }
         let message = format!("the limit `{}` does not exist", shorten(name));
-        let names = section.map(Node::members).unwrap_or_default();
+        let names = section.map(TreeNode::members).unwrap_or_default();
         let near = suggest::nearest(name, names.iter().map(|member| &*member.name));
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),

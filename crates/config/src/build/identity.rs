@@ -9,7 +9,7 @@ use tutti_document::Diagnostic;
 use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::model::{
-    Authenticate, Basic, Forward, GuardFile, Jwt, KeySource, PasswordHash, Question,
+    AuthRequest, Authenticate, Basic, ForwardAuth, GuardFile, Jwt, KeySource, PasswordHash,
 };
 use crate::table::{
     ActionOptions, AuthenticateOptions, BasicOptions, ForwardOptions, JwksOptions, JwtAlgorithm,
@@ -33,7 +33,7 @@ impl<'d> Builder<'d> {
             &ForwardOptions::pass,
             (&options.uri, options.timeout),
         )?;
-        let forward = Forward { question, options };
+        let forward = ForwardAuth { question, options };
         Some(Authenticate::Forward(Arc::new(forward)))
     }
 
@@ -159,8 +159,8 @@ impl<'d> Builder<'d> {
         reader: &Reader<'d>,
         pass: &Opt,
         (uri, timeout): (&str, Duration),
-    ) -> Option<Question> {
-        Some(Question {
+    ) -> Option<AuthRequest> {
+        Some(AuthRequest {
             pass: self.receiver(reader, pass)?,
             uri: uri.to_owned(),
             timeout,

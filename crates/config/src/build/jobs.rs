@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tutti_document::{Diagnostic, Node, Pointer, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::cron::Fault;
+use crate::cron::CronError;
 use crate::model::{
     Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable,
 };
@@ -18,7 +18,7 @@ use tutti_options::table::Opt;
 impl<'d> Builder<'d> {
     pub(super) fn spoolers(
         &mut self,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: &Pointer,
     ) -> BTreeMap<String, Arc<Spooler>> {
         let mut spoolers = BTreeMap::new();
@@ -66,7 +66,7 @@ impl<'d> Builder<'d> {
 
     pub(super) fn schedules(
         &mut self,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: &Pointer,
     ) -> BTreeMap<String, Arc<Schedule>> {
         let mut schedules = BTreeMap::new();
@@ -100,7 +100,7 @@ impl<'d> Builder<'d> {
                 max_jobs: 1,
                 max_attempts: 1,
                 timeout: options.timeout,
-                ..SpoolerOptions::of(None::<&Node>)
+                ..SpoolerOptions::of(None::<&TreeNode>)
             },
         };
         let is_whole = is_one && runs.pass.is_some() != command.is_some();
@@ -160,7 +160,7 @@ impl<'d> Builder<'d> {
         let shown = shorten(expression);
         match Timetable::new(expression, zone) {
             Ok(timetable) => return Some(timetable),
-            Err(Fault::Zone) => {
+            Err(CronError::Zone) => {
                 if let Some((node, place)) = reader.get(&ScheduleOptions::time_zone) {
                     let text = format!("there is no time zone `{}`", shorten(zone));
                     let fault = Diagnostic::new(place, text);
@@ -168,14 +168,14 @@ impl<'d> Builder<'d> {
                     self.faults.value(fault, node);
                 }
             }
-            Err(Fault::Never) => {
+            Err(CronError::Never) => {
                 self.wrong(
                     node,
                     place,
                     format!("no day of any year is matched by `{shown}`"),
                 );
             }
-            Err(Fault::Expression(why)) => {
+            Err(CronError::Expression(why)) => {
                 let text = format!(
                     "`{shown}` is no cron expression: {}",
                     why.trim_end_matches('.')

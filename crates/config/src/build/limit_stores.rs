@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use tutti_document::{Diagnostic, Node, shorten, suggest};
+use tutti_document::{Diagnostic, TreeNode, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::Reader;
@@ -91,7 +91,7 @@ impl<'d> Builder<'d> {
         };
         let settings = self.root.child(RootOptions::settings.name);
         let stores = settings.and_then(|one| one.child(SettingsOptions::limit_stores.name));
-        let names = stores.map(Node::members).unwrap_or_default().iter();
+        let names = stores.map(TreeNode::members).unwrap_or_default().iter();
         let names: Vec<&str> = names.map(|member| &*member.name).collect();
         if names.contains(&name) {
             return;

@@ -1,7 +1,7 @@
 //! Listeners, and the addresses they have.
 
 use std::collections::BTreeMap;
-use tutti_document::{Diagnostic, Node, Pointer, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
@@ -9,7 +9,7 @@ use crate::model::{Http3, ListenAddress, Listener, Tls};
 use crate::table::{ListenerOptions, ProxyProtocol};
 
 impl<'d> Builder<'d> {
-    pub(super) fn listeners(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<Listener> {
+    pub(super) fn listeners(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<Listener> {
         let mut listeners: Vec<Listener> = Vec::new();
         let mut addresses: BTreeMap<ListenAddress, String> = BTreeMap::new();
         for member in node.members() {

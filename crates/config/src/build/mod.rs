@@ -36,7 +36,7 @@ use std::sync::Arc;
 use tutti_document::{Diagnostic, Diagnostics, Document, Pointer};
 
 use crate::check::{self, Faults};
-use crate::context::Context;
+use crate::context::ValidationContext;
 use crate::model::Config;
 use crate::pattern::within_bounds;
 use crate::table::RootOptions;
@@ -52,11 +52,11 @@ pub(crate) use self::reader::patterns;
 ///
 /// # Errors
 /// Every fault, in the order of the document as far as they were sent.
-pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagnostics> {
+pub fn validate(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
     within_bounds(|| checked(document, context))
 }
 
-fn checked(document: &Document, context: &Context) -> Result<Config, Diagnostics> {
+fn checked(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
     let mut faults = Faults::new(document);
     check::check(document, &mut faults);
     let mut builder = Builder {

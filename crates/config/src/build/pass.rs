@@ -1,16 +1,16 @@
 //! Destinations: what a `pass` names must exist, and if it does not, the nearest that does is told.
 
 use std::collections::HashMap;
-use tutti_document::{Node, Value, shorten, suggest};
+use tutti_document::{TreeNode, Value, shorten, suggest};
 
 use crate::check::is_misspelt;
-use crate::model::{Destination, Part, Pass};
+use crate::model::{Destination, Pass, TemplatePart};
 use crate::references::segments_of;
 use crate::table::ApplicationType;
 use crate::template::Template;
 
 /// Why a destination cannot be used.
-pub(super) struct Fault {
+pub(super) struct DestinationError {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
     pub(super) expected: Option<String>,
@@ -22,11 +22,11 @@ pub(super) struct Fault {
 
 /// Everything that can be named, by section: looked up for each destination there is.
 pub(super) struct Sections<'d> {
-    root: &'d Node,
-    applications: HashMap<&'d str, &'d Node>,
-    upstreams: HashMap<&'d str, &'d Node>,
-    routes: HashMap<&'d str, &'d Node>,
-    spoolers: HashMap<&'d str, &'d Node>,
+    root: &'d TreeNode,
+    applications: HashMap<&'d str, &'d TreeNode>,
+    upstreams: HashMap<&'d str, &'d TreeNode>,
+    routes: HashMap<&'d str, &'d TreeNode>,
+    spoolers: HashMap<&'d str, &'d TreeNode>,
 }
 
 impl<'d> Sections<'d> {
@@ -35,9 +35,9 @@ impl<'d> Sections<'d> {
         self.applications.contains_key(name)
     }
 
-    pub(super) fn of(root: &'d Node) -> Sections<'d> {
+    pub(super) fn of(root: &'d TreeNode) -> Sections<'d> {
         let section = |name: &str| {
-            let members = root.child(name).map(Node::members).unwrap_or_default();
+            let members = root.child(name).map(TreeNode::members).unwrap_or_default();
             members
                 .iter()
                 .map(|member| (&*member.name, &member.node))
@@ -53,9 +53,9 @@ impl<'d> Sections<'d> {
     }
 }
 
-impl Fault {
+impl DestinationError {
     fn new(message: String, suggestion: Option<String>) -> Self {
-        Fault {
+        DestinationError {
             message,
             suggestion,
             expected: None,
@@ -65,9 +65,9 @@ impl Fault {
     }
 
     fn of(section: &'static str, message: String, suggestion: Option<String>) -> Self {
-        Fault {
+        DestinationError {
             section: Some(section),
-            ..Fault::new(message, suggestion)
+            ..DestinationError::new(message, suggestion)
         }
     }
 }
@@ -82,12 +82,15 @@ const SPOOLERS: &str = "spoolers";
 const METRICS: &str = "metrics";
 
 /// Resolves a `pass` among what the configuration has.
-pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pass, Fault> {
+pub(super) fn resolve(
+    sections: &Sections<'_>,
+    template: &Template,
+) -> Result<Pass, DestinationError> {
     let Some(text) = template.as_literal() else {
         computed(template)?;
         return Ok(Pass::Computed(template.clone()));
     };
-    let segments = segments_of(text).map_err(|message| Fault::new(message, None))?;
+    let segments = segments_of(text).map_err(|message| DestinationError::new(message, None))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let destination = match *segments.as_slice() {
         ["routes"] => route(sections, None)?,
@@ -101,7 +104,7 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
             if SECTIONS.contains(&section) || section == SPOOLERS || section == METRICS =>
         {
             let message = format!("`{}` is no destination", shorten(text));
-            let mut fault = Fault::new(message, None);
+            let mut fault = DestinationError::new(message, None);
             fault.expected = Some(forms());
             return Err(fault);
         }
@@ -122,11 +125,11 @@ fn computed_forms() -> String {
 }
 
 /// Before the first variable at least the section must be right, if it is there.
-fn computed(template: &Template) -> Result<(), Fault> {
+fn computed(template: &Template) -> Result<(), DestinationError> {
     let first = match template.parts().first() {
-        Some(Part::Literal(first)) => &**first,
+        Some(TemplatePart::Literal(first)) => &**first,
         // The text before the first `${` of a script, if it is written plainly.
-        Some(Part::Script(source)) => match source.trim_matches('`').split("${").next() {
+        Some(TemplatePart::Script(source)) => match source.trim_matches('`').split("${").next() {
             Some(first) if !first.contains('\\') => first,
             _ => return Ok(()),
         },
@@ -143,7 +146,7 @@ fn computed(template: &Template) -> Result<(), Fault> {
         return Ok(());
     }
     let hint = suggest::nearest(section, SECTIONS).map(|name| format!("did you mean `{name}`?"));
-    let mut fault = Fault::new(
+    let mut fault = DestinationError::new(
         format!("`{}` begins no destination", shorten(section)),
         hint,
     );
@@ -151,7 +154,7 @@ fn computed(template: &Template) -> Result<(), Fault> {
     Err(fault)
 }
 
-fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> Fault {
+fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> DestinationError {
     let first = segments.first().copied().unwrap_or_default();
     let section = if sections.applications.contains_key(text) {
         Some("applications")
@@ -170,12 +173,12 @@ fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> Fa
             format!("did you mean `{}`?", shorten(&whole.join("/")))
         })
     };
-    let mut fault = Fault::new(format!("`{}` is no destination", shorten(text)), hint);
+    let mut fault = DestinationError::new(format!("`{}` is no destination", shorten(text)), hint);
     fault.expected = Some(forms());
     fault
 }
 
-fn route(sections: &Sections<'_>, name: Option<&str>) -> Result<Destination, Fault> {
+fn route(sections: &Sections<'_>, name: Option<&str>) -> Result<Destination, DestinationError> {
     let routes = sections.root.child("routes");
     match (routes.map(|routes| &routes.value), name) {
         (Some(Value::Array(_)), None) => Ok(Destination::Route(None)),
@@ -184,21 +187,30 @@ fn route(sections: &Sections<'_>, name: Option<&str>) -> Result<Destination, Fau
                 return Ok(Destination::Route(Some(name.to_owned())));
             }
             let message = format!("there is no route `{}`", shorten(name));
-            Err(Fault::new(message, among("routes", name, names(routes))))
+            Err(DestinationError::new(
+                message,
+                among("routes", name, names(routes)),
+            ))
         }
         (Some(Value::Object(_)), None) => {
             let message = "`routes` is an object: its routes have names".to_owned();
-            Err(Fault::new(message, list("routes", names(routes))))
+            Err(DestinationError::new(
+                message,
+                list("routes", names(routes)),
+            ))
         }
         (Some(Value::Array(_)), Some(_)) => {
             let message = "`routes` is an array: its only route is called `routes`".to_owned();
-            Err(Fault::new(message, Some("write `routes`".to_owned())))
+            Err(DestinationError::new(
+                message,
+                Some("write `routes`".to_owned()),
+            ))
         }
         (_, None) => {
             let message = "there is no `routes` section".to_owned();
-            Err(Fault::of("routes", message, None))
+            Err(DestinationError::of("routes", message, None))
         }
-        (_, Some(name)) => Err(Fault::of(
+        (_, Some(name)) => Err(DestinationError::of(
             "routes",
             format!("there is no route `{}`", shorten(name)),
             None,
@@ -211,11 +223,11 @@ pub(super) fn application(
     sections: &Sections<'_>,
     name: &str,
     target: Option<&str>,
-) -> Result<Destination, Fault> {
+) -> Result<Destination, DestinationError> {
     let Some(application) = sections.applications.get(name) else {
         let applications = sections.root.child("applications");
         let message = format!("there is no application `{}`", shorten(name));
-        return Err(Fault::of(
+        return Err(DestinationError::of(
             "applications",
             message,
             among("applications", name, names(applications)),
@@ -230,7 +242,7 @@ pub(super) fn application(
                 shorten(name),
                 shorten(target)
             );
-            return Err(Fault::new(
+            return Err(DestinationError::new(
                 message,
                 among(&prefix, target, names(Some(targets))),
             ));
@@ -240,12 +252,15 @@ pub(super) fn application(
                 "the application `{}` has targets, and none is named",
                 shorten(name)
             );
-            return Err(Fault::new(message, list(&prefix, names(Some(targets)))));
+            return Err(DestinationError::new(
+                message,
+                list(&prefix, names(Some(targets))),
+            ));
         }
         (None, Some(_)) => {
             let message = format!("the application `{}` has no targets", shorten(name));
             let hint = Some(format!("write `{}`", shorten(&prefix)));
-            let mut fault = Fault::of("applications", message, hint);
+            let mut fault = DestinationError::of("applications", message, hint);
             fault.is_target_misspelt = may_have_targets(application);
             return Err(fault);
         }
@@ -258,39 +273,39 @@ pub(super) fn application(
 }
 
 /// True if the application's targets have been reported: their name is misspelt, or its `type` is not known.
-fn may_have_targets(application: &Node) -> bool {
-    let text = application.child("type").and_then(Node::as_str);
+fn may_have_targets(application: &TreeNode) -> bool {
+    let text = application.child("type").and_then(TreeNode::as_str);
     let known = text.and_then(ApplicationType::of);
     known.is_none_or(|(known, _)| is_misspelt(application, known.object, "targets"))
 }
 
-fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {
+fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, DestinationError> {
     if sections.upstreams.contains_key(name) {
         return Ok(Destination::Upstream(name.to_owned()));
     }
     let upstreams = sections.root.child("upstreams");
     let message = format!("there is no upstream `{}`", shorten(name));
-    Err(Fault::of(
+    Err(DestinationError::of(
         "upstreams",
         message,
         among("upstreams", name, names(upstreams)),
     ))
 }
 
-fn spooler(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {
+fn spooler(sections: &Sections<'_>, name: &str) -> Result<Destination, DestinationError> {
     if sections.spoolers.contains_key(name) {
         return Ok(Destination::Spooler(name.to_owned()));
     }
     let spoolers = sections.root.child(SPOOLERS);
     let message = format!("there is no spooler `{}`", shorten(name));
-    Err(Fault::of(
+    Err(DestinationError::of(
         SPOOLERS,
         message,
         among(SPOOLERS, name, names(spoolers)),
     ))
 }
 
-fn names(node: Option<&Node>) -> Vec<&str> {
+fn names(node: Option<&TreeNode>) -> Vec<&str> {
     node.map(|node| node.members().iter().map(|member| &*member.name).collect())
         .unwrap_or_default()
 }

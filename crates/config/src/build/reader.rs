@@ -1,6 +1,6 @@
 //! Objects of the document as they are read: their options by their rows, never by a name written here.
 
-use tutti_document::{Member, Node, Pointer, Span, Value};
+use tutti_document::{Member, Pointer, SourceSpan, TreeNode, Value};
 use tutti_options::Options;
 use tutti_options::table::Opt;
 
@@ -10,20 +10,20 @@ use crate::pattern::{Pattern, Patterns, Syntax};
 use crate::template::Template;
 
 /// An object of options that says nothing.
-static NOTHING: Node = Node {
+static NOTHING: TreeNode = TreeNode {
     value: Value::Null,
-    span: Span::NONE,
+    span: SourceSpan::NONE,
 };
 
 /// An object of options, and where it is.
 #[derive(Clone)]
 pub(super) struct Reader<'d> {
-    pub(super) node: &'d Node,
+    pub(super) node: &'d TreeNode,
     pub(super) pointer: Pointer,
 }
 
 impl<'d> Reader<'d> {
-    pub(super) fn new(node: &'d Node, pointer: Pointer) -> Self {
+    pub(super) fn new(node: &'d TreeNode, pointer: Pointer) -> Self {
         Reader { node, pointer }
     }
 
@@ -33,7 +33,7 @@ impl<'d> Reader<'d> {
     }
 
     /// An option that is there.
-    pub(super) fn get(&self, option: &Opt) -> Option<(&'d Node, Pointer)> {
+    pub(super) fn get(&self, option: &Opt) -> Option<(&'d TreeNode, Pointer)> {
         let node = self.node.child(option.name)?;
         Some((node, self.place(option)))
     }
@@ -68,7 +68,7 @@ impl<'d> Reader<'d> {
     }
 
     pub(super) fn text(&self, option: &Opt) -> Option<&'d str> {
-        self.node.child(option.name).and_then(Node::as_str)
+        self.node.child(option.name).and_then(TreeNode::as_str)
     }
 
     pub(super) fn template(&self, option: &Opt) -> Option<Template> {
@@ -105,15 +105,19 @@ impl<'d> Reader<'d> {
 }
 
 /// A string, or the strings of an array.
-pub(super) fn strings(node: &Node) -> Vec<&str> {
+pub(super) fn strings(node: &TreeNode) -> Vec<&str> {
     match node.as_str() {
         Some(text) => vec![text],
-        None => node.elements().iter().filter_map(Node::as_str).collect(),
+        None => node
+            .elements()
+            .iter()
+            .filter_map(TreeNode::as_str)
+            .collect(),
     }
 }
 
 /// The node itself, or the elements of an array, each with its place.
-pub(super) fn each<'n>(node: &'n Node, pointer: &Pointer) -> Vec<(&'n Node, Pointer)> {
+pub(super) fn each<'n>(node: &'n TreeNode, pointer: &Pointer) -> Vec<(&'n TreeNode, Pointer)> {
     let Value::Array(elements) = &node.value else {
         return vec![(node, pointer.clone())];
     };
@@ -124,14 +128,14 @@ pub(super) fn each<'n>(node: &'n Node, pointer: &Pointer) -> Vec<(&'n Node, Poin
 }
 
 /// A pattern, or an array of them.
-pub(crate) fn patterns(node: &Node, syntax: Syntax) -> Patterns {
+pub(crate) fn patterns(node: &TreeNode, syntax: Syntax) -> Patterns {
     let parsed = strings(node)
         .into_iter()
         .filter_map(|text| Pattern::parse(text, syntax).ok());
     Patterns::new(parsed.collect())
 }
 
-fn address_patterns(node: &Node) -> Vec<AddressPattern> {
+fn address_patterns(node: &TreeNode) -> Vec<AddressPattern> {
     strings(node)
         .into_iter()
         .filter_map(|text| AddressPattern::parse(text).ok())

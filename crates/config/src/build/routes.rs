@@ -1,13 +1,13 @@
 //! Routes: steps, conditions, actions.
 
 use std::sync::Arc;
-use tutti_document::{Diagnostic, Node, Pointer, Value};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::model::{
     Action, ActionKind, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return, Route,
-    Routes, Share, Step,
+    RouteStep, Routes, Share,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
 use crate::table::{
@@ -17,7 +17,7 @@ use crate::template::Template;
 use tutti_options::prefix;
 
 impl<'d> Builder<'d> {
-    pub(super) fn routes(&mut self, node: &'d Node, pointer: &Pointer) -> Routes {
+    pub(super) fn routes(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Routes {
         let list = match &node.value {
             Value::Array(_) => vec![self.route(node, None, pointer.clone())],
             _ => {
@@ -36,7 +36,7 @@ impl<'d> Builder<'d> {
         Routes { list }
     }
 
-    fn route(&mut self, node: &'d Node, name: Option<String>, pointer: Pointer) -> Route {
+    fn route(&mut self, node: &'d TreeNode, name: Option<String>, pointer: Pointer) -> Route {
         let steps = node.elements().iter().enumerate();
         let steps = steps
             .filter_map(|(index, node)| self.step(node, pointer.index(index)))
@@ -48,7 +48,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn step(&mut self, node: &'d Node, pointer: Pointer) -> Option<Step> {
+    fn step(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<RouteStep> {
         let reader = Reader::new(node, pointer);
         let conditions = reader
             .inner(&StepOptions::conditions)
@@ -57,7 +57,7 @@ impl<'d> Builder<'d> {
         let action = reader
             .inner(&StepOptions::action)
             .and_then(|reader| self.action(reader))?;
-        Some(Step {
+        Some(RouteStep {
             pointer: reader.pointer,
             conditions,
             action,
@@ -97,7 +97,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    fn share(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: Pointer) -> ActionKind {
+    fn share(&mut self, reader: &Reader<'d>, node: &'d TreeNode, pointer: Pointer) -> ActionKind {
         if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
             let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
             let hint = "write a path, for example `\"/srv/www$uri\"`";
@@ -165,7 +165,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-fn response_headers(node: &Node) -> impl Iterator<Item = ResponseHeader> {
+fn response_headers(node: &TreeNode) -> impl Iterator<Item = ResponseHeader> {
     node.members().iter().map(|member| ResponseHeader {
         always: false,
         name: member.name.to_string(),
@@ -199,8 +199,8 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
 }
 
 /// An object is the same as an array with this one object.
-fn field_sets(node: &Node, syntax: Syntax) -> FieldSets {
-    let object = |node: &Node| {
+fn field_sets(node: &TreeNode, syntax: Syntax) -> FieldSets {
+    let object = |node: &TreeNode| {
         let members = node.members().iter();
         members
             .map(|member| FieldPatterns {

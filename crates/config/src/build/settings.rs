@@ -1,7 +1,7 @@
 //! `settings` and `access_log`.
 
 use std::collections::BTreeMap;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
@@ -102,7 +102,7 @@ impl<'d> Builder<'d> {
         types
     }
 
-    pub(super) fn access_log(&mut self, node: &'d Node, pointer: Pointer) -> Option<AccessLog> {
+    pub(super) fn access_log(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<AccessLog> {
         if let Some(path) = node.as_str() {
             return Some(AccessLog {
                 pointer,
@@ -134,7 +134,7 @@ pub(super) fn slow_log(reader: &Reader<'_>) -> Option<SlowLog> {
     })
 }
 
-fn log_format(node: &Node) -> Option<LogFormat> {
+fn log_format(node: &TreeNode) -> Option<LogFormat> {
     if let Value::String(text) = &node.value {
         return Template::parse(text).ok().map(LogFormat::Text);
     }
@@ -145,7 +145,7 @@ fn log_format(node: &Node) -> Option<LogFormat> {
     Some(LogFormat::Json(members.collect()))
 }
 
-fn log_value(node: &Node) -> Option<LogValue> {
+fn log_value(node: &TreeNode) -> Option<LogValue> {
     let (text, is_number) = match node.as_str() {
         Some(text) => (text, false),
         None => {

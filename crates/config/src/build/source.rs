@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use tutti_document::Diagnostic;
-use tutti_options::source::{Member, is_name, read_member};
+use tutti_options::source::{EtcdMember, is_name, read_member};
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
@@ -89,7 +89,7 @@ impl<'d> Builder<'d> {
         labels
     }
 
-    fn members(&mut self, etcd: &Reader<'d>) -> Vec<Member> {
+    fn members(&mut self, etcd: &Reader<'d>) -> Vec<EtcdMember> {
         let mut members = Vec::new();
         let Some((node, pointer)) = etcd.get(&EtcdOptions::endpoints) else {
             return members;

@@ -1,11 +1,11 @@
 //! Names of things that are stored beside the configuration: certificate bundles, script modules.
 
-use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
-use tutti_script::{Fault, Modules};
+use tutti_document::{Diagnostic, Pointer, TreeNode, shorten, suggest};
+use tutti_script::{CompileError, Modules};
 
 use super::builder::Builder;
 use super::reader::each;
-use crate::context::Context;
+use crate::context::ValidationContext;
 use crate::model::StoredName;
 use crate::template::placed;
 
@@ -14,7 +14,7 @@ pub(super) struct Store {
     what: &'static str,
     section: &'static str,
     /// The names that are there; `None` where they are unknown.
-    names: fn(&Context) -> Option<Vec<&str>>,
+    names: fn(&ValidationContext) -> Option<Vec<&str>>,
 }
 
 impl Store {
@@ -40,7 +40,7 @@ impl<'d> Builder<'d> {
     /// The name or the names at a node, each of which must have been stored.
     pub(super) fn stored(
         &mut self,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: &Pointer,
         store: &Store,
     ) -> Vec<StoredName> {
@@ -56,7 +56,7 @@ impl<'d> Builder<'d> {
     pub(super) fn stored_one(
         &mut self,
         name: &str,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: Pointer,
         store: &Store,
     ) -> StoredName {
@@ -75,14 +75,14 @@ impl<'d> Builder<'d> {
     /// `js_module`: the names, and the modules if they can be loaded together.
     pub(super) fn js_modules(
         &mut self,
-        given: Option<(&'d Node, Pointer)>,
+        given: Option<(&'d TreeNode, Pointer)>,
     ) -> (Vec<StoredName>, Modules) {
         let Some((node, pointer)) = given else {
             return Default::default();
         };
         let known = self.context.js_modules.as_ref();
         let names = self.stored(node, &pointer, &Store::MODULES);
-        let mut wanted: Vec<tutti_script::Module> = Vec::new();
+        let mut wanted: Vec<tutti_script::ScriptModule> = Vec::new();
         for module in names.iter().filter_map(|name| known?.get(&name.name)) {
             if wanted.iter().all(|other| other.name != module.name) {
                 wanted.push(module.clone());
@@ -124,7 +124,7 @@ fn missing(name: &str, pointer: Pointer, store: &Store, stored: &[&str]) -> Diag
     diagnostic
 }
 
-fn unloadable(fault: &Fault, pointer: Pointer) -> Diagnostic {
+fn unloadable(fault: &CompileError, pointer: Pointer) -> Diagnostic {
     let name = fault.module.as_deref().unwrap_or_default();
     let message = format!(
         "the script module `{}` cannot be loaded: {}{}",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
@@ -86,7 +86,7 @@ impl<'d> Builder<'d> {
     }
 
     /// Names of bundles, and paths of files, which are absolute.
-    fn authorities(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<Authority> {
+    fn authorities(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<Authority> {
         self.must_name_one(node, pointer);
         let mut authorities = Vec::new();
         for (node, pointer) in each(node, pointer) {
@@ -106,7 +106,7 @@ impl<'d> Builder<'d> {
         authorities
     }
 
-    fn must_name_one(&mut self, node: &'d Node, pointer: &Pointer) {
+    fn must_name_one(&mut self, node: &'d TreeNode, pointer: &Pointer) {
         let names_none = node.elements().is_empty() && !matches!(node.value, Value::Object(_));
         if names_none && node.as_str().is_none() && !self.faults.has(node) {
             let diagnostic = Diagnostic::new(pointer.clone(), "no certificate bundle is named");
@@ -114,12 +114,12 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn bundle(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> StoredName {
+    fn bundle(&mut self, name: &str, node: &'d TreeNode, pointer: Pointer) -> StoredName {
         self.stored_one(name, node, pointer, &Store::CERTIFICATES)
     }
 
     /// Certificates to show: names of bundles, each of which must have been stored, and files.
-    fn bundles(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<StoredName> {
+    fn bundles(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<StoredName> {
         self.must_name_one(node, pointer);
         let named = each(node, pointer).into_iter();
         named
@@ -128,7 +128,7 @@ impl<'d> Builder<'d> {
     }
 
     /// The name of a bundle; that of files is their path.
-    fn certificate(&mut self, node: &'d Node, pointer: Pointer) -> Option<StoredName> {
+    fn certificate(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<StoredName> {
         let named = match node.as_str() {
             Some(name) if !CertificateFile::is_named_by(name) => {
                 return Some(self.bundle(name, node, pointer));
@@ -189,7 +189,7 @@ impl<'d> Builder<'d> {
         Some(stored)
     }
 
-    fn commands(&mut self, given: Option<(&'d Node, Pointer)>) -> Settings {
+    fn commands(&mut self, given: Option<(&'d TreeNode, Pointer)>) -> Settings {
         let mut settings = Settings::default();
         let Some((node, pointer)) = given else {
             return settings;
@@ -232,7 +232,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn tickets(&mut self, node: &'d Node, pointer: &Pointer) -> Tickets {
+    fn tickets(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Tickets {
         if matches!(node.value, Value::Bool(true)) {
             return Tickets::Random;
         }

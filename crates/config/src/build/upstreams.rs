@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 use tutti_options::source::is_label;
 
 use super::builder::Builder;
@@ -10,8 +10,9 @@ use super::kubernetes::service_port;
 use super::reader::Reader;
 use crate::address::{AddressError, Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::model::{
-    ActionKind, Balance, Destination, HttpVersion, Part, Pass, RequestHeader, RequestHeaderChange,
-    Template, Upstream, UpstreamAddress, UpstreamProtocol, UpstreamServer, UpstreamTls,
+    ActionKind, Balance, Destination, HttpVersion, Pass, RequestHeader, RequestHeaderChange,
+    Template, TemplatePart, Upstream, UpstreamAddress, UpstreamProtocol, UpstreamServer,
+    UpstreamTls,
 };
 use crate::table::{
     ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ServerOptions, UpstreamGroup,
@@ -21,7 +22,7 @@ use crate::table::{
 impl<'d> Builder<'d> {
     pub(super) fn upstreams(
         &mut self,
-        node: &'d Node,
+        node: &'d TreeNode,
         pointer: &Pointer,
     ) -> BTreeMap<String, Arc<Upstream>> {
         let mut upstreams = BTreeMap::new();
@@ -161,7 +162,12 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn servers(&mut self, node: &'d Node, pointer: &Pointer, ports: Ports) -> Vec<UpstreamServer> {
+    fn servers(
+        &mut self,
+        node: &'d TreeNode,
+        pointer: &Pointer,
+        ports: Ports,
+    ) -> Vec<UpstreamServer> {
         let mut servers = Vec::new();
         let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
         for member in node.members() {
@@ -311,7 +317,7 @@ impl<'d> Builder<'d> {
                 !matches!(destination, Destination::Route(_) | Destination::Metrics)
             }
             Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
-                Some(Part::Literal(first)) => !first.starts_with("routes"),
+                Some(TemplatePart::Literal(first)) => !first.starts_with("routes"),
                 _ => true,
             },
             _ => true,
@@ -323,7 +329,7 @@ impl<'d> Builder<'d> {
         let members = node.members().iter();
         members
             .filter_map(|member| {
-                let template = |node: &Node| Template::parse(node.as_str()?).ok();
+                let template = |node: &TreeNode| Template::parse(node.as_str()?).ok();
                 let change = match &member.node.value {
                     Value::Null => RequestHeaderChange::Remove,
                     Value::Object(_) => RequestHeaderChange::Add(

@@ -32,7 +32,7 @@ pub struct Guard {
 
 impl Guard {
     /// The question to somebody else that it needs an answer to.
-    pub fn question(&self) -> Option<&Question> {
+    pub fn question(&self) -> Option<&AuthRequest> {
         match self.authenticate.as_ref()? {
             Authenticate::Basic(_) => None,
             Authenticate::Forward(forward) => Some(&forward.question),
@@ -80,7 +80,7 @@ pub enum Authenticate {
     /// By a signed token.
     Jwt(Arc<Jwt>),
     /// By the word of somebody else.
-    Forward(Arc<Forward>),
+    Forward(Arc<ForwardAuth>),
 }
 
 /// A file of secrets: main opens it.
@@ -124,21 +124,21 @@ pub enum KeySource {
     /// In a file.
     File(GuardFile),
     /// They are asked for.
-    Fetched(Question, JwksOptions),
+    Fetched(AuthRequest, JwksOptions),
 }
 
 /// The word of somebody else.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Forward {
+pub struct ForwardAuth {
     /// The question.
-    pub question: Question,
+    pub question: AuthRequest,
     /// The rest of it.
     pub options: ForwardOptions,
 }
 
 /// A request that the server makes to itself before it goes on with another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct AuthRequest {
     /// Where it was written.
     pub pointer: Pointer,
     /// Who is asked.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use tutti_options::source::Member;
+use tutti_options::source::EtcdMember;
 
 use crate::table::{EtcdOptions, EtcdTlsOptions, SourceOptions};
 
@@ -15,7 +15,7 @@ pub struct Source {
     /// Where other nodes reach it; `None`: where it comes from to the store.
     pub address: Option<IpAddr>,
     /// The members of the etcd.
-    pub members: Vec<Member>,
+    pub members: Vec<EtcdMember>,
     /// Texts and paths of the etcd.
     pub etcd: EtcdOptions,
     /// How members are reached over TLS.

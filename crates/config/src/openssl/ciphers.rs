@@ -1,6 +1,6 @@
 //! Cipher strings (openssl-ciphers(1)) and lists of TLS 1.3 suites, over the suites that there are here.
 
-use super::refusal::{Refusal, listed};
+use super::refusal::{RejectedCommand, listed};
 
 /// A cipher suite of TLS 1.2.
 struct Suite {
@@ -99,7 +99,7 @@ const OTHER: &str = "
     kDH kDHE kEDH kGOST kPSK kRSA";
 
 /// The suites of a cipher string, by number, in its order.
-pub(crate) fn tls12(value: &str) -> Result<Vec<u16>, Refusal> {
+pub(crate) fn tls12(value: &str) -> Result<Vec<u16>, RejectedCommand> {
     let mut chosen: Vec<&Suite> = Vec::new();
     let mut killed: Vec<u16> = Vec::new();
     for item in value
@@ -140,7 +140,7 @@ pub(crate) fn tls12(value: &str) -> Result<Vec<u16>, Refusal> {
         }
     }
     if chosen.is_empty() {
-        return Err(Refusal::new("no cipher of TLS 1.2 is left").expect(expected()));
+        return Err(RejectedCommand::new("no cipher of TLS 1.2 is left").expect(expected()));
     }
     Ok(chosen.iter().map(|suite| suite.number).collect())
 }
@@ -153,7 +153,7 @@ fn expected() -> String {
     )
 }
 
-fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), Refusal> {
+fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), RejectedCommand> {
     match directive {
         "STRENGTH" => {
             chosen.sort_by_key(|suite| std::cmp::Reverse(suite.bits));
@@ -162,18 +162,18 @@ fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), Refusal> {
         // Below 3 it forbids nothing that there is here.
         "SECLEVEL=0" | "SECLEVEL=1" | "SECLEVEL=2" => Ok(()),
         _ => Err(
-            Refusal::new(format!("`@{directive}` has no counterpart here"))
+            RejectedCommand::new(format!("`@{directive}` has no counterpart here"))
                 .expect("`@STRENGTH`, or `@SECLEVEL` up to 2"),
         ),
     }
 }
 
 /// The numbers of the suites that all of `words`, joined by `+`, mean.
-fn matching(words: &str) -> Result<Vec<u16>, Refusal> {
+fn matching(words: &str) -> Result<Vec<u16>, RejectedCommand> {
     let mut meant: Vec<&Suite> = TLS12.iter().collect();
     for word in words.split('+') {
         let test = keyword(word).ok_or_else(|| {
-            Refusal::new(format!(
+            RejectedCommand::new(format!(
                 "`{word}` is neither a cipher nor a keyword for some"
             ))
             .expect(expected())
@@ -246,7 +246,7 @@ fn is_other(word: &str) -> bool {
 }
 
 /// The suites of a list for TLS 1.3, by number, in its order.
-pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, Refusal> {
+pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, RejectedCommand> {
     let names = || {
         format!(
             "some of {}, separated by `:`",
@@ -260,13 +260,14 @@ pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, Refusal> {
             Some(_) => {}
             None if OTHER_TLS13.contains(&word) => {}
             None => {
-                let refusal = Refusal::new(format!("`{word}` is no cipher suite of TLS 1.3"));
+                let refusal =
+                    RejectedCommand::new(format!("`{word}` is no cipher suite of TLS 1.3"));
                 return Err(refusal.expect(names()));
             }
         }
     }
     if chosen.is_empty() {
-        return Err(Refusal::new("no cipher suite of TLS 1.3 is left").expect(names()));
+        return Err(RejectedCommand::new("no cipher suite of TLS 1.3 is left").expect(names()));
     }
     Ok(chosen)
 }

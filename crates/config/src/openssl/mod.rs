@@ -8,7 +8,7 @@ mod protocol;
 mod refusal;
 
 pub use self::protocol::TlsProtocol;
-pub(crate) use self::refusal::Refusal;
+pub(crate) use self::refusal::RejectedCommand;
 
 use self::refusal::listed;
 
@@ -88,7 +88,11 @@ pub(crate) struct Settings {
 }
 
 /// Carries out one command.
-pub(crate) fn command(name: &str, value: &str, settings: &mut Settings) -> Result<(), Refusal> {
+pub(crate) fn command(
+    name: &str,
+    value: &str,
+    settings: &mut Settings,
+) -> Result<(), RejectedCommand> {
     let Some(known) = COMMANDS
         .iter()
         .find(|known| known.eq_ignore_ascii_case(name))
@@ -116,17 +120,17 @@ pub(crate) fn command(name: &str, value: &str, settings: &mut Settings) -> Resul
     }
 }
 
-fn unknown(name: &str) -> Refusal {
+fn unknown(name: &str) -> RejectedCommand {
     let elsewhere = ELSEWHERE
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let refusal = Refusal::new(format!("the command `{name}` has no counterpart here"))
+    let refusal = RejectedCommand::new(format!("the command `{name}` has no counterpart here"))
         .expect(format!("one of {}", listed(COMMANDS)));
     let refusal = match elsewhere {
         Some((_, cure)) => refusal.suggest(*cure),
         None => refusal,
     };
-    Refusal {
+    RejectedCommand {
         is_name: true,
         ..refusal
     }
@@ -154,8 +158,8 @@ fn version(word: &str) -> Option<Version> {
 }
 
 /// The message about versions that have been given up.
-fn too_old(word: &str) -> Refusal {
-    Refusal::new(format!(
+fn too_old(word: &str) -> RejectedCommand {
+    RejectedCommand::new(format!(
         "`{word}` is not spoken: it is not secure (RFC 8996)"
     ))
     .expect("`TLSv1.2` or `TLSv1.3`")
@@ -168,12 +172,14 @@ enum Bound {
     Most,
 }
 
-fn limit(value: &str, protocol: &mut TlsProtocol, bound: Bound) -> Result<(), Refusal> {
+fn limit(value: &str, protocol: &mut TlsProtocol, bound: Bound) -> Result<(), RejectedCommand> {
     if value.eq_ignore_ascii_case("None") {
         return Ok(());
     }
     match version(value) {
-        None => return Err(Refusal::new("no version of TLS").expect("`TLSv1.2` or `TLSv1.3`")),
+        None => {
+            return Err(RejectedCommand::new("no version of TLS").expect("`TLSv1.2` or `TLSv1.3`"));
+        }
         Some(Version::Old) => return Err(too_old(value)),
         Some(Version::Tls13) if bound == Bound::Least => protocol.allows_tls12 = false,
         Some(Version::Tls12) if bound == Bound::Most => protocol.allows_tls13 = false,
@@ -182,11 +188,11 @@ fn limit(value: &str, protocol: &mut TlsProtocol, bound: Bound) -> Result<(), Re
     check_versions(protocol)
 }
 
-fn check_versions(protocol: &TlsProtocol) -> Result<(), Refusal> {
+fn check_versions(protocol: &TlsProtocol) -> Result<(), RejectedCommand> {
     if protocol.allows_tls12 || protocol.allows_tls13 {
         return Ok(());
     }
-    Err(Refusal::new("no version of TLS is left to speak"))
+    Err(RejectedCommand::new("no version of TLS is left to speak"))
 }
 
 fn words(value: &str) -> impl Iterator<Item = &str> {
@@ -196,7 +202,7 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), Refusal> {
+fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), RejectedCommand> {
     // Without a sign in front, a word adds to what there is; the first one makes a list of its own.
     let is_signed = words(value)
         .next()
@@ -219,7 +225,7 @@ fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), Refusal> {
             Some(Version::Old) if is_wanted => return Err(too_old(name)),
             Some(Version::Old) => {}
             None => {
-                let refusal = Refusal::new(format!("`{name}` is no version of TLS"));
+                let refusal = RejectedCommand::new(format!("`{name}` is no version of TLS"));
                 return Err(refusal.expect("a list of `ALL`, `TLSv1.2` and `TLSv1.3`, each with `-` in front to leave it out"));
             }
         }
@@ -227,7 +233,7 @@ fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), Refusal> {
     check_versions(protocol)
 }
 
-fn groups(value: &str) -> Result<Option<Vec<u16>>, Refusal> {
+fn groups(value: &str) -> Result<Option<Vec<u16>>, RejectedCommand> {
     let mut found: Vec<u16> = Vec::new();
     let separators = [':', ',', '/', ' '];
     for word in value.split(separators).filter(|word| !word.is_empty()) {
@@ -246,11 +252,15 @@ fn groups(value: &str) -> Result<Option<Vec<u16>>, Refusal> {
             None if OTHER_GROUPS
                 .split_ascii_whitespace()
                 .any(|other| other.eq_ignore_ascii_case(name)) => {}
-            None => return Err(Refusal::new(format!("`{name}` is no group")).expect(group_names())),
+            None => {
+                return Err(
+                    RejectedCommand::new(format!("`{name}` is no group")).expect(group_names())
+                );
+            }
         }
     }
     if found.is_empty() {
-        return Err(Refusal::new("none of these groups is there").expect(group_names()));
+        return Err(RejectedCommand::new("none of these groups is there").expect(group_names()));
     }
     Ok(Some(found))
 }
@@ -260,7 +270,7 @@ fn group_names() -> String {
     format!("some of {}, separated by `:`", listed(names.copied()))
 }
 
-fn options(value: &str, settings: &mut Settings) -> Result<(), Refusal> {
+fn options(value: &str, settings: &mut Settings) -> Result<(), RejectedCommand> {
     for word in words(value) {
         let (is_wanted, name) = match word.strip_prefix('-') {
             Some(name) => (false, name),
@@ -271,14 +281,15 @@ fn options(value: &str, settings: &mut Settings) -> Result<(), Refusal> {
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
         else {
             let names = OPTIONS.iter().map(|(known, _)| *known);
-            let refusal = Refusal::new(format!("the option `{name}` has no counterpart here"));
+            let refusal =
+                RejectedCommand::new(format!("the option `{name}` has no counterpart here"));
             return Err(refusal.expect(format!("some of {}", listed(names))));
         };
         match (*known, *fixed) {
             (_, Some(fixed)) if fixed == is_wanted => {}
             (_, Some(fixed)) => {
                 let state = if fixed { "always on" } else { "never on" };
-                return Err(Refusal::new(format!("`{known}` is {state}")));
+                return Err(RejectedCommand::new(format!("`{known}` is {state}")));
             }
             ("SessionTicket", None) => settings.tickets = Some(is_wanted),
             (_, None) => settings.protocol.is_server_preferred = is_wanted,
@@ -291,7 +302,7 @@ fn options(value: &str, settings: &mut Settings) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    fn run(commands: &[(&str, &str)]) -> Result<Settings, Refusal> {
+    fn run(commands: &[(&str, &str)]) -> Result<Settings, RejectedCommand> {
         let mut settings = Settings::default();
         for (name, value) in commands {
             command(name, value, &mut settings)?;

@@ -2,7 +2,7 @@
 
 /// A command that cannot be carried out.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct RejectedCommand {
     /// The reason.
     pub(crate) message: String,
     /// Values that would do.
@@ -13,9 +13,9 @@ pub(crate) struct Refusal {
     pub(crate) is_name: bool,
 }
 
-impl Refusal {
+impl RejectedCommand {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Refusal {
+        RejectedCommand {
             message: message.into(),
             expected: None,
             suggestion: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tutti_options::table::{Kind, Names, Text};
+use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
@@ -23,14 +23,14 @@ options! {
     /// Names and passwords. At least one of `users` and `file`
     pub struct BasicOptions: BASIC = "basic" {
         /// The purpose of the password, as browsers show it
-        realm: String [kind(Kind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
+        realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
         /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt
-        users: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
+        users: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// The whole path of a file as `htpasswd -B` makes it: a name and a hash in each line. The server reads it as root, and again when it
         /// has changed
-        file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
         /// Field that tells the application the name
-        field: Option<String> [kind(Kind::String(Text::WrittenHeader)), beyond()],
+        field: Option<String> [kind(ValueKind::String(Text::WrittenHeader)), beyond()],
     }
 }
 
@@ -38,28 +38,28 @@ options! {
     /// Signed tokens. Their keys come from `key_file` or `jwks`
     pub struct JwtOptions: JWT = "jwt", exactly_one ["key_file", "jwks"] {
         /// Algorithms that a signature may have; a token with another is refused, whatever it says. Those of one family
-        algorithms: Unread [kind(Kind::Array(&JwtAlgorithm::KIND)), beyond(), required()],
+        algorithms: Unread [kind(ValueKind::Array(&JwtAlgorithm::KIND)), beyond(), required()],
         /// The whole path of a file with the key: a public key in PEM, a set of keys in JSON (RFC 7517), or, for the algorithms `HS…`, a secret of at
         /// least 32 bytes. The server reads it as root, and again when it has changed
-        key_file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        key_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
         /// Where a set of keys is fetched
         jwks: Unread [kind(JwksOptions::KIND), beyond()],
         /// Who must have issued a token (`iss`)
-        issuer: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        issuer: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
         /// For whom a token must be (`aud`): one of these
         audience: Unread [kind(TEXTS), beyond()],
         /// Tokens must say when they end (`exp`)
         require_expiry: bool [beyond(), default("true")],
         /// How far clocks may differ, for `exp` and `nbf`
-        leeway: Duration [kind(Kind::Number(0.0, 3600.0)), beyond(), default("60"), unit("seconds")],
+        leeway: Duration [kind(ValueKind::Number(0.0, 3600.0)), beyond(), default("60"), unit("seconds")],
         /// The cookie that the token is in, instead of the field `Authorization: Bearer`
-        cookie: Option<String> [kind(Kind::String(Text::HeaderName)), beyond()],
+        cookie: Option<String> [kind(ValueKind::String(Text::HeaderName)), beyond()],
         /// Fields that tell the application: the name of each, and the claim that is its value. Lists become texts with commas
-        fields: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::NotEmpty))), beyond()],
+        fields: Unread [kind(ValueKind::Map(Names::RequestHeader, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// The claim that is the name of the user, for `$remote_user`
-        user_claim: String [kind(Kind::String(Text::NotEmpty)), beyond(), default("\"sub\"")],
+        user_claim: String [kind(ValueKind::String(Text::NotEmpty)), beyond(), default("\"sub\"")],
         /// The realm that the answer 401 tells
-        realm: String [kind(Kind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
+        realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
     }
 }
 
@@ -97,15 +97,15 @@ options! {
     /// Where a set of keys is fetched (RFC 7517)
     pub struct JwksOptions: JWKS = "jwks" {
         /// Who is asked: an upstream, a route or an application
-        pass: Unread [kind(Kind::String(Text::Pass)), beyond(), required()],
+        pass: Unread [kind(ValueKind::String(Text::Pass)), beyond(), required()],
         /// Path and query
-        uri: String [kind(Kind::String(Text::Target)), beyond(), default("\"/.well-known/jwks.json\"")],
+        uri: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/.well-known/jwks.json\"")],
         /// The `Host` of the request
-        host: String [kind(Kind::String(Text::HostName)), beyond(), default("\"localhost\"")],
+        host: String [kind(ValueKind::String(Text::HostName)), beyond(), default("\"localhost\"")],
         /// Time after which the set is fetched again; with a key that is not in it, after ten seconds at the earliest
-        refresh: Duration [kind(Kind::Number(10.0, 86_400.0)), beyond(), default("300"), unit("seconds")],
+        refresh: Duration [kind(ValueKind::Number(10.0, 86_400.0)), beyond(), default("300"), unit("seconds")],
         /// Time for the whole answer
-        timeout: Duration [kind(Kind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
+        timeout: Duration [kind(ValueKind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
     }
 }
 
@@ -114,21 +114,21 @@ options! {
     /// with any other or none it gets 502. Asked is with GET, without the body
     pub struct ForwardOptions: FORWARD = "forward" {
         /// Who is asked: an upstream, a route or an application
-        pass: Unread [kind(Kind::String(Text::Pass)), beyond(), required()],
+        pass: Unread [kind(ValueKind::String(Text::Pass)), beyond(), required()],
         /// Path and query of the question; the client's own are in `X-Forwarded-Uri`
-        uri: String [kind(Kind::String(Text::Target)), beyond(), default("\"/\"")],
+        uri: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/\"")],
         /// Fields of the client's request that are sent along; without it, all that do not belong to its connection or its body
-        send: Option<Vec<String>> [kind(Kind::Array(&Kind::String(Text::HeaderName))), beyond()],
+        send: Option<Vec<String>> [kind(ValueKind::Array(&ValueKind::String(Text::HeaderName))), beyond()],
         /// Fields of an answer of 2xx that the application is told
-        copy: Vec<String> [kind(Kind::Array(&Kind::String(Text::WrittenHeader))), beyond(), default("[]")],
+        copy: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::WrittenHeader))), beyond(), default("[]")],
         /// Field of an answer of 2xx that has the name of the user, for `$remote_user`
-        user_field: String [kind(Kind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
+        user_field: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
         /// Time for the whole answer
-        timeout: Duration [kind(Kind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
+        timeout: Duration [kind(ValueKind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
     }
 }
 
-const TEXTS: Kind = Kind::OneOf(&[
-    Kind::String(Text::NotEmpty),
-    Kind::Array(&Kind::String(Text::NotEmpty)),
+const TEXTS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::NotEmpty),
+    ValueKind::Array(&ValueKind::String(Text::NotEmpty)),
 ]);

@@ -1,9 +1,9 @@
 //! Kinds of values that several objects have.
 
-use tutti_options::table::{Kind, Text};
+use tutti_options::table::{Text, ValueKind};
 
 /// An address pattern, or an array of them.
-pub(super) const ADDRESSES: Kind = Kind::OneOf(&[
-    Kind::String(Text::Address),
-    Kind::Array(&Kind::String(Text::Address)),
+pub(super) const ADDRESSES: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Address),
+    ValueKind::Array(&ValueKind::String(Text::Address)),
 ]);

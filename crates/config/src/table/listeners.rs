@@ -1,7 +1,7 @@
 //! Options of listeners.
 
-use tutti_options::table::{Kind, Referent, Text};
-use tutti_options::{Limit, Options as _, Shape, Switch, Tree, Typed, Unread, options};
+use tutti_options::table::{Referent, Text, ValueKind};
+use tutti_options::{OptionalLimit, Options as _, Shape, Switch, Tree, Typed, Unread, options};
 
 use super::kinds::ADDRESSES;
 use super::routes::ErrorOptions;
@@ -14,16 +14,16 @@ options! {
     pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"],
         followed_by [ErrorOptions::ROWS] {
         /// Where requests go
-        pass: Unread [kind(Kind::String(Text::Pass))],
+        pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Older form of `pass`: the name of an application
-        application: Unread [kind(Kind::String(Text::Name(Referent::Application))), older()],
+        application: Unread [kind(ValueKind::String(Text::Name(Referent::Application))), older()],
         /// Connections that may wait to be accepted; -1: as many as the system allows
         backlog: Backlog [default("-1")],
         /// Connections that may be open at once; further ones wait to be accepted. 0: no bound
-        max_connections: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Connections that one client may have open at once, by its address (of IPv6: its network of 64 bits); further ones are closed. 0: no bound.
         /// Not counted are unix sockets and the proxies of `forwarded` and `proxy_protocol`
-        max_connections_per_client: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        max_connections_per_client: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits
         http2: Switch<Http2> [beyond(), default("true")],
         /// Speak HTTP/3, too, over QUIC at the same address and port (UDP), and tell clients of it (`Alt-Svc`). Needs `tls` with
@@ -50,7 +50,7 @@ impl Backlog {
 }
 
 impl Typed for Backlog {
-    const KIND: Kind = Kind::Integer(-1, i32::MAX as i64);
+    const KIND: ValueKind = ValueKind::Integer(-1, i32::MAX as i64);
     const SHAPE: Shape = Shape::Integer(-1, i32::MAX as i64);
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -79,11 +79,11 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Http2: HTTP2 = "http2" {
         /// Requests that a client may have under way at once on one connection
-        max_concurrent_streams: u32 [kind(Kind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
+        max_concurrent_streams: u32 [kind(ValueKind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
         /// Bytes that a client may send of one body ahead of what has been taken from it
-        stream_window_size: u32 [kind(Kind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
+        stream_window_size: u32 [kind(ValueKind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
         /// The same of all bodies on one connection together
-        connection_window_size: u32 [kind(Kind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
+        connection_window_size: u32 [kind(ValueKind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
     }
 }
 
@@ -92,13 +92,13 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Http3: HTTP3 = "http3" {
         /// Requests that a client may have under way at once on one connection
-        max_concurrent_streams: u32 [kind(Kind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
+        max_concurrent_streams: u32 [kind(ValueKind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
         /// Bytes that a client may send of one body ahead of what has been taken from it
-        stream_window_size: u32 [kind(Kind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
+        stream_window_size: u32 [kind(ValueKind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
         /// The same of all bodies on one connection together
-        connection_window_size: u32 [kind(Kind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
+        connection_window_size: u32 [kind(ValueKind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
         /// How long clients may remember that HTTP/3 is spoken here; 0: they are not told
-        alt_svc_max_age: u32 [kind(Kind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
+        alt_svc_max_age: u32 [kind(ValueKind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
         /// Take GET and HEAD without a body that come in a client's first packets (0-RTT). They may be copies that somebody else sends: who answers them
         /// is told `Early-Data: 1`, and may answer 425
         early_data: bool [beyond(), default("false")],
@@ -119,9 +119,9 @@ options! {
         /// Addresses that are believed; an empty array: none
         source: Unread [kind(ADDRESSES), required()],
         /// Field with the client's address; of several, the last, or what `recursive` finds
-        client_ip: Option<String> [kind(Kind::String(Text::HeaderName))],
+        client_ip: Option<String> [kind(ValueKind::String(Text::HeaderName))],
         /// Field that says `http`, `https` or `on`; of a list, the last
-        protocol: Option<String> [kind(Kind::String(Text::HeaderName))],
+        protocol: Option<String> [kind(ValueKind::String(Text::HeaderName))],
         /// Take the last address that is not in `source`; where all are, the first
         recursive: bool [default("false")],
     }
@@ -133,7 +133,7 @@ options! {
         /// Addresses that are believed; an empty array: none
         source: Unread [kind(ADDRESSES), required()],
         /// Field with the client's address
-        header: String [kind(Kind::String(Text::HeaderName)), required()],
+        header: String [kind(ValueKind::String(Text::HeaderName)), required()],
         /// Take the last address that is not in `source`; where all are, the first
         recursive: bool [default("false")],
     }

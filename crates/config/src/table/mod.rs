@@ -71,6 +71,6 @@ pub use tutti_options::source::{
     ETCD, ETCD_TLS, EtcdOptions, EtcdTlsOptions, SOURCE, SourceOptions,
 };
 pub use tutti_options::table::{
-    CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, QUERY, Referent, Text,
+    CASELESS, DECODED, Names, Object, Opt, Origin, PLAIN, QUERY, Referent, Text, ValueKind,
 };
 pub use tutti_options::types::{ApplicationType, TYPES};

@@ -1,6 +1,6 @@
 //! The whole configuration.
 
-use tutti_options::table::{Kind, Names, Text};
+use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options};
 
 use super::guards::NAMED_LIMITS;
@@ -15,19 +15,19 @@ options! {
     /// The whole configuration
     pub struct RootOptions: ROOT = "configuration" {
         /// For editors: where the schema of this file is; the server does nothing with it
-        schema: Unread [key("$schema"), kind(Kind::String(Text::Any)), beyond()],
+        schema: Unread [key("$schema"), kind(ValueKind::String(Text::Any)), beyond()],
         /// Sockets to accept requests on, by address
-        listeners: Unread [kind(Kind::Map(Names::Listener, &ListenerOptions::KIND))],
+        listeners: Unread [kind(ValueKind::Map(Names::Listener, &ListenerOptions::KIND))],
         /// The route called `routes` (an array of steps), or several with names (an object of arrays)
         routes: Unread [kind(ROUTES)],
         /// Applications, by name
-        applications: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::Application))],
+        applications: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::Application))],
         /// Groups of servers to balance requests between, by name
-        upstreams: Unread [kind(Kind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
+        upstreams: Unread [kind(ValueKind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
         /// Jobs that are kept on disk until they are delivered, by the name of their spooler
-        spoolers: Unread [kind(Kind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
+        spoolers: Unread [kind(ValueKind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
         /// Requests that the server makes to itself at certain times, by name
-        schedules: Unread [kind(Kind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
+        schedules: Unread [kind(ValueKind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
         /// Bounds on requests that several actions share, by name
         limits: Unread [kind(NAMED_LIMITS), beyond()],
         /// Settings of the whole server
@@ -40,5 +40,5 @@ options! {
 }
 
 /// Steps, or several routes of them by name.
-const ROUTES: Kind = Kind::OneOf(&[STEPS, Kind::Map(Names::Any, &STEPS)]);
-const STEPS: Kind = Kind::Array(&StepOptions::KIND);
+const ROUTES: ValueKind = ValueKind::OneOf(&[STEPS, ValueKind::Map(Names::Any, &STEPS)]);
+const STEPS: ValueKind = ValueKind::Array(&StepOptions::KIND);

@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, QUERY, Referent, Text};
+use tutti_options::table::{CASELESS, DECODED, Names, PLAIN, QUERY, Referent, Text, ValueKind};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
 use super::cache::CacheOptions;
@@ -35,7 +35,7 @@ options! {
         /// Query string, decoded, `+` read as a space
         query: Unread [kind(QUERY_PATTERNS)],
         /// Protocol
-        scheme: Unread [kind(Kind::String(Text::AnyCase(&["http", "https"])))],
+        scheme: Unread [kind(ValueKind::String(Text::AnyCase(&["http", "https"])))],
         /// Arguments of the query string: all of an object, one object of an array
         arguments: Unread [kind(ARGUMENTS)],
         /// Cookies: all of an object, one object of an array
@@ -47,7 +47,7 @@ options! {
         /// Address and port the request came to
         destination: Unread [kind(ADDRESSES)],
         /// Text with variables; does not hold if it is empty, `0`, `false`, `null` or `undefined`
-        condition: Unread [key("if"), kind(Kind::String(Text::Condition))],
+        condition: Unread [key("if"), kind(ValueKind::String(Text::Condition))],
     }
 }
 
@@ -56,10 +56,10 @@ options! {
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
         followed_by [ShareOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
         /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`
-        pass: Unread [kind(Kind::String(Text::Pass))],
+        pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for what is spoken there
-        proxy: Unread [kind(Kind::String(Text::ProxyTarget))],
+        proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// How to talk to that server
         proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
         /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}` adds
@@ -68,14 +68,14 @@ options! {
         /// Keep responses and answer with them: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Answer with this status
-        status: Option<u16> [key("return"), kind(Kind::Integer(0, 999))],
+        status: Option<u16> [key("return"), kind(ValueKind::Integer(0, 999))],
         /// `Location` of the answer
-        location: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(&["return"])],
+        location: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["return"])],
         /// Serve the first file that exists of these paths
         share: Unread [kind(TEMPLATES)],
         /// New path, before acting; a `?` begins a new query, which the client's other arguments follow. Without one the query string
         /// stays. Empty: the path stays too
-        rewrite: Unread [kind(Kind::String(Text::TemplateOrEmpty))],
+        rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
         /// Fields to set in a 2xx or 3xx answer; `null` removes one
         response_headers: Unread [kind(RESPONSE_HEADERS)],
         /// The same for an answer of any status, errors too, as nginx has it with `always`
@@ -96,18 +96,18 @@ options! {
     }
 }
 
-const CACHE: Kind = Kind::OneOf(&[
-    Kind::String(Text::Name(Referent::CacheStore)),
+const CACHE: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Name(Referent::CacheStore)),
     CacheOptions::KIND,
 ]);
-const RESPONSE_HEADERS: Kind = Kind::Map(
+const RESPONSE_HEADERS: ValueKind = ValueKind::Map(
     Names::ResponseHeader,
-    &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),
+    &ValueKind::OneOf(&[ValueKind::String(Text::FieldTemplate), ValueKind::Null]),
 );
-const REQUEST_HEADERS: Kind = Kind::Map(Names::RequestHeader, &REQUEST_CHANGE);
-const REQUEST_CHANGE: Kind = Kind::OneOf(&[
-    Kind::String(Text::FieldTemplate),
-    Kind::Null,
+const REQUEST_HEADERS: ValueKind = ValueKind::Map(Names::RequestHeader, &REQUEST_CHANGE);
+const REQUEST_CHANGE: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::FieldTemplate),
+    ValueKind::Null,
     AddedHeader::KIND,
 ]);
 
@@ -115,10 +115,10 @@ options! {
     /// How `share` serves files
     pub struct ShareOptions: SHARE_OPTIONS = "share" {
         /// File to serve for a directory; empty: none
-        index: String [kind(Kind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
+        index: String [kind(ValueKind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
         /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
         /// not begin with it name no file here. Begins with a slash
-        prefix: Option<String> [kind(Kind::String(Text::Argument)), beyond(), needs(SHARE)],
+        prefix: Option<String> [kind(ValueKind::String(Text::Argument)), beyond(), needs(SHARE)],
         /// The action where there is a file, instead of serving it: a test, as nginx's `try_files` has it. Whatever the method and
         /// the type; a folder is no file, but one that ends with a slash and has its `index`
         found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
@@ -138,9 +138,9 @@ options! {
         /// better. Names that begin with a period are left out, and what the share would not serve
         listing: Option<ListingFormat> [beyond(), needs(SHARE)],
         /// Most entries of such a list; where there are more, the list says so
-        listing_limit: u32 [kind(Kind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
+        listing_limit: u32 [kind(ValueKind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
         /// Directory that paths and links cannot leave; empty: none
-        chroot: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(SHARE)],
+        chroot: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(SHARE)],
         /// Follow symbolic links
         follow_symlinks: bool [default("true"), needs(SHARE)],
         /// Cross mount points
@@ -152,7 +152,7 @@ options! {
     /// A field that is added, whatever fields of that name there are
     pub struct AddedHeader: ADDED = "added header" {
         /// Its value
-        add: Unread [kind(Kind::String(Text::FieldTemplate)), beyond(), required()],
+        add: Unread [kind(ValueKind::String(Text::FieldTemplate)), beyond(), required()],
     }
 }
 
@@ -162,7 +162,7 @@ options! {
         /// Actions that answer in place of errors, by status (`404`) or class (`4xx`, `5xx`); a status goes before its class. The error's
         /// status stays, unless the action is a `return` or has `response_status`. Where such an action fails, the client gets the page
         /// that it would have had without
-        error_pages: Unread [kind(Kind::Map(Names::ErrorStatus, &ActionOptions::KIND)), beyond()],
+        error_pages: Unread [kind(ValueKind::Map(Names::ErrorStatus, &ActionOptions::KIND)), beyond()],
         /// Let `error_pages` answer in place of errors of applications, upstreams and proxied servers, too; without it only those of
         /// the server itself. What an action does not say, the listener says
         intercept_errors: Option<bool> [beyond()],
@@ -185,18 +185,20 @@ options! {
     }
 }
 
-const INTERNAL: Kind = Kind::OneOf(&[
-    Kind::String(Text::Name(Referent::Destination)),
-    Kind::Map(
+const INTERNAL: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Name(Referent::Destination)),
+    ValueKind::Map(
         Names::Path,
-        &Kind::String(Text::Name(Referent::Destination)),
+        &ValueKind::String(Text::Name(Referent::Destination)),
     ),
 ]);
-const RESPONSE_STATUS: Kind =
-    Kind::OneOf(&[Kind::Integer(200, 599), Kind::String(Text::Word(&["own"]))]);
-const HINTS: Kind = Kind::OneOf(&[
-    Kind::String(Text::FieldTemplate),
-    Kind::Array(&Kind::String(Text::FieldTemplate)),
+const RESPONSE_STATUS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::Integer(200, 599),
+    ValueKind::String(Text::Word(&["own"])),
+]);
+const HINTS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::FieldTemplate),
+    ValueKind::Array(&ValueKind::String(Text::FieldTemplate)),
 ]);
 
 words! {
@@ -211,35 +213,35 @@ words! {
     }
 }
 
-const PRECOMPRESSED: Kind = Kind::OneOf(&[
-    Kind::String(Text::Word(&["br", "zstd", "gzip"])),
-    Kind::Array(&Kind::String(Text::Word(&["br", "zstd", "gzip"]))),
+const PRECOMPRESSED: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Word(&["br", "zstd", "gzip"])),
+    ValueKind::Array(&ValueKind::String(Text::Word(&["br", "zstd", "gzip"]))),
 ]);
 const SHARE: &[&str] = &["share"];
-const TEMPLATES: Kind = Kind::OneOf(&[
-    Kind::String(Text::Template),
-    Kind::Array(&Kind::String(Text::Template)),
+const TEMPLATES: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Template),
+    ValueKind::Array(&ValueKind::String(Text::Template)),
 ]);
-const DECODED_PATTERNS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Pattern(DECODED)),
-    Kind::Array(&Kind::String(Text::Pattern(DECODED))),
+const DECODED_PATTERNS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Pattern(DECODED)),
+    ValueKind::Array(&ValueKind::String(Text::Pattern(DECODED))),
 ]);
-const QUERY_PATTERNS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Pattern(QUERY)),
-    Kind::Array(&Kind::String(Text::Pattern(QUERY))),
+const QUERY_PATTERNS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Pattern(QUERY)),
+    ValueKind::Array(&ValueKind::String(Text::Pattern(QUERY))),
 ]);
-const CASELESS_PATTERNS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Pattern(CASELESS)),
-    Kind::Array(&Kind::String(Text::Pattern(CASELESS))),
+const CASELESS_PATTERNS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Pattern(CASELESS)),
+    ValueKind::Array(&ValueKind::String(Text::Pattern(CASELESS))),
 ]);
-const PLAIN_PATTERNS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Pattern(PLAIN)),
-    Kind::Array(&Kind::String(Text::Pattern(PLAIN))),
+const PLAIN_PATTERNS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::Pattern(PLAIN)),
+    ValueKind::Array(&ValueKind::String(Text::Pattern(PLAIN))),
 ]);
 
-const ARGUMENTS: Kind = Kind::OneOf(&[ARGUMENT_SET, Kind::Array(&ARGUMENT_SET)]);
-const ARGUMENT_SET: Kind = Kind::Map(Names::Argument, &QUERY_PATTERNS);
-const COOKIES: Kind = Kind::OneOf(&[COOKIE_SET, Kind::Array(&COOKIE_SET)]);
-const COOKIE_SET: Kind = Kind::Map(Names::NotEmpty, &PLAIN_PATTERNS);
-const HEADERS: Kind = Kind::OneOf(&[HEADER_SET, Kind::Array(&HEADER_SET)]);
-const HEADER_SET: Kind = Kind::Map(Names::HeaderName, &CASELESS_PATTERNS);
+const ARGUMENTS: ValueKind = ValueKind::OneOf(&[ARGUMENT_SET, ValueKind::Array(&ARGUMENT_SET)]);
+const ARGUMENT_SET: ValueKind = ValueKind::Map(Names::Argument, &QUERY_PATTERNS);
+const COOKIES: ValueKind = ValueKind::OneOf(&[COOKIE_SET, ValueKind::Array(&COOKIE_SET)]);
+const COOKIE_SET: ValueKind = ValueKind::Map(Names::NotEmpty, &PLAIN_PATTERNS);
+const HEADERS: ValueKind = ValueKind::OneOf(&[HEADER_SET, ValueKind::Array(&HEADER_SET)]);
+const HEADER_SET: ValueKind = ValueKind::Map(Names::HeaderName, &CASELESS_PATTERNS);

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tutti_options::table::{Kind, Names, Text};
-use tutti_options::{Limit, Options as _, Scalar, Shape, Tree, Typed, Unread, options, words};
+use tutti_options::table::{Names, Text, ValueKind};
+use tutti_options::{
+    OptionalLimit, Options as _, Scalar, Shape, Tree, Typed, Unread, options, words,
+};
 
 use serde_json::Value as Json;
 
@@ -15,16 +17,16 @@ options! {
     pub struct UpstreamGroup: UPSTREAM = "upstream", followed_by [UpstreamOptions::ROWS] {
         /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service` or
         /// `kubernetes`; by `all` or `LABEL=VALUE` with `fleet`
-        servers: Unread [kind(Kind::Map(Names::Server, &ServerOptions::KIND)), required()],
+        servers: Unread [kind(ValueKind::Map(Names::Server, &ServerOptions::KIND)), required()],
         /// How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the
         /// same for the same `key`
         balance: BalanceWord [beyond(), default("\"round_robin\"")],
         /// The text that `hash` looks at, as `$remote_addr` or `$cookie_session`
-        key: String [kind(Kind::String(Text::Template)), beyond(), default("\"$remote_addr\"")],
+        key: String [kind(ValueKind::String(Text::Template)), beyond(), default("\"$remote_addr\"")],
         /// A server that works again gets its full share after this time only
         slow_start: Duration [kind(SECONDS), beyond(), default("0"), unit("seconds")],
         /// Requests that may wait while every server has `max_connections`; more are answered 503
-        queue: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
+        queue: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
         /// How long they may wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
         /// Ask each server from time to time whether it works; one that does not gets no requests
@@ -42,14 +44,14 @@ options! {
     /// A server of a group
     pub struct ServerOptions: SERVER = "upstream server" {
         /// Its share of requests; 0: none
-        weight: f64 [kind(Kind::Number(0.0, 1_000_000.0)), default("1")],
+        weight: f64 [kind(ValueKind::Number(0.0, 1_000_000.0)), default("1")],
         /// Gets requests only while no other server can
         backup: bool [beyond(), default("false")],
         /// Requests it may have at once; 0: no limit
-        max_connections: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
+        max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
         /// The name has SRV records for this service: they say which servers it has, with their ports, weights and
         /// priorities. `http` means those of `_http._tcp.NAME`; with a dot in it, it is put before the name as it is
-        service: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+        service: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
         /// The name is a Service of Kubernetes, `SERVICE.NAMESPACE`: its servers are those of its endpoints that are ready, as the API
         /// server tells them (`kubernetes` of `settings`)
         kubernetes: Unread [kind(KubernetesServiceOptions::KIND), beyond()],
@@ -63,7 +65,7 @@ options! {
     /// Nodes of the fleet as servers
     pub struct FleetNodesOptions: FLEET_NODES = "fleet nodes" {
         /// The port at which each of them takes these requests
-        port: u16 [kind(Kind::Integer(1, 65_535)), required(), beyond()],
+        port: u16 [kind(ValueKind::Integer(1, 65_535)), required(), beyond()],
     }
 }
 
@@ -71,7 +73,7 @@ options! {
     /// A Service of Kubernetes
     pub struct KubernetesServiceOptions: KUBERNETES_SERVICE = "kubernetes service" {
         /// Its port: the name in the Service, or the number at which the pods listen. A Service with one port needs none
-        port: Unread [kind(Kind::OneOf(&[Kind::Integer(1, 65_535), Kind::String(Text::NotEmpty)])), beyond()],
+        port: Unread [kind(ValueKind::OneOf(&[ValueKind::Integer(1, 65_535), ValueKind::String(Text::NotEmpty)])), beyond()],
     }
 }
 
@@ -80,22 +82,22 @@ options! {
     /// enough
     pub struct HealthCheckOptions: HEALTH_CHECK = "health check" {
         /// Path and query of a GET request that the server must answer
-        uri: Option<String> [kind(Kind::String(Text::Target)), beyond()],
+        uri: Option<String> [kind(ValueKind::String(Text::Target)), beyond()],
         /// The `Host` of that request; without, the host in the server's address
-        host: Option<String> [kind(Kind::String(Text::HostName)), beyond(), needs(&["uri"])],
+        host: Option<String> [kind(ValueKind::String(Text::HostName)), beyond(), needs(&["uri"])],
         /// Statuses that say that it works; without, those from 200 to 399
-        statuses: Vec<u16> [key("status"), kind(Kind::OneOf(&[STATUS, Kind::Array(&STATUS)])), beyond(), needs(&["uri"])],
+        statuses: Vec<u16> [key("status"), kind(ValueKind::OneOf(&[STATUS, ValueKind::Array(&STATUS)])), beyond(), needs(&["uri"])],
         /// Ask by gRPC's health checking protocol for this service instead; empty: for the server as a whole. Needs
         /// `http_version` 2
-        grpc_service: Option<String> [kind(Kind::String(Text::Any)), beyond()],
+        grpc_service: Option<String> [kind(ValueKind::String(Text::Any)), beyond()],
         /// Time between two checks
-        interval: Duration [kind(Kind::Number(0.1, 31_536_000.0)), beyond(), default("5"), unit("seconds")],
+        interval: Duration [kind(ValueKind::Number(0.1, 31_536_000.0)), beyond(), default("5"), unit("seconds")],
         /// Time for a whole check: to connect, to send, to get the answer
         timeout: Duration [kind(TIMEOUT), beyond(), default("5"), unit("seconds")],
         /// Checks in a row that must fail before a server gets no requests; the very first one decides alone
-        fails: u32 [kind(Kind::Integer(1, 1000)), beyond(), default("3"), unit("checks")],
+        fails: u32 [kind(ValueKind::Integer(1, 1000)), beyond(), default("3"), unit("checks")],
         /// Checks in a row that must succeed before it gets requests again
-        passes: u32 [kind(Kind::Integer(1, 1000)), beyond(), default("2"), unit("checks")],
+        passes: u32 [kind(ValueKind::Integer(1, 1000)), beyond(), default("2"), unit("checks")],
     }
 }
 
@@ -122,11 +124,11 @@ pub enum HealthQuestion<'a> {
 }
 
 /// The status of an answer.
-const STATUS: Kind = Kind::Integer(200, 599);
+const STATUS: ValueKind = ValueKind::Integer(200, 599);
 
 /// A time; beyond a year it would only be a mistake.
-const SECONDS: Kind = Kind::Number(0.0, 31_536_000.0);
-const TIMEOUT: Kind = Kind::Number(0.001, 31_536_000.0);
+const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
+const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 options! {
     /// How to talk to a server; an upstream has the same options
@@ -141,18 +143,18 @@ options! {
         /// what waits for it has as long, by progress
         tunnel_timeout: Duration [kind(TIMEOUT), beyond(), default("600"), unit("seconds")],
         /// Connections to each server that each thread keeps for later requests; 0: none
-        keepalive: usize [kind(Kind::Integer(0, 65_535)), beyond(), default("32"), unit("connections")],
+        keepalive: usize [kind(ValueKind::Integer(0, 65_535)), beyond(), default("32"), unit("connections")],
         /// Time after which a connection that nobody uses is closed
         keepalive_timeout: Duration [kind(SECONDS), beyond(), default("4"), unit("seconds")],
         /// Further servers to try, where a request may be repeated: nothing of it was sent, or its method is one of
         /// `retry_methods` and nothing of an answer came
-        retries: u32 [kind(Kind::Integer(0, 1000)), beyond(), default("2")],
+        retries: u32 [kind(ValueKind::Integer(0, 1000)), beyond(), default("2")],
         /// Methods, in capitals, that may reach two servers: what they do is as good done twice. A request of any other
         /// method is not sent again once a byte of it was
-        retry_methods: Vec<String> [kind(Kind::Array(&Kind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
+        retry_methods: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
         /// Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only
         /// server of a group always gets them
-        max_fails: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("1")],
+        max_fails: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("1")],
         /// See `max_fails`
         fail_timeout: Duration [kind(SECONDS), beyond(), default("10"), unit("seconds")],
         /// Read the whole body of a request before a server is asked, so that a slow client does not hold it; `false`:
@@ -162,11 +164,11 @@ options! {
         /// `false`: no faster than the client takes it. What has come is sent at once either way
         buffering: bool [beyond(), default("true")],
         /// Bytes of an answer that are kept for a client that takes them slowly, so that it does not hold the server
-        buffer_size: usize [kind(Kind::Size(0, 1 << 30)), beyond(), default("524288"), unit("bytes")],
+        buffer_size: usize [kind(ValueKind::Size(0, 1 << 30)), beyond(), default("524288"), unit("bytes")],
         /// Longest head of an answer; else 502
-        max_head_size: usize [kind(Kind::Size(1024, 1 << 20)), beyond(), default("65536"), unit("bytes")],
+        max_head_size: usize [kind(ValueKind::Size(1024, 1 << 20)), beyond(), default("65536"), unit("bytes")],
         /// 1: HTTP/1.1; 2: HTTP/2, which gRPC needs: many requests on one connection, bodies while they come
-        http_version: HttpVersion [kind(Kind::Integer(1, 2)), default("1")],
+        http_version: HttpVersion [kind(ValueKind::Integer(1, 2)), default("1")],
         /// Tell the server whom it answers with a PROXY protocol header of this version, at the start of each
         /// connection; then no connection is kept for a later request
         proxy_protocol: Option<ProxyVersion> [beyond()],
@@ -179,7 +181,7 @@ options! {
     }
 }
 
-const TLS: Kind = Kind::OneOf(&[Kind::Boolean, UpstreamTlsOptions::KIND]);
+const TLS: ValueKind = ValueKind::OneOf(&[ValueKind::Boolean, UpstreamTlsOptions::KIND]);
 
 words! {
     /// How a server is chosen among those that can be used.
@@ -213,7 +215,7 @@ pub enum HttpVersion {
 }
 
 impl Typed for HttpVersion {
-    const KIND: Kind = Kind::Integer(1, 2);
+    const KIND: ValueKind = ValueKind::Integer(1, 2);
     const SHAPE: Shape = Shape::Integer(1, 2);
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
@@ -246,7 +248,8 @@ pub struct ForwardedHeaders {
 }
 
 impl Typed for ForwardedHeaders {
-    const KIND: Kind = Kind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"]));
+    const KIND: ValueKind =
+        ValueKind::String(Text::Word(&["none", "x-forwarded", "forwarded", "both"]));
     const SHAPE: Shape = Shape::Text;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {

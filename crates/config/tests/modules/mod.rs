@@ -1,6 +1,6 @@
 //! The language modules of the machine that the goldens are written for.
 
-use tutti_config::Context;
+use tutti_config::ValidationContext;
 
 const MODULES: [(&str, &str); 10] = [
     ("java", "17.0.15"),
@@ -16,8 +16,8 @@ const MODULES: [(&str, &str); 10] = [
 ];
 
 /// The machine of a case: documentation shows programs, too.
-pub(crate) fn context(case: &str) -> Context {
+pub(crate) fn context(case: &str) -> ValidationContext {
     let is_documentation = case.starts_with("documented-") || case.starts_with("howto-");
     let programs = is_documentation.then_some(("external", ""));
-    Context::with_modules(programs.into_iter().chain(MODULES))
+    ValidationContext::with_modules(programs.into_iter().chain(MODULES))
 }

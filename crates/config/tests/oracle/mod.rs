@@ -10,12 +10,12 @@
 )]
 
 use tutti_config::{
-    Context, Diagnostics, Document, File, Format, combine, excerpt, parse, read, validate,
+    Diagnostics, Document, File, Format, ValidationContext, combine, excerpt, parse, read, validate,
 };
 
 /// A configuration in JSON, as a client would send it.
 pub(crate) fn document(bytes: &[u8]) {
-    let context = Context::with_modules([("php", "8.2.35"), ("python", "3.11.2")]);
+    let context = ValidationContext::with_modules([("php", "8.2.35"), ("python", "3.11.2")]);
     let document = match parse(bytes) {
         Ok(document) => document,
         Err(faults) => return refused(&faults, bytes, None),

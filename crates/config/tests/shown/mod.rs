@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use tutti_config::{Config, Context, parse, validate};
+use tutti_config::{Config, ValidationContext, parse, validate};
 
 /// One of each object, with what it requires and nothing else. The values are such that no golden has them.
 const SAMPLE: &str = r#"{
@@ -43,7 +43,7 @@ type Defaults = HashMap<String, Vec<(String, Shown)>>;
 
 /// The typed configuration without what is as in the sample.
 pub(crate) fn differing(config: &Config) -> String {
-    let context = Context::with_modules([
+    let context = ValidationContext::with_modules([
         ("external", ""),
         ("node", ""),
         ("wasm-wasi-component", ""),

@@ -9,7 +9,7 @@ use tutti_tls::{Challenges, Hello, Offer};
 
 use super::session::End;
 use super::socket::TlsSocket;
-use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
+use crate::socket::{Attempt, ReadResult, poll_attempt, poll_receive, try_send};
 
 /// Most bytes that are read in search of a client's first message: one with large key shares has two thousand.
 const MOST_HELLO: usize = 64 * 1024;
@@ -84,7 +84,7 @@ impl TlsSocket {
                 return gone();
             }
             match poll_receive(io, session.room(), cx) {
-                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
                 Poll::Ready(_) => return gone(),
                 Poll::Pending => {
                     session.let_go();
@@ -104,7 +104,7 @@ impl TlsSocket {
             }
             let before = session.incoming.len();
             match poll_receive(self.io(), session.room(), cx) {
-                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
                 Poll::Ready(_) => return Poll::Ready(None),
                 Poll::Pending => {
                     session.let_go();
@@ -132,6 +132,6 @@ impl TlsSocket {
         let session = &mut *self.session.borrow_mut();
         session.incoming.clear();
         poll_receive(self.io(), session.room(), cx)
-            .map(|received| matches!(received, Ok(Received::Bytes(_))))
+            .map(|received| matches!(received, Ok(ReadResult::Bytes(_))))
     }
 }

@@ -10,5 +10,5 @@ mod session;
 mod socket;
 
 pub use handshake::HandshakeError;
-pub use session::Session;
+pub use session::TlsRecords;
 pub use socket::TlsSocket;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::Error;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use tutti_tls::{Challenges, Connection, Facts, Offer};
+use tutti_tls::{Challenges, HandshakeFacts, Offer, TlsConnection};
 
 use crate::buffers::Buffers;
 use crate::output::{Gone, Output};
@@ -49,8 +49,8 @@ pub(super) enum End {
 }
 
 /// One connection's records.
-pub struct Session {
-    connection: Connection,
+pub struct TlsRecords {
+    connection: TlsConnection,
     buffers: Rc<Buffers>,
     /// Records that have come and are not finished.
     pub(super) incoming: Vec<u8>,
@@ -63,7 +63,7 @@ pub struct Session {
     begun: usize,
 }
 
-impl Session {
+impl TlsRecords {
     /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`. Authorities that
     /// ask whether a name is ours are answered with `challenges`.
     pub fn new(
@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// The outcome of the handshake.
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> HandshakeFacts {
         self.connection.facts()
     }
 

@@ -6,24 +6,24 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
-use super::session::{End, Session};
+use super::session::{End, TlsRecords};
 use crate::output::{Gone, Output};
-use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
+use crate::socket::{Attempt, ReadResult, poll_attempt, poll_receive, try_send};
 
 /// A socket with TLS on it. Until its handshake is done nothing else is read from it or written to it.
 pub struct TlsSocket {
     io: AsyncFd<OwnedFd>,
     /// Borrowed for the length of a call.
-    pub(super) session: RefCell<Session>,
+    pub(super) session: RefCell<TlsRecords>,
     /// Asked for when the handshake is done, if at all.
-    facts: OnceCell<Rc<Facts>>,
+    facts: OnceCell<Rc<HandshakeFacts>>,
 }
 
 impl TlsSocket {
     /// The handshake is still to come.
-    pub fn new(io: AsyncFd<OwnedFd>, session: Session) -> Self {
+    pub fn new(io: AsyncFd<OwnedFd>, session: TlsRecords) -> Self {
         Self {
             io,
             session: RefCell::new(session),
@@ -42,7 +42,7 @@ impl TlsSocket {
     }
 
     /// The outcome of the handshake, which must be done.
-    pub fn facts(&self) -> &Rc<Facts> {
+    pub fn facts(&self) -> &Rc<HandshakeFacts> {
         self.facts
             .get_or_init(|| Rc::new(self.session.borrow().facts()))
     }
@@ -60,7 +60,7 @@ impl TlsSocket {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         let session = &mut *self.session.borrow_mut();
         let before = buffer.len();
         loop {
@@ -75,16 +75,16 @@ impl TlsSocket {
             }
             if buffer.len() > before {
                 session.let_go();
-                return Poll::Ready(Ok(Received::Bytes(buffer.len() - before)));
+                return Poll::Ready(Ok(ReadResult::Bytes(buffer.len() - before)));
             }
             if processed.is_err() || session.end == End::Broken {
                 return Poll::Ready(Err(Gone::Closed));
             }
             if session.end == End::Closed {
-                return Poll::Ready(Ok(Received::End));
+                return Poll::Ready(Ok(ReadResult::End));
             }
             match poll_receive(&self.io, session.room(), cx) {
-                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
                 Poll::Pending => {
                     session.let_go();
                     return Poll::Pending;

@@ -10,14 +10,14 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use tutti_fleet_store::etcd::LONGEST_TEXT;
 use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, LOCKS, STATE};
-use tutti_fleet_store::seal::{Keys, new_key};
-use tutti_fleet_store::store::{Entries, Entry};
+use tutti_fleet_store::seal::{SealingKeys, new_key};
+use tutti_fleet_store::store::{Entries, StoreEntry};
 use tutti_tls::Bundle;
 
 use super::arguments::OutputArguments;
-use super::reach::{Fleet, StoreArguments, failed};
+use super::store_access::{Fleet, StoreArguments, failed};
 use crate::input::read;
-use crate::report::{Failure, say};
+use crate::report::{CommandError, say};
 use crate::style;
 
 const LONGEST_NAME: usize = 80;
@@ -65,7 +65,7 @@ pub(super) enum CertificateCommand {
     },
 }
 
-pub(super) async fn run(command: &CertificateCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(command: &CertificateCommand) -> Result<ExitCode, CommandError> {
     match command {
         CertificateCommand::List { output, store } => list(&Fleet::new(store)?, output.json).await,
         CertificateCommand::Put { name, files, store } => {
@@ -77,29 +77,30 @@ pub(super) async fn run(command: &CertificateCommand) -> Result<ExitCode, Failur
 }
 
 /// `tutti fleet secret`.
-pub(super) fn secret() -> Result<ExitCode, Failure> {
-    say(&new_key().map_err(|error| Failure::new(error.to_string()))?);
+pub(super) fn secret() -> Result<ExitCode, CommandError> {
+    say(&new_key().map_err(|error| CommandError::new(error.to_string()))?);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The keys of the secret file.
-fn keys(fleet: &Fleet) -> Result<Keys, Failure> {
+fn keys(fleet: &Fleet) -> Result<SealingKeys, CommandError> {
     let Some(file) = &fleet.secret_file else {
-        return Err(Failure::new("it is not said where the key of the fleet is").hint(
+        return Err(CommandError::new("it is not said where the key of the fleet is").hint(
             "`--secret-file FILE`, in the environment `TUTTI_FLEET_SECRET_FILE`, or `secret_file` of the source; `tutti fleet secret` prints a new key",
         ));
     };
     let text = tutti_main::read_secret_file(file);
-    let text = text.map_err(|error| Failure::new(error.to_string()))?;
-    Keys::read(&text)
-        .map_err(|reason| Failure::new(format!("the secret file `{}`: {reason}", file.display())))
+    let text = text.map_err(|error| CommandError::new(error.to_string()))?;
+    SealingKeys::read(&text).map_err(|reason| {
+        CommandError::new(format!("the secret file `{}`: {reason}", file.display()))
+    })
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
+fn check_name(name: &str) -> Result<(), CommandError> {
     let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
     let is_others = name.starts_with("acme:") || name.contains('/');
     match is_long || is_others || name.contains(char::is_control) {
-        true => Err(Failure::new(format!(
+        true => Err(CommandError::new(format!(
             "`{name}` can be no name of a certificate of a fleet"
         ))
         .hint("up to 80 characters without `/`; `acme:` is for automatic ones")),
@@ -107,11 +108,11 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
 }
 
-fn parse(pem: &[u8]) -> Result<Bundle, Failure> {
-    Bundle::parse(pem, SystemTime::now()).map_err(|error| Failure::new(error.to_string()))
+fn parse(pem: &[u8]) -> Result<Bundle, CommandError> {
+    Bundle::parse(pem, SystemTime::now()).map_err(|error| CommandError::new(error.to_string()))
 }
 
-async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, Failure> {
+async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, CommandError> {
     check_name(name)?;
     let keys = keys(fleet)?;
     let mut pem = Vec::new();
@@ -129,9 +130,9 @@ async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, F
     }
     let key = format!("{CERTIFICATES}{name}");
     let sealed = keys.seal(&key, &String::from_utf8_lossy(&pem));
-    let sealed = sealed.map_err(|error| Failure::new(error.to_string()))?;
+    let sealed = sealed.map_err(|error| CommandError::new(error.to_string()))?;
     if sealed.len() > LONGEST_TEXT {
-        return Err(Failure::new("this is larger than a store takes"));
+        return Err(CommandError::new("this is larger than a store takes"));
     }
     // Whatever there is is replaced.
     let wanted = [(key, Some(sealed))];
@@ -153,7 +154,7 @@ fn automatic<'e>(entries: &'e Entries, prefix: &str) -> Vec<(&'e str, &'e str)> 
     names.collect()
 }
 
-async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
     let keys = keys(fleet)?;
     let mut stored = fleet.store.list(CERTIFICATES).await.map_err(failed)?;
     let by_hand = stored.keys().filter_map(|key| {
@@ -207,9 +208,9 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
+async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, CommandError> {
     let mut keys: Vec<String> = Vec::new();
-    let mut locks: Vec<Entry> = Vec::new();
+    let mut locks: Vec<StoreEntry> = Vec::new();
     for prefix in [CHAINS, STATE] {
         let names = fleet.store.names(prefix).await.map_err(failed)?;
         for key in names {
@@ -228,12 +229,12 @@ async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
     keys.extend(own_names.into_iter().filter(|key| *key == own));
     if keys.is_empty() {
         return Err(
-            Failure::new(format!("the fleet has no certificate `{name}`"))
+            CommandError::new(format!("the fleet has no certificate `{name}`"))
                 .hint("`tutti fleet cert list` lists them"),
         );
     }
     locks.dedup();
-    let wanted: Vec<Entry> = keys.into_iter().map(|key| (key, None)).collect();
+    let wanted: Vec<StoreEntry> = keys.into_iter().map(|key| (key, None)).collect();
     // Not while a node works at it, which would write it down again.
     for _ in 0..LOOKS {
         let deleted = fleet.store.swap(&locks, &wanted).await;
@@ -243,11 +244,13 @@ async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
         }
         tokio::time::sleep(LOOK).await;
     }
-    Err(Failure::new(format!("a node is at work with `{name}`"))
-        .hint("try again in a moment, or look at `tutti status` of the nodes"))
+    Err(
+        CommandError::new(format!("a node is at work with `{name}`"))
+            .hint("try again in a moment, or look at `tutti status` of the nodes"),
+    )
 }
 
-async fn rekey(fleet: &Fleet) -> Result<ExitCode, Failure> {
+async fn rekey(fleet: &Fleet) -> Result<ExitCode, CommandError> {
     let keys = keys(fleet)?;
     let mut count = 0;
     for prefix in [CERTIFICATES, CHAINS, STATE] {
@@ -264,13 +267,13 @@ async fn rekey(fleet: &Fleet) -> Result<ExitCode, Failure> {
 }
 
 /// Seals one anew, unless it is already, or is gone.
-async fn rekey_one(fleet: &Fleet, keys: &Keys, key: &str) -> Result<bool, Failure> {
+async fn rekey_one(fleet: &Fleet, keys: &SealingKeys, key: &str) -> Result<bool, CommandError> {
     for _ in 0..ATTEMPTS {
         let before = fleet.store.list(key).await.map_err(failed)?.remove(key);
         let Some(before) = before.filter(|before| !keys.is_current(before)) else {
             return Ok(false);
         };
-        let told = |error| Failure::new(format!("`{key}`: {error}"));
+        let told = |error| CommandError::new(format!("`{key}`: {error}"));
         let text = keys.open(key, &before).map_err(told)?;
         let sealed = keys.seal(key, &text).map_err(told)?;
         let expected = [(key.to_owned(), Some(before))];
@@ -280,7 +283,7 @@ async fn rekey_one(fleet: &Fleet, keys: &Keys, key: &str) -> Result<bool, Failur
             return Ok(true);
         }
     }
-    Err(Failure::new(format!(
+    Err(CommandError::new(format!(
         "`{key}` is written by others again and again; try again in a moment"
     )))
 }

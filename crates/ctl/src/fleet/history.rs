@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use tutti_config::model::written;
-use tutti_fleet_store::records::{Head, State, Version, concerned, read_all};
+use tutti_fleet_store::records::{DocumentVersion, Rollout, RolloutState, concerned, read_all};
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
-use super::reach::{Fleet, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll, generation};
+use super::store_access::{Fleet, StoreArguments, caller, failed};
 use crate::history::difference;
-use crate::report::{Failure, say};
+use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::for_stdout;
 
@@ -43,10 +43,10 @@ pub(super) struct RollbackArguments {
     store: StoreArguments,
 }
 
-pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
     let entries = fleet.store.list(keys::LOG).await.map_err(failed)?;
-    let roll_outs = read_all::<Head>(&entries, keys::LOG);
-    let newest_first: Vec<&Head> = roll_outs.values().rev().collect();
+    let roll_outs = read_all::<Rollout>(&entries, keys::LOG);
+    let newest_first: Vec<&Rollout> = roll_outs.values().rev().collect();
     if is_json {
         say(&serde_json::json!(newest_first).to_string());
         return Ok(ExitCode::SUCCESS);
@@ -60,9 +60,9 @@ pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
             None => "no document".to_owned(),
         };
         let state = match head.state {
-            State::Done => style::good("done"),
-            State::Rolling => style::strong("rolling"),
-            State::Returned => style::bad("returned"),
+            RolloutState::Done => style::good("done"),
+            RolloutState::Rolling => style::strong("rolling"),
+            RolloutState::Returned => style::bad("returned"),
         };
         let time = written(head.time.saturating_mul(1000));
         say(&format!(
@@ -80,7 +80,7 @@ pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure> {
+pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, CommandError> {
     let fleet = Fleet::new(&arguments.store)?;
     let selector = arguments.selector.selector();
     let (from, to) = match (arguments.from, arguments.to) {
@@ -89,7 +89,7 @@ pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure>
         (None, _) => {
             let seen = fleet.look().await?;
             let head = seen.heads.get(selector).ok_or_else(nothing)?;
-            let generation = |version: &Version| version.generation;
+            let generation = |version: &DocumentVersion| version.generation;
             let to = head.version.as_ref().map(generation).ok_or_else(nothing)?;
             (head.former.as_ref().map(generation), to)
         }
@@ -102,40 +102,42 @@ pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure>
     difference((&name, &old), (&format!("generation {to}"), &new))
 }
 
-fn nothing() -> Failure {
-    Failure::new("these nodes have no document").hint("`tutti fleet log` shows what there was")
+fn nothing() -> CommandError {
+    CommandError::new("these nodes have no document").hint("`tutti fleet log` shows what there was")
 }
 
-pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
+pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, CommandError> {
     let fleet = Fleet::new(&arguments.store)?;
     let selector = arguments.selector.selector();
     let seen = fleet.look().await?;
     let current = seen.heads.get(selector).ok_or_else(nothing)?;
     let target = match (arguments.generation, current.state) {
         (Some(generation), _) => fleet.version(generation).await?,
-        (None, State::Done | State::Rolling) => current.former.clone().ok_or_else(|| {
-            Failure::new("there is no generation before this one")
-                .hint("`tutti fleet log` shows what there was; name one")
-        })?,
-        (None, State::Returned) => {
-            return Err(Failure::new("the last roll-out was returned already")
+        (None, RolloutState::Done | RolloutState::Rolling) => {
+            current.former.clone().ok_or_else(|| {
+                CommandError::new("there is no generation before this one")
+                    .hint("`tutti fleet log` shows what there was; name one")
+            })?
+        }
+        (None, RolloutState::Returned) => {
+            return Err(CommandError::new("the last roll-out was returned already")
                 .hint("name the generation to go back to: `tutti fleet log` shows them"));
         }
     };
     // A roll-out under way is ended by what ends it: its own return.
     let head = match arguments.generation {
-        None if current.state == State::Rolling => Head {
-            state: State::Returned,
+        None if current.state == RolloutState::Rolling => Rollout {
+            state: RolloutState::Returned,
             reason: Some(format!("ended by {}", caller())),
             ..current.clone()
         },
-        _ => Head {
+        _ => Rollout {
             id: random_word(),
             number: fleet.last(keys::LOG).await?.saturating_add(1),
             selector: selector.to_owned(),
             version: Some(target.clone()),
             former: current.settled().cloned(),
-            state: State::Done,
+            state: RolloutState::Done,
             waves: vec!["100%".to_owned()],
             wave: 1,
             nodes: concerned(&seen.heads, &seen.answers, selector),
@@ -147,7 +149,7 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
     };
     let before = seen.texts.get(&keys::head(selector)).map(String::as_str);
     if !fleet.swap(before, &head, &[]).await? {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             "somebody else has changed the fleet meanwhile; nothing was done",
         )
         .hint("`tutti fleet log` shows who"));
@@ -167,10 +169,10 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
 
 fn told(
     output: &OutputArguments,
-    head: &Head,
-    target: &Version,
+    head: &Rollout,
+    target: &DocumentVersion,
     late: &[String],
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     if output.json {
         say(&serde_json::json!({
             "roll_out": head.number,
@@ -184,7 +186,7 @@ fn told(
     }
     let generation = target.generation;
     if !late.is_empty() {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "nodes are to run generation {generation}; these do not yet: {}",
             late.join(" ")
         ))

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use tutti_fleet_store::records::{Head, State, choose};
+use tutti_fleet_store::records::{Rollout, RolloutState, choose};
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, read_label};
-use super::reach::{Fleet, Seen, StoreArguments, caller};
 use super::roll::generation;
-use crate::report::{Failure, say};
+use super::store_access::{Fleet, Seen, StoreArguments, caller};
+use crate::report::{CommandError, say};
 use crate::style;
 
 #[derive(Args)]
@@ -25,7 +25,7 @@ pub(super) struct LabelsArguments {
     store: StoreArguments,
 }
 
-pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, Failure> {
+pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, CommandError> {
     let fleet = Fleet::new(&arguments.store)?;
     let seen = fleet.look().await?;
     if let Some(label) = &arguments.release {
@@ -35,7 +35,7 @@ pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, Failure
     if arguments.output.json {
         let all = labels.iter().map(|(label, nodes)| {
             let head = seen.heads.get(label);
-            let runs = head.and_then(Head::settled);
+            let runs = head.and_then(Rollout::settled);
             (
                 label.clone(),
                 json!({"nodes": nodes, "generation": generation(runs)}),
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, Failure
     }
     for (label, nodes) in &labels {
         let head = seen.heads.get(label);
-        let own = match head.and_then(Head::settled) {
+        let own = match head.and_then(Rollout::settled) {
             Some(version) => format!("generation {} of its own", version.generation),
             None => "no document of its own".to_owned(),
         };
@@ -67,7 +67,7 @@ pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, Failure
             .iter()
             .map(|(label, value)| format!("{label}={value}"));
         let own: Vec<String> = own
-            .filter(|label| seen.heads.get(label).and_then(Head::settled).is_some())
+            .filter(|label| seen.heads.get(label).and_then(Rollout::settled).is_some())
             .collect();
         if let (true, Some((selector, _))) = (
             own.len() > 1,
@@ -100,23 +100,23 @@ fn labels(seen: &Seen) -> BTreeMap<String, BTreeSet<String>> {
     labels
 }
 
-async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Failure> {
-    let none = || Failure::new(format!("`{label}` has no document"));
+async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, CommandError> {
+    let none = || CommandError::new(format!("`{label}` has no document"));
     let current = seen.heads.get(label).ok_or_else(none)?;
-    if current.state == State::Rolling {
+    if current.state == RolloutState::Rolling {
         return Err(
-            Failure::new(format!("a roll-out of {} is under way", current.by))
+            CommandError::new(format!("a roll-out of {} is under way", current.by))
                 .hint("`tutti fleet rollback --label LABEL=VALUE` ends it"),
         );
     }
     let former = current.settled().ok_or_else(none)?;
-    let head = Head {
+    let head = Rollout {
         id: random_word(),
         number: fleet.last(keys::LOG).await?.saturating_add(1),
         selector: label.to_owned(),
         version: None,
         former: Some(former.clone()),
-        state: State::Done,
+        state: RolloutState::Done,
         waves: Vec::new(),
         wave: 0,
         nodes: Vec::new(),
@@ -127,7 +127,7 @@ async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Fa
     };
     let before = seen.texts.get(&keys::head(label)).map(String::as_str);
     if !fleet.swap(before, &head, &[]).await? {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             "somebody else has changed the fleet meanwhile; nothing was done",
         ));
     }

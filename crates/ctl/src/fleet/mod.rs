@@ -9,17 +9,17 @@ mod history;
 mod labels;
 mod purge;
 mod put;
-mod reach;
 mod roll;
 mod status;
+mod store_access;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::report::Failure;
+use super::report::CommandError;
 use arguments::OutputArguments;
-use reach::{Fleet, StoreArguments};
+use store_access::{Fleet, StoreArguments};
 
 #[derive(Args)]
 pub(crate) struct FleetArguments {
@@ -62,11 +62,11 @@ enum FleetCommand {
     Purge(purge::PurgeArguments),
 }
 
-pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(format!("cannot begin: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot begin: {error}")))?;
     runtime.block_on(async {
         match &arguments.command {
             FleetCommand::Put(arguments) => put::run(arguments).await,

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use tutti_dialer::random_below;
-use tutti_fleet_store::purges::{self, Purge};
-use tutti_fleet_store::records::{Answer, read_all};
-use tutti_fleet_store::store::Entry;
+use tutti_fleet_store::purges::{self, PurgeRecord};
+use tutti_fleet_store::records::{NodeReport, read_all};
+use tutti_fleet_store::store::StoreEntry;
 use tutti_fleet_store::{keys, now, random_word};
 use tutti_protocol::PurgeScope;
 
 use super::arguments::{OutputArguments, nodes};
 use super::put::read_time;
-use super::reach::{Fleet, StoreArguments, caller, failed};
 use super::roll::Answers;
-use crate::report::{Failure, say};
+use super::store_access::{Fleet, StoreArguments, caller, failed};
+use crate::report::{CommandError, say};
 use crate::style;
 
 /// Attempts where others purge at the same moment: each time one of them succeeds.
@@ -79,7 +79,7 @@ struct Nodes {
 
 impl Nodes {
     /// Takes note of the answers that are there now.
-    fn note(&mut self, answers: &BTreeMap<String, Answer>, purge: &Purge) {
+    fn note(&mut self, answers: &BTreeMap<String, NodeReport>, purge: &PurgeRecord) {
         let before = std::mem::take(&mut self.waiting);
         for (name, answer) in answers {
             match answer.purged.has(purge) {
@@ -96,7 +96,7 @@ impl Nodes {
     }
 }
 
-pub(super) async fn run(arguments: &PurgeArguments) -> Result<ExitCode, Failure> {
+pub(super) async fn run(arguments: &PurgeArguments) -> Result<ExitCode, CommandError> {
     let fleet = Fleet::new(&arguments.store)?;
     let purge = add(&fleet, arguments).await?;
     let until = Instant::now() + arguments.timeout;
@@ -134,7 +134,7 @@ pub(super) async fn run(arguments: &PurgeArguments) -> Result<ExitCode, Failure>
     tell(&purge, &found, arguments.timeout)
 }
 
-fn tell(purge: &Purge, found: &Nodes, timeout: Duration) -> Result<ExitCode, Failure> {
+fn tell(purge: &PurgeRecord, found: &Nodes, timeout: Duration) -> Result<ExitCode, CommandError> {
     let names = |names: &BTreeSet<String>| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         names.join(" ")
@@ -151,7 +151,7 @@ fn tell(purge: &Purge, found: &Nodes, timeout: Duration) -> Result<ExitCode, Fai
             names(&found.waiting)
         );
         let hint = "these nodes go on trying; their logs say why they cannot. It is in the store for those that are away";
-        return Err(Failure::new(text).hint(hint));
+        return Err(CommandError::new(text).hint(hint));
     }
     if !found.gone.is_empty() {
         say(&style::quiet(&format!(
@@ -175,12 +175,12 @@ fn tell(purge: &Purge, found: &Nodes, timeout: Duration) -> Result<ExitCode, Fai
 }
 
 /// Puts a purge in the store, behind those that are there, and takes the oldest away.
-async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<Purge, Failure> {
+async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<PurgeRecord, CommandError> {
     for attempt in 1..=ATTEMPTS {
         let texts = fleet.store.list(keys::PURGES).await.map_err(failed)?;
-        let known: BTreeMap<String, Purge> = read_all(&texts, keys::PURGES);
+        let known: BTreeMap<String, PurgeRecord> = read_all(&texts, keys::PURGES);
         let last = purges::last(&known);
-        let purge = Purge {
+        let purge = PurgeRecord {
             id: random_word(),
             number: last.number.saturating_add(1),
             former: last.id,
@@ -191,13 +191,13 @@ async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<Purge, Failure
         };
         let place = keys::purge(purge.number);
         let former = keys::purge(last.number);
-        let expected: Vec<Entry> = vec![
+        let expected: Vec<StoreEntry> = vec![
             (place.clone(), None),
             (former.clone(), texts.get(&former).cloned()),
         ];
         let text = serde_json::to_string(&purge);
-        let text = text.map_err(|error| Failure::new(error.to_string()))?;
-        let mut wanted: Vec<Entry> = vec![(place, Some(text))];
+        let text = text.map_err(|error| CommandError::new(error.to_string()))?;
+        let mut wanted: Vec<StoreEntry> = vec![(place, Some(text))];
         let outdated = purges::outdated(&known, now()).into_iter();
         wanted.extend(outdated.map(|name| (format!("{}{name}", keys::PURGES), None)));
         if fleet.store.swap(&expected, &wanted).await.map_err(failed)? {
@@ -206,20 +206,20 @@ async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<Purge, Failure
         let pause = random_below((10 * attempt).min(LONGEST_PAUSE));
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    Err(Failure::new(
+    Err(CommandError::new(
         "too many others purge at this moment; nothing was done",
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use tutti_fleet_store::purges::Mark;
+    use tutti_fleet_store::purges::LastPurge;
 
     use super::*;
 
     #[test]
     fn nodes_are_told_apart_by_what_they_have_done() {
-        let purge = Purge {
+        let purge = PurgeRecord {
             id: "x".to_owned(),
             number: 2,
             former: String::new(),
@@ -231,12 +231,12 @@ mod tests {
         let answers = |all: &[(&str, bool)]| {
             let all = all.iter().map(|(name, has_purged)| {
                 let purged = match has_purged {
-                    true => Mark::of(&purge),
-                    false => Mark::default(),
+                    true => LastPurge::of(&purge),
+                    false => LastPurge::default(),
                 };
-                let answer = Answer {
+                let answer = NodeReport {
                     purged,
-                    ..Answer::default()
+                    ..NodeReport::default()
                 };
                 ((*name).to_owned(), answer)
             });

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use clap::Args;
 use tutti_fleet_store::etcd::LONGEST_TEXT;
-use tutti_fleet_store::gate::{Size, read_waves, waves};
-use tutti_fleet_store::records::{Head, State, Version, concerned, digest};
-use tutti_fleet_store::store::StoreError;
+use tutti_fleet_store::records::{DocumentVersion, Rollout, RolloutState, concerned, digest};
+use tutti_fleet_store::store::FleetStoreError;
+use tutti_fleet_store::waves::{Size, read_waves, waves};
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
-use super::reach::{Fleet, Seen, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll};
+use super::store_access::{Fleet, Seen, StoreArguments, caller, failed};
 use crate::check;
-use crate::report::{Failure, say};
+use crate::report::{CommandError, say};
 use crate::style;
 
 /// Documents that are kept beside those that nodes are to run.
@@ -81,11 +81,11 @@ fn read_share(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, Failure> {
-    let sizes = read_waves(&arguments.waves).map_err(Failure::new)?;
+pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, CommandError> {
+    let sizes = read_waves(&arguments.waves).map_err(CommandError::new)?;
     let text = check::document_for_a_fleet(&arguments.file)?;
     if text.len() > LONGEST_TEXT {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "the configuration has {} bytes, and a store takes {LONGEST_TEXT}",
             text.len()
         )));
@@ -136,7 +136,7 @@ async fn begin(
     arguments: &PutArguments,
     sizes: &[Size],
     text: &str,
-) -> Result<Option<(Head, Vec<Vec<String>>)>, Failure> {
+) -> Result<Option<(Rollout, Vec<Vec<String>>)>, CommandError> {
     let selector = arguments.selector.selector();
     let mut first_seen: Option<Option<String>> = None;
     for _ in 0..ATTEMPTS {
@@ -147,22 +147,23 @@ async fn begin(
         }
         let current = seen.heads.get(selector);
         may_begin(arguments, current)?;
-        let former = current.and_then(Head::settled);
-        let is_settled = current.is_none_or(|head| head.state != State::Rolling);
+        let former = current.and_then(Rollout::settled);
+        let is_settled = current.is_none_or(|head| head.state != RolloutState::Rolling);
         if is_settled && former.is_some_and(|former| former.digest == digest(text)) {
             return Ok(None);
         }
-        let version = Version::of(fleet.last(keys::DOCUMENTS).await?.saturating_add(1), text);
+        let version =
+            DocumentVersion::of(fleet.last(keys::DOCUMENTS).await?.saturating_add(1), text);
         let nodes = concerned(&seen.heads, &seen.answers, selector);
         let waves = waves(sizes, &nodes);
-        let head = Head {
+        let head = Rollout {
             id: random_word(),
             number: fleet.last(keys::LOG).await?.saturating_add(1),
             selector: selector.to_owned(),
             former: former.cloned(),
             state: match waves.is_empty() {
-                true => State::Done,
-                false => State::Rolling,
+                true => RolloutState::Done,
+                false => RolloutState::Rolling,
             },
             waves: arguments
                 .waves
@@ -182,38 +183,38 @@ async fn begin(
             return Ok(Some((head, waves)));
         }
     }
-    Err(Failure::new("others change the fleet all the time").hint("try again"))
+    Err(CommandError::new("others change the fleet all the time").hint("try again"))
 }
 
-fn may_begin(arguments: &PutArguments, current: Option<&Head>) -> Result<(), Failure> {
-    if let Some(head) = current.filter(|head| head.state == State::Rolling)
+fn may_begin(arguments: &PutArguments, current: Option<&Rollout>) -> Result<(), CommandError> {
+    if let Some(head) = current.filter(|head| head.state == RolloutState::Rolling)
         && !arguments.take_over
     {
         let text = format!(
             "a roll-out of {} is under way, at its wave {}",
             head.by, head.wave
         );
-        return Err(Failure::new(text).hint(
+        return Err(CommandError::new(text).hint(
             "wait for its end; if nobody does it any more: `tutti fleet rollback`, or `--take-over` with this one",
         ));
     }
     let runs = current
-        .and_then(Head::settled)
+        .and_then(Rollout::settled)
         .map(|version| version.generation);
     if arguments.base.is_some() && arguments.base != runs {
         let runs = runs.map_or("none".to_owned(), |runs| runs.to_string());
         return Err(
-            Failure::new(format!("these nodes run another generation: {runs}"))
+            CommandError::new(format!("these nodes run another generation: {runs}"))
                 .hint("`tutti fleet diff` shows what it has changed"),
         );
     }
     Ok(())
 }
 
-fn changed_meanwhile(seen: &Seen, selector: &str) -> Failure {
+fn changed_meanwhile(seen: &Seen, selector: &str) -> CommandError {
     let by = seen.heads.get(selector).map(|head| head.by.as_str());
     let by = by.unwrap_or("somebody");
-    Failure::new(format!(
+    CommandError::new(format!(
         "{by} has changed the fleet meanwhile; nothing was done"
     ))
     .hint("`tutti fleet log` and `tutti fleet diff` show what has changed")
@@ -223,7 +224,7 @@ fn changed_meanwhile(seen: &Seen, selector: &str) -> Failure {
 async fn tidy(fleet: &Fleet) {
     let tidied = async {
         let texts = fleet.store.list(keys::HEADS).await?;
-        let heads = tutti_fleet_store::records::read_all::<Head>(&texts, keys::HEADS);
+        let heads = tutti_fleet_store::records::read_all::<Rollout>(&texts, keys::HEADS);
         let used = heads
             .values()
             .flat_map(|head| [&head.version, &head.former]);
@@ -246,7 +247,7 @@ async fn tidy(fleet: &Fleet) {
                 fleet.store.swap(&[], &old).await?;
             }
         }
-        Ok::<_, StoreError>(())
+        Ok::<_, FleetStoreError>(())
     };
     if let Err(error) = tidied.await {
         say(&style::quiet(failed(error).message()));

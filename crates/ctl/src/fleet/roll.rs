@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tutti_fleet_store::gate::{Verdict, judge};
 use tutti_fleet_store::keys;
-use tutti_fleet_store::records::{Answer, Head, State, Version, read_all};
+use tutti_fleet_store::records::{DocumentVersion, NodeReport, Rollout, RolloutState, read_all};
 use tutti_fleet_store::store::Following;
+use tutti_fleet_store::waves::{WaveStatus, judge};
 
 use super::arguments::nodes;
-use super::reach::{Fleet, failed};
-use crate::report::{Failure, say};
+use super::store_access::{Fleet, failed};
+use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::{for_stderr, for_stdout};
 
@@ -41,13 +41,13 @@ pub(super) struct Roll<'f> {
 }
 
 /// A node because of which all go back.
-struct Fault {
+struct FailedNode {
     node: String,
     pointer: Option<String>,
     reason: String,
 }
 
-impl Fault {
+impl FailedNode {
     fn text(&self) -> String {
         let place = self
             .pointer
@@ -64,9 +64,9 @@ impl Fault {
 pub(super) struct Answers<'f> {
     fleet: &'f Fleet,
     following: Option<Box<dyn Following>>,
-    pub(super) latest: BTreeMap<String, Answer>,
+    pub(super) latest: BTreeMap<String, NodeReport>,
     /// Since when the store cannot be reached.
-    lost: Option<(Instant, Failure)>,
+    lost: Option<(Instant, CommandError)>,
 }
 
 impl<'f> Answers<'f> {
@@ -85,7 +85,7 @@ impl<'f> Answers<'f> {
     }
 
     /// Why the store cannot be reached, if it cannot.
-    pub(super) fn failure(self) -> Option<Failure> {
+    pub(super) fn failure(self) -> Option<CommandError> {
         self.lost.map(|(_, failure)| failure)
     }
 
@@ -132,9 +132,9 @@ impl Roll<'_> {
     /// Waits for each wave of a roll-out whose first is begun, and begins the next.
     pub(super) async fn run(
         &self,
-        mut head: Head,
+        mut head: Rollout,
         waves: &[Vec<String>],
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<ExitCode, CommandError> {
         for number in 1..=waves.len() {
             let begin = format!("wave {number} of {}: ", waves.len());
             let nodes = for_stdout(&head.nodes.join(" "), begin.len(), 2);
@@ -148,7 +148,7 @@ impl Roll<'_> {
                     next.wave = number + 1;
                     next.nodes.clone_from(wave);
                 }
-                None => next.state = State::Done,
+                None => next.state = RolloutState::Done,
             }
             self.replace(&head, &next).await?;
             head = next;
@@ -175,7 +175,7 @@ impl Roll<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn replace(&self, before: &Head, next: &Head) -> Result<(), Failure> {
+    async fn replace(&self, before: &Rollout, next: &Rollout) -> Result<(), CommandError> {
         let text = before.to_text();
         match self.fleet.swap(Some(&text), next, &[]).await? {
             true => Ok(()),
@@ -185,7 +185,7 @@ impl Roll<'_> {
 
     /// Waits until the nodes of the last wave have applied the document and have been well for long enough; the fault of one that has
     /// not.
-    async fn wave(&self, head: &Head) -> Result<Option<Fault>, Failure> {
+    async fn wave(&self, head: &Rollout) -> Result<Option<FailedNode>, CommandError> {
         let Some(version) = &head.version else {
             return Ok(None);
         };
@@ -211,7 +211,7 @@ impl Roll<'_> {
                 version,
                 self.bounds.most_errors,
             ) {
-                Verdict::Good => {
+                WaveStatus::Good => {
                     if good_since.is_none() {
                         self.say(&format!("wave {} runs it", head.wave));
                     }
@@ -220,7 +220,7 @@ impl Roll<'_> {
                         return Ok(None);
                     }
                 }
-                Verdict::Waiting(nodes) => {
+                WaveStatus::Waiting(nodes) => {
                     if good_since.take().is_some() {
                         until = now + self.bounds.timeout;
                     }
@@ -230,12 +230,12 @@ impl Roll<'_> {
                             .map(|node| late(node, &answers.latest, self.bounds.timeout)));
                     }
                 }
-                Verdict::Bad {
+                WaveStatus::Bad {
                     node,
                     pointer,
                     reason,
                 } => {
-                    return Ok(Some(Fault {
+                    return Ok(Some(FailedNode {
                         node,
                         pointer,
                         reason,
@@ -246,13 +246,13 @@ impl Roll<'_> {
     }
 
     /// Somebody else may have taken the roll-out over or ended it.
-    async fn must_be_ours(&self, head: &Head) -> Result<(), Failure> {
+    async fn must_be_ours(&self, head: &Rollout) -> Result<(), CommandError> {
         let key = keys::head(&head.selector);
         // A store that is not there says nothing.
         let Ok(found) = self.fleet.store.list(&key).await else {
             return Ok(());
         };
-        let found: BTreeMap<String, Head> = read_all(&found, keys::HEADS);
+        let found: BTreeMap<String, Rollout> = read_all(&found, keys::HEADS);
         match found.get(&head.selector) {
             Some(found) if found == head => Ok(()),
             _ => Err(taken()),
@@ -260,9 +260,9 @@ impl Roll<'_> {
     }
 
     /// Has all nodes go back, and tells why.
-    async fn go_back(&self, head: Head, fault: &Fault) -> Result<ExitCode, Failure> {
+    async fn go_back(&self, head: Rollout, fault: &FailedNode) -> Result<ExitCode, CommandError> {
         let mut next = head.clone();
-        next.state = State::Returned;
+        next.state = RolloutState::Returned;
         next.reason = Some(fault.text());
         self.replace(&head, &next).await?;
         let late = match &next.former {
@@ -288,7 +288,7 @@ impl Roll<'_> {
             None => "there is no earlier generation: nodes that run it keep it".to_owned(),
         };
         let text = format!("generation {generation} was not rolled out, {back}");
-        Err(Failure::new(format!(
+        Err(CommandError::new(format!(
             "{}\n  {}",
             for_stderr(&text, ERROR.len(), 2),
             for_stderr(&fault.text(), 2, 4)
@@ -298,7 +298,7 @@ impl Roll<'_> {
     /// Waits until nodes run a document; those that do not, when the time is over.
     pub(super) async fn wait_for(
         &self,
-        version: &Version,
+        version: &DocumentVersion,
         nodes: &[String],
         longest: Duration,
     ) -> Vec<String> {
@@ -317,7 +317,7 @@ impl Roll<'_> {
         }
     }
 
-    fn report(&self, head: &Head, fault: Option<&Fault>) -> Result<ExitCode, Failure> {
+    fn report(&self, head: &Rollout, fault: Option<&FailedNode>) -> Result<ExitCode, CommandError> {
         let mut report = json!({
             "roll_out": head.number,
             "state": head.state.word(),
@@ -335,16 +335,18 @@ impl Roll<'_> {
 }
 
 /// The generation of a version as JSON.
-pub(super) fn generation(version: Option<&Version>) -> Value {
+pub(super) fn generation(version: Option<&DocumentVersion>) -> Value {
     version.map_or(Value::Null, |version| version.generation.into())
 }
 
-fn taken() -> Failure {
-    Failure::new("somebody else has ended this roll-out or taken it over; nothing more was done")
-        .hint("`tutti fleet log` shows who")
+fn taken() -> CommandError {
+    CommandError::new(
+        "somebody else has ended this roll-out or taken it over; nothing more was done",
+    )
+    .hint("`tutti fleet log` shows who")
 }
 
-fn late(node: &str, answers: &BTreeMap<String, Answer>, timeout: Duration) -> Fault {
+fn late(node: &str, answers: &BTreeMap<String, NodeReport>, timeout: Duration) -> FailedNode {
     let reason = match answers.get(node) {
         Some(_) => format!(
             "it has not put it in force within {} seconds",
@@ -352,7 +354,7 @@ fn late(node: &str, answers: &BTreeMap<String, Answer>, timeout: Duration) -> Fa
         ),
         None => "it is not heard of any more".to_owned(),
     };
-    Fault {
+    FailedNode {
         node: node.to_owned(),
         pointer: None,
         reason,

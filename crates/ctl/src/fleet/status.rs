@@ -5,18 +5,18 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use tutti_fleet_store::now;
-use tutti_fleet_store::records::{Answer, Head, State, choose};
+use tutti_fleet_store::records::{NodeReport, Rollout, RolloutState, choose};
 
 use super::arguments::whom;
-use super::reach::{Fleet, Seen};
 use super::roll::generation;
-use crate::report::{Failure, say};
+use super::store_access::{Fleet, Seen};
+use crate::report::{CommandError, say};
 use crate::status::page::time;
 use crate::style;
 use crate::wrap::for_stdout;
 
 /// The state of a node, in one word.
-fn state(answer: &Answer, heads: &BTreeMap<String, Head>) -> &'static str {
+fn state(answer: &NodeReport, heads: &BTreeMap<String, Rollout>) -> &'static str {
     let wanted = choose(heads, &answer.name, &answer.labels).map(|(_, version)| version);
     if answer.refused.is_some() {
         return "refused";
@@ -30,7 +30,7 @@ fn state(answer: &Answer, heads: &BTreeMap<String, Head>) -> &'static str {
 }
 
 fn json(seen: &Seen) -> Value {
-    let node = |answer: &Answer| {
+    let node = |answer: &NodeReport| {
         let chosen = choose(&seen.heads, &answer.name, &answer.labels);
         json!({
             "state": state(answer, &seen.heads),
@@ -53,7 +53,7 @@ fn json(seen: &Seen) -> Value {
     json!({"heads": seen.heads, "nodes": nodes})
 }
 
-pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
     let seen = fleet.look().await?;
     if is_json {
         say(&json(&seen).to_string());
@@ -93,7 +93,7 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
 }
 
 /// The certificates of the fleet that a node could not take up.
-fn certificate_lines(answer: &Answer) -> Vec<String> {
+fn certificate_lines(answer: &NodeReport) -> Vec<String> {
     let sharing = &answer.certificates;
     let all = sharing.error.iter().map(|reason| {
         let text = format!("node `{}` takes up no certificate", answer.name);
@@ -107,18 +107,18 @@ fn certificate_lines(answer: &Answer) -> Vec<String> {
 }
 
 /// `generation 7 for all nodes: rolling, wave 2 of 1, 10%, 100%, begun 40 seconds ago by anna@laptop`.
-fn head_line(head: &Head) -> String {
+fn head_line(head: &Rollout) -> String {
     let runs = match head.state {
-        State::Returned => &head.former,
-        State::Done | State::Rolling => &head.version,
+        RolloutState::Returned => &head.former,
+        RolloutState::Done | RolloutState::Rolling => &head.version,
     };
     let what = match runs {
         Some(version) => format!("generation {}", version.generation),
         None => "no document".to_owned(),
     };
     let state = match head.state {
-        State::Done => style::good("done"),
-        State::Rolling => {
+        RolloutState::Done => style::good("done"),
+        RolloutState::Rolling => {
             format!(
                 "{}, wave {} of {}",
                 style::strong("rolling"),
@@ -126,7 +126,7 @@ fn head_line(head: &Head) -> String {
                 head.waves.join(", ")
             )
         }
-        State::Returned => {
+        RolloutState::Returned => {
             let from = head
                 .version
                 .as_ref()
@@ -147,7 +147,7 @@ fn head_line(head: &Head) -> String {
     line
 }
 
-fn row(answer: &Answer, heads: &BTreeMap<String, Head>) -> [String; 6] {
+fn row(answer: &NodeReport, heads: &BTreeMap<String, Rollout>) -> [String; 6] {
     let health = &answer.health;
     let mut well = format!("{} requests, {} with 5xx", health.requests, health.errors);
     if health.start_failures > 0 {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, refusal, shell, word};
-use crate::report::Failure;
+use super::found_application::{Program, refusal, shell, word};
+use crate::report::CommandError;
 
 /// Folders in which one is built: Maven's and Gradle's.
 const BUILT: [&str; 3] = [".", "target", "build/libs"];
@@ -64,7 +64,7 @@ fn only_jar(folder: &Path) -> Option<Program> {
 }
 
 /// The application in a folder; `None`: there is none.
-pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     if folder.join("WEB-INF").is_dir() {
         return Ok(Some(program(folder)));
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::found::{PUBLIC_FOLDERS, Program, external, refusal};
-use crate::report::Failure;
+use super::found_application::{PUBLIC_FOLDERS, Program, external, refusal};
+use crate::report::CommandError;
 
 /// A command of one program: no shell is needed for it.
 struct Command<'a> {
@@ -21,7 +21,7 @@ struct Command<'a> {
 
 /// The application of a folder with a `package.json`: its `start` script, else `server.js`, as npm has it, else its `main`. `None` where a folder
 /// of its own has pages that were built.
-pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let text = fs::read(folder.join("package.json")).unwrap_or_default();
     let package: Value = serde_json::from_slice(&text).unwrap_or_default();
     let told = |pointer: &str| package.pointer(pointer).and_then(Value::as_str);
@@ -59,15 +59,15 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
     }))
 }
 
-fn unknown(folder: &Path) -> Failure {
+fn unknown(folder: &Path) -> CommandError {
     let how = "name its script";
     let options = json!({"type": "node", "working_directory": folder, "script": "server.js"});
     let what = "a JavaScript project without a `start` script";
     refusal(folder, "package.json", what, how, options)
 }
 
-fn missing(folder: &Path, script: &str, program: &str) -> Failure {
-    Failure::new(format!(
+fn missing(folder: &Path, script: &str, program: &str) -> CommandError {
+    CommandError::new(format!(
         "`{}` is started by `{script}` (package.json), and there is no `{program}` in PATH",
         folder.display()
     ))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, external, shell, word};
+use super::found_application::{Program, external, shell, word};
 
 /// Names of scripts that serve.
 const NODE: &[&str] = &[

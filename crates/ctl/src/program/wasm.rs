@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, refusal};
-use crate::report::Failure;
+use super::found_application::{Program, refusal};
+use crate::report::CommandError;
 
 /// The first bytes of a component: magic and version, then its layer (component model, Binary.md).
 const START: [u8; 8] = *b"\0asm\x0d\0\x01\0";
@@ -38,7 +38,7 @@ fn of(component: PathBuf) -> Program {
 }
 
 /// The component in `folder`.
-pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut components: Vec<PathBuf> = entries
         .map(|entry| entry.path())

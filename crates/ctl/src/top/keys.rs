@@ -7,50 +7,50 @@ use super::view::{Mode, State};
 
 /// Something to be done outside the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum KeyAction {
     Nothing,
     End,
     Order(Order),
 }
 
 /// Takes a key, in the mode that the screen is in.
-pub(super) fn pressed(state: &mut State, key: KeyEvent) -> Wanted {
+pub(super) fn pressed(state: &mut State, key: KeyEvent) -> KeyAction {
     let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL)
         && matches!(key.code, KeyCode::Char('c' | 'd'));
     if is_interrupt {
-        return Wanted::End;
+        return KeyAction::End;
     }
     match std::mem::take(&mut state.mode) {
         Mode::Normal => normal(state, key.code),
         Mode::Filter => {
             match key.code {
-                KeyCode::Enter => return Wanted::Nothing,
+                KeyCode::Enter => return KeyAction::Nothing,
                 KeyCode::Esc => {
                     state.filter.clear();
-                    return Wanted::Nothing;
+                    return KeyAction::Nothing;
                 }
                 KeyCode::Backspace => drop(state.filter.pop()),
                 KeyCode::Char(character) => state.filter.push(character),
                 _ => {}
             }
             state.mode = Mode::Filter;
-            Wanted::Nothing
+            KeyAction::Nothing
         }
         Mode::Confirm(order) => match key.code {
-            KeyCode::Char('y') => Wanted::Order(order),
+            KeyCode::Char('y') => KeyAction::Order(order),
             _ => {
                 state.say("nothing has been done".to_owned());
-                Wanted::Nothing
+                KeyAction::Nothing
             }
         },
         // Any key closes the help.
-        Mode::Help => Wanted::Nothing,
+        Mode::Help => KeyAction::Nothing,
     }
 }
 
-fn normal(state: &mut State, key: KeyCode) -> Wanted {
+fn normal(state: &mut State, key: KeyCode) -> KeyAction {
     match key {
-        KeyCode::Char('q') | KeyCode::Esc => return Wanted::End,
+        KeyCode::Char('q') | KeyCode::Esc => return KeyAction::End,
         KeyCode::Char('?' | 'h') => state.mode = Mode::Help,
         KeyCode::Char('/') => state.mode = Mode::Filter,
         KeyCode::Char('s') => state.sort_by_next(),
@@ -65,7 +65,7 @@ fn normal(state: &mut State, key: KeyCode) -> Wanted {
         }
         _ => {}
     }
-    Wanted::Nothing
+    KeyAction::Nothing
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
         state
     }
 
-    fn press(state: &mut State, keys: &str) -> Vec<Wanted> {
+    fn press(state: &mut State, keys: &str) -> Vec<KeyAction> {
         let mut all = Vec::new();
         for character in keys.chars() {
             let code = match character {
@@ -101,31 +101,37 @@ mod tests {
         let mut state = state();
         assert_eq!(state.chosen().as_deref(), Some("blog"));
         let done = press(&mut state, "vr");
-        assert_eq!(done, [Wanted::Nothing, Wanted::Nothing]);
+        assert_eq!(done, [KeyAction::Nothing, KeyAction::Nothing]);
         assert_eq!(
             press(&mut state, "y"),
-            [Wanted::Order(Order::Restart("shop".to_owned()))]
+            [KeyAction::Order(Order::Restart("shop".to_owned()))]
         );
         // Any other key is a no.
-        assert_eq!(press(&mut state, "rn"), [Wanted::Nothing, Wanted::Nothing]);
-        assert_eq!(press(&mut state, "r\x1b")[1], Wanted::Nothing);
+        assert_eq!(
+            press(&mut state, "rn"),
+            [KeyAction::Nothing, KeyAction::Nothing]
+        );
+        assert_eq!(press(&mut state, "r\x1b")[1], KeyAction::Nothing);
     }
 
     #[test]
     fn a_filter_takes_letters_that_are_keys_otherwise() {
         let mut state = state();
         let wanted = press(&mut state, "/shoq\x08p\n");
-        assert!(wanted.iter().all(|wanted| *wanted == Wanted::Nothing));
+        assert!(wanted.iter().all(|wanted| *wanted == KeyAction::Nothing));
         assert_eq!(state.chosen().as_deref(), Some("shop"));
         press(&mut state, "/\x1b");
         assert!(state.filter.is_empty());
         press(&mut state, "/nothing\n");
         assert_eq!(state.chosen(), None);
-        assert_eq!(press(&mut state, "r")[0], Wanted::Nothing);
+        assert_eq!(press(&mut state, "r")[0], KeyAction::Nothing);
         assert!(matches!(state.mode, Mode::Normal));
-        assert_eq!(press(&mut state, "?q"), [Wanted::Nothing, Wanted::Nothing]);
-        assert_eq!(press(&mut state, "q"), [Wanted::End]);
+        assert_eq!(
+            press(&mut state, "?q"),
+            [KeyAction::Nothing, KeyAction::Nothing]
+        );
+        assert_eq!(press(&mut state, "q"), [KeyAction::End]);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(pressed(&mut state, interrupt), Wanted::End);
+        assert_eq!(pressed(&mut state, interrupt), KeyAction::End);
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Instant, SystemTime};
 use serde_json::{Map, Value};
 use tutti_metrics::{Alert, Observation, Readings};
 
-use crate::client::Client;
-use crate::report::Failure;
+use crate::client::ControlClient;
+use crate::report::CommandError;
 
 /// The server at one moment.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(super) struct RouteRow {
 
 impl Sample {
     /// Asks the server.
-    pub(super) fn now(client: &Client) -> Result<Sample, Failure> {
+    pub(super) fn now(client: &ControlClient) -> Result<Sample, CommandError> {
         let status = client.call("GET", "/status", None, None)?;
         status.succeeded(None)?;
         let metrics = client.read("/metrics", "text/plain;version=0.0.4")?;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
-use tutti_control::{BoxFuture, RestartError};
+use tutti_control::{RestartError, ServiceFuture};
 use tutti_protocol::{Cause, Token};
 
 use super::*;
@@ -26,7 +26,7 @@ impl Service for Hostile {
         Arc::new(tutti_config::parse(text.to_string().as_bytes()).unwrap())
     }
 
-    fn apply(&self, _: Document, _: Cause) -> BoxFuture<Result<Diagnostics, Diagnostics>> {
+    fn apply(&self, _: Document, _: Cause) -> ServiceFuture<Result<Diagnostics, Diagnostics>> {
         self.orders.lock().unwrap().push("apply");
         let fault = Diagnostic::new(
             Pointer::from_segments(["listeners", HOSTILE, "pass"]),
@@ -35,7 +35,7 @@ impl Service for Hostile {
         Box::pin(std::future::ready(Err(Diagnostics::one(fault))))
     }
 
-    fn files(&self) -> BoxFuture<Result<Option<Document>, Diagnostics>> {
+    fn files(&self) -> ServiceFuture<Result<Option<Document>, Diagnostics>> {
         let document = tutti_config::parse(
             json!({"listeners": {(HOSTILE): {"pass": "x"}}})
                 .to_string()
@@ -44,18 +44,18 @@ impl Service for Hostile {
         Box::pin(std::future::ready(document.map(Some)))
     }
 
-    fn history(&self) -> BoxFuture<Result<Value, String>> {
+    fn history(&self) -> ServiceFuture<Result<Value, String>> {
         let one = |number: u64| json!({"number": number, "time": HOSTILE, "by": HOSTILE, "change": HOSTILE});
         Box::pin(std::future::ready(Ok(json!([one(2), one(1)]))))
     }
 
-    fn past(&self, number: u64) -> BoxFuture<Result<Option<Document>, String>> {
+    fn past(&self, number: u64) -> ServiceFuture<Result<Option<Document>, String>> {
         let text = json!({"listeners": {(HOSTILE): {"pass": number}}}).to_string();
         let document = (number < 3).then(|| tutti_config::parse(text.as_bytes()).unwrap());
         Box::pin(std::future::ready(Ok(document)))
     }
 
-    fn status(&self) -> BoxFuture<Result<Value, String>> {
+    fn status(&self) -> ServiceFuture<Result<Value, String>> {
         let mule = json!({"processes": {"running": 3, "waiting": 1}, "pids": [4242], "last_end": {"result": HOSTILE}});
         let application = json!({"processes": {"running": 0}, "pids": [1], "mules": {(HOSTILE): mule},
             "failures": {"total": 1, "last": {"message": HOSTILE, "step": HOSTILE, "hint": HOSTILE, "output": HOSTILE, "pointer": HOSTILE}}});
@@ -78,17 +78,20 @@ impl Service for Hostile {
         Box::pin(std::future::ready(Ok(status)))
     }
 
-    fn metrics(&self, _: tutti_metrics::Format) -> BoxFuture<Result<Vec<u8>, String>> {
+    fn metrics(
+        &self,
+        _: tutti_metrics::ExpositionFormat,
+    ) -> ServiceFuture<Result<Vec<u8>, String>> {
         let name = HOSTILE.replace('"', "\\\"");
         let text = format!("tutti_requests_total{{application=\"{name}\"}} 5\n");
         Box::pin(std::future::ready(Ok(text.into_bytes())))
     }
 
-    fn stored(&self, _: Store) -> Value {
+    fn stored(&self, _: StoreKind) -> Value {
         json!({(HOSTILE): {"key": HOSTILE, "chain": [{"subject": {"common_name": HOSTILE}, "issuer": {"common_name": HOSTILE}}]}})
     }
 
-    fn restart(&self, _: &str) -> BoxFuture<Result<(), RestartError>> {
+    fn restart(&self, _: &str) -> ServiceFuture<Result<(), RestartError>> {
         self.orders.lock().unwrap().push("restart");
         Box::pin(std::future::ready(Ok(())))
     }
@@ -113,7 +116,7 @@ async fn fixture() -> Fixture {
         .open("/dev/null")
         .unwrap();
     let site = Site::new(service.clone(), Arc::clone(&changes), Log::to(null.into()));
-    site.set_entry(Entry {
+    site.set_entry(DashboardAccess {
         token: Some(Token::read(TOKEN).unwrap()),
         tls: None,
     });
@@ -329,7 +332,7 @@ async fn the_token_opens_a_session_that_ends_with_it() {
     };
     assert_eq!(fixture.ask(broken).await.status, 303);
     // Another token, another door.
-    fixture.site.set_entry(Entry {
+    fixture.site.set_entry(DashboardAccess {
         token: Some(Token::read(&TOKEN.repeat(2)).unwrap()),
         tls: None,
     });
@@ -464,6 +467,6 @@ async fn a_comparison_that_cannot_be_made_says_why() {
 #[tokio::test]
 async fn a_door_without_token_and_without_tls_lets_nobody_in() {
     let fixture = fixture().await;
-    fixture.site.set_entry(Entry::default());
+    fixture.site.set_entry(DashboardAccess::default());
     assert_ne!(fixture.ask(with_token(Method::Get, "/")).await.status, 200);
 }

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 
 use tutti_options::Format;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
-use crate::place::Place;
+use crate::config_path::ConfigPath;
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceText, shorten};
 use crate::pointer::Pointer;
-use crate::tree::{Document, Member, Node, Span, Value};
+use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 
 /// Arrays and objects inside each other. Real configurations have about ten.
 pub(crate) const DEPTH_LIMIT: usize = 128;
@@ -33,11 +33,11 @@ const SMALL_OBJECT: usize = 16;
 /// # Errors
 /// All slips, each with the place of the bytes; the pointer is that of the innermost array or object around it.
 pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
-    parse_source(Source::new(bytes, Format::Json))
+    parse_source(SourceText::new(bytes, Format::Json))
 }
 
 /// Parses bytes that may have a name.
-pub(crate) fn parse_source(source: Source) -> Result<Document, Diagnostics> {
+pub(crate) fn parse_source(source: SourceText) -> Result<Document, Diagnostics> {
     let (text, foreign) = source.text_with_foreign_bytes()?;
     let mut parser = Parser {
         source: &source,
@@ -68,7 +68,7 @@ struct Lost;
 type Parsed<T> = Result<T, Lost>;
 
 struct Parser<'s> {
-    source: &'s Source,
+    source: &'s SourceText,
     text: &'s str,
     position: usize,
     slips: Vec<Diagnostic>,
@@ -78,8 +78,8 @@ struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
-    fn document(&mut self) -> Parsed<Node> {
-        let place = Place::root();
+    fn document(&mut self) -> Parsed<TreeNode> {
+        let place = ConfigPath::root();
         if self.text.starts_with('\u{feff}') {
             self.position = '\u{feff}'.len_utf8();
         }
@@ -106,7 +106,7 @@ impl<'s> Parser<'s> {
         Ok(root)
     }
 
-    fn value(&mut self, place: &Place<'_>) -> Parsed<Node> {
+    fn value(&mut self, place: &ConfigPath<'_>) -> Parsed<TreeNode> {
         let start = self.position;
         let value = match self.peek() {
             Some(b'{') => self.object(place)?,
@@ -136,16 +136,16 @@ impl<'s> Parser<'s> {
                 );
             }
         };
-        Ok(Node {
+        Ok(TreeNode {
             value,
             span: self.span(start),
         })
     }
 
-    fn object(&mut self, place: &Place<'_>) -> Parsed<Value> {
+    fn object(&mut self, place: &ConfigPath<'_>) -> Parsed<Value> {
         let open = self.enter(place)?;
         let mut members: Vec<Member> = Vec::new();
-        let mut names: HashMap<Box<str>, Span> = HashMap::new();
+        let mut names: HashMap<Box<str>, SourceSpan> = HashMap::new();
         while self.next_item(place, open, b'}', members.is_empty())? {
             let start = self.position;
             let name = self.name(place)?;
@@ -193,11 +193,11 @@ impl<'s> Parser<'s> {
 
     fn repeated(
         &mut self,
-        place: &Place<'_>,
+        place: &ConfigPath<'_>,
         members: &[Member],
-        names: &HashMap<Box<str>, Span>,
+        names: &HashMap<Box<str>, SourceSpan>,
         name: &str,
-        span: Span,
+        span: SourceSpan,
     ) {
         let first = if members.len() > SMALL_OBJECT {
             names.get(name).copied()
@@ -228,7 +228,7 @@ impl<'s> Parser<'s> {
         );
     }
 
-    fn array(&mut self, place: &Place<'_>) -> Parsed<Value> {
+    fn array(&mut self, place: &ConfigPath<'_>) -> Parsed<Value> {
         let open = self.enter(place)?;
         let mut elements = Vec::new();
         while self.next_item(place, open, b']', elements.is_empty())? {
@@ -239,7 +239,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Steps over `{` or `[`.
-    fn enter(&mut self, place: &Place<'_>) -> Parsed<usize> {
+    fn enter(&mut self, place: &ConfigPath<'_>) -> Parsed<usize> {
         let open = self.position;
         if place.depth >= DEPTH_LIMIT {
             let message = format!("more than {DEPTH_LIMIT} arrays and objects inside each other");
@@ -252,7 +252,7 @@ impl<'s> Parser<'s> {
     /// Goes to the next member or element, over the comma before it; false: over the closing bracket.
     fn next_item(
         &mut self,
-        place: &Place<'_>,
+        place: &ConfigPath<'_>,
         open: usize,
         close: u8,
         first: bool,
@@ -323,7 +323,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn trailing_comma(&mut self, place: &Place<'_>, at: usize, close: u8) {
+    fn trailing_comma(&mut self, place: &ConfigPath<'_>, at: usize, close: u8) {
         if self.remarks.len() >= REMARK_LIMIT {
             return;
         }
@@ -339,7 +339,7 @@ impl<'s> Parser<'s> {
             .map_or(position, |before| before.trim_end().len())
     }
 
-    fn name(&mut self, place: &Place<'_>) -> Parsed<String> {
+    fn name(&mut self, place: &ConfigPath<'_>) -> Parsed<String> {
         let start = self.position;
         match self.peek() {
             Some(b'"') => self.string(place),
@@ -375,7 +375,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Skips white space and comments.
-    fn space(&mut self, place: &Place<'_>) -> Parsed<()> {
+    fn space(&mut self, place: &ConfigPath<'_>) -> Parsed<()> {
         loop {
             let rest = self
                 .text
@@ -442,10 +442,10 @@ impl<'s> Parser<'s> {
         format!("`{}`", character.escape_debug())
     }
 
-    fn span(&self, start: usize) -> Span {
+    fn span(&self, start: usize) -> SourceSpan {
         // The length was checked to fit when parsing began.
         let narrow = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
-        Span {
+        SourceSpan {
             source: self.source.id,
             start: narrow(start),
             end: narrow(self.position),
@@ -455,7 +455,7 @@ impl<'s> Parser<'s> {
     /// Records a slip; goes on unless there are too many.
     fn slip(
         &mut self,
-        place: &Place<'_>,
+        place: &ConfigPath<'_>,
         at: usize,
         length: usize,
         message: &str,
@@ -472,7 +472,7 @@ impl<'s> Parser<'s> {
     /// Records a slip that ends parsing.
     fn lost<T>(
         &mut self,
-        place: &Place<'_>,
+        place: &ConfigPath<'_>,
         at: usize,
         message: &str,
         hint: Option<&str>,

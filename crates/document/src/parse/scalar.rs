@@ -1,12 +1,12 @@
 //! Strings, numbers and words.
 
 use super::{Parsed, Parser};
+use crate::config_path::ConfigPath;
 use crate::diagnostic::shorten;
-use crate::place::Place;
 use crate::tree::Value;
 
 impl Parser<'_> {
-    pub(super) fn single_quoted(&mut self, place: &Place<'_>) -> Parsed<String> {
+    pub(super) fn single_quoted(&mut self, place: &ConfigPath<'_>) -> Parsed<String> {
         let start = self.position;
         let rest = self.text.get(start + 1..).unwrap_or_default();
         let Some(end) = rest
@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(rest.get(..end).unwrap_or_default().to_owned())
     }
 
-    pub(super) fn string(&mut self, place: &Place<'_>) -> Parsed<String> {
+    pub(super) fn string(&mut self, place: &ConfigPath<'_>) -> Parsed<String> {
         let open = self.position;
         self.position += 1;
         let mut text = String::new();
@@ -88,7 +88,7 @@ impl Parser<'_> {
         }
     }
 
-    fn escape(&mut self, place: &Place<'_>, text: &mut String) -> Parsed<()> {
+    fn escape(&mut self, place: &ConfigPath<'_>, text: &mut String) -> Parsed<()> {
         let start = self.position;
         let letter = self.text.as_bytes().get(start + 1).copied();
         self.position += 2;
@@ -123,7 +123,7 @@ impl Parser<'_> {
     }
 
     /// `\uXXXX`, or a pair of them for what lies beyond 16 bits.
-    fn unicode(&mut self, place: &Place<'_>, start: usize, text: &mut String) -> Parsed<()> {
+    fn unicode(&mut self, place: &ConfigPath<'_>, start: usize, text: &mut String) -> Parsed<()> {
         let Some(first) = self.hex() else {
             self.slip(
                 place,
@@ -170,7 +170,7 @@ impl Parser<'_> {
     }
 
     /// Takes everything that looks like a number, then checks the grammar (RFC 8259 §6).
-    pub(super) fn number(&mut self, place: &Place<'_>) -> Parsed<Value> {
+    pub(super) fn number(&mut self, place: &ConfigPath<'_>) -> Parsed<Value> {
         let start = self.position;
         let rest = self.text.get(start..).unwrap_or_default();
         let end = rest
@@ -186,7 +186,7 @@ impl Parser<'_> {
         Ok(Value::Number(number.into()))
     }
 
-    pub(super) fn word(&mut self, place: &Place<'_>) -> Parsed<Value> {
+    pub(super) fn word(&mut self, place: &ConfigPath<'_>) -> Parsed<Value> {
         let start = self.position;
         let rest = self.text.get(start..).unwrap_or_default();
         let end = rest

@@ -1,6 +1,6 @@
 //! Compressing responses: whether, by which method, and the bytes.
 //!
-//! A response says what it is ([`Described`]), and [`Compression::choose`] says what becomes of it ([`Choice`]). Files in memory are
+//! A response says what it is ([`Described`]), and [`CompressionPolicy::choose`] says what becomes of it ([`Choice`]). Files in memory are
 //! compressed once and kept ([`cache`](crate::cache)), everything else while it is sent.
 //!
 //! Must never: compress what is compressed already (but where `types` names its type in full), is only a part, or must not be changed; or let a cache give a compressed response
@@ -50,7 +50,7 @@ const ARCHIVES: [&[u8]; 10] = [
 ];
 
 /// The configuration's wishes.
-pub struct Compression(model::Compression);
+pub struct CompressionPolicy(model::Compression);
 
 /// Facts that a response tells about itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +104,7 @@ impl<'a> Described<'a> {
     }
 }
 
-impl Compression {
+impl CompressionPolicy {
     /// The wishes of this configuration.
     pub fn new(wanted: &model::Compression) -> Self {
         Self(wanted.clone())
@@ -216,18 +216,18 @@ pub fn says_vary(name: &[u8], value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tutti_config::{Context, validate};
+    use tutti_config::{ValidationContext, validate};
 
     use super::*;
 
-    fn compression(json: &str) -> Compression {
+    fn compression(json: &str) -> CompressionPolicy {
         let document = format!(r#"{{"settings": {{"http": {{"compression": {json}}}}}}}"#);
         let document = tutti_config::parse(document.as_bytes()).unwrap();
-        let config = validate(&document, &Context::default()).unwrap();
-        Compression::new(&config.settings.http.compression.unwrap())
+        let config = validate(&document, &ValidationContext::default()).unwrap();
+        CompressionPolicy::new(&config.settings.http.compression.unwrap())
     }
 
-    fn chosen(compression: &Compression, response: &Described<'_>, accepted: &str) -> String {
+    fn chosen(compression: &CompressionPolicy, response: &Described<'_>, accepted: &str) -> String {
         let choice = compression.choose(
             response,
             Version::Http11,

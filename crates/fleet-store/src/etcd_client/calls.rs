@@ -12,9 +12,9 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tutti_dialer::error_chain;
 
-use super::error::Error;
+use super::error::EtcdError;
 use super::outgoing::Outgoing;
-use super::transport::{Endpoint, Transport};
+use super::transport::{EtcdEndpoint, Transport};
 
 /// A flag and a length stand before each message.
 const PREFIX: usize = 5;
@@ -31,7 +31,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn new(transport: Transport, endpoint: &Endpoint, patience: Duration) -> Calls {
+    pub(crate) fn new(transport: Transport, endpoint: &EtcdEndpoint, patience: Duration) -> Calls {
         Calls {
             transport,
             base: endpoint.to_string(),
@@ -49,16 +49,16 @@ impl Calls {
     }
 
     /// Every call from now on shows this.
-    pub(crate) fn authorize(&mut self, token: &str) -> Result<(), Error> {
+    pub(crate) fn authorize(&mut self, token: &str) -> Result<(), EtcdError> {
         let value = HeaderValue::from_str(token);
-        let mut value = value.map_err(|_| Error::Foreign("its token is no text".to_owned()))?;
+        let mut value = value.map_err(|_| EtcdError::Foreign("its token is no text".to_owned()))?;
         value.set_sensitive(true);
         self.token = Some(value);
         Ok(())
     }
 
     /// One question, one answer.
-    pub(crate) async fn call<Q, A>(&self, method: &str, question: &Q) -> Result<A, Error>
+    pub(crate) async fn call<Q, A>(&self, method: &str, question: &Q) -> Result<A, EtcdError>
     where
         Q: Message,
         A: Message + Default,
@@ -70,7 +70,7 @@ impl Calls {
             let answer = stream.next::<A>().await?;
             // The end says whether that was all.
             while stream.next::<A>().await?.is_some() {}
-            answer.ok_or_else(|| Error::Foreign("an answer is missing".to_owned()))
+            answer.ok_or_else(|| EtcdError::Foreign("an answer is missing".to_owned()))
         };
         self.in_time(exchange).await
     }
@@ -78,16 +78,16 @@ impl Calls {
     /// Bounds something in time.
     pub(crate) async fn in_time<T>(
         &self,
-        what: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+        what: impl Future<Output = Result<T, EtcdError>>,
+    ) -> Result<T, EtcdError> {
         match timeout(self.patience, what).await {
             Ok(done) => done,
-            Err(_) => Err(Error::Silent(self.patience.as_secs_f64())),
+            Err(_) => Err(EtcdError::Silent(self.patience.as_secs_f64())),
         }
     }
 
     /// Begins a call.
-    pub(crate) async fn open(&self, method: &str) -> Result<Stream, Error> {
+    pub(crate) async fn open(&self, method: &str) -> Result<Stream, EtcdError> {
         let (sender, receiver) = unbounded_channel();
         let mut request = Request::builder()
             .method(Method::POST)
@@ -101,13 +101,13 @@ impl Calls {
             request = request.header("token", token);
         }
         let request = request.body(Outgoing(receiver));
-        let request = request.map_err(|error| Error::Unusable(error.to_string()))?;
+        let request = request.map_err(|error| EtcdError::Unusable(error.to_string()))?;
         let mut http = self.transport.sender.clone();
-        let failed = |error: hyper::Error| Error::Connection(error_chain(&error));
+        let failed = |error: hyper::Error| EtcdError::Connection(error_chain(&error));
         http.ready().await.map_err(failed)?;
         Ok(Stream {
             sender: Some(sender),
-            answer: Answer::Awaited(Box::pin(async move { http.send_request(request).await })),
+            answer: CallState::Awaited(Box::pin(async move { http.send_request(request).await })),
             buffer: BytesMut::new(),
             has_outcome: false,
         })
@@ -117,7 +117,7 @@ impl Calls {
 type Awaited =
     Pin<Box<dyn Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + Send>>;
 
-enum Answer {
+enum CallState {
     /// The head has not come.
     Awaited(Awaited),
     /// It has.
@@ -129,7 +129,7 @@ enum Answer {
 /// A call under way.
 pub(crate) struct Stream {
     sender: Option<UnboundedSender<Bytes>>,
-    answer: Answer,
+    answer: CallState,
     buffer: BytesMut,
     /// The outcome has come, and it was well.
     has_outcome: bool,
@@ -137,19 +137,20 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Sends a message.
-    pub(crate) fn say(&self, message: &impl Message) -> Result<(), Error> {
+    pub(crate) fn say(&self, message: &impl Message) -> Result<(), EtcdError> {
         let length = message.encoded_len();
         let mut bytes = BytesMut::with_capacity(PREFIX + length);
         bytes.put_u8(0);
         let counted = u32::try_from(length);
-        bytes.put_u32(counted.map_err(|_| Error::Unusable("a message is too long".to_owned()))?);
+        bytes
+            .put_u32(counted.map_err(|_| EtcdError::Unusable("a message is too long".to_owned()))?);
         let encoded = message.encode(&mut bytes);
-        encoded.map_err(|error| Error::Unusable(error.to_string()))?;
+        encoded.map_err(|error| EtcdError::Unusable(error.to_string()))?;
         let sender = self.sender.as_ref();
         let sent = sender.is_some_and(|sender| sender.send(bytes.freeze()).is_ok());
         match sent {
             true => Ok(()),
-            false => Err(Error::Connection("the call has ended".to_owned())),
+            false => Err(EtcdError::Connection("the call has ended".to_owned())),
         }
     }
 
@@ -159,27 +160,32 @@ impl Stream {
     }
 
     /// The next message; `None` after the last one of a call that has succeeded. May be dropped while it waits.
-    pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, Error> {
+    pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, EtcdError> {
         loop {
             if let Some(message) = self.take()? {
                 let read = A::decode(message);
-                return read.map(Some).map_err(|e| Error::Foreign(e.to_string()));
+                return read
+                    .map(Some)
+                    .map_err(|e| EtcdError::Foreign(e.to_string()));
             }
             let body = match &mut self.answer {
-                Answer::Over => return Ok(None),
-                Answer::Awaited(answer) => {
+                CallState::Over => return Ok(None),
+                CallState::Awaited(answer) => {
                     let answer = answer
                         .await
-                        .map_err(|e| Error::Connection(error_chain(&e)))?;
+                        .map_err(|e| EtcdError::Connection(error_chain(&e)))?;
                     if answer.status() != http::StatusCode::OK {
-                        return Err(Error::Foreign(format!("it answers {}", answer.status())));
+                        return Err(EtcdError::Foreign(format!(
+                            "it answers {}",
+                            answer.status()
+                        )));
                     }
                     // An answer without any message has its outcome in the head.
                     self.has_outcome = outcome(answer.headers())?;
-                    self.answer = Answer::Comes(answer.into_body());
+                    self.answer = CallState::Comes(answer.into_body());
                     continue;
                 }
-                Answer::Comes(body) => body,
+                CallState::Comes(body) => body,
             };
             match body.frame().await {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -190,15 +196,15 @@ impl Stream {
                         }
                     }
                 },
-                Some(Err(error)) => return Err(Error::Connection(error_chain(&error))),
-                None if self.buffer.is_empty() && self.has_outcome => self.answer = Answer::Over,
-                None => return Err(Error::Connection("an answer was cut short".to_owned())),
+                Some(Err(error)) => return Err(EtcdError::Connection(error_chain(&error))),
+                None if self.buffer.is_empty() && self.has_outcome => self.answer = CallState::Over,
+                None => return Err(EtcdError::Connection("an answer was cut short".to_owned())),
             }
         }
     }
 
     /// A message that has come whole.
-    fn take(&mut self) -> Result<Option<Bytes>, Error> {
+    fn take(&mut self) -> Result<Option<Bytes>, EtcdError> {
         let Some(mut prefix) = self.buffer.get(..PREFIX) else {
             return Ok(None);
         };
@@ -206,7 +212,7 @@ impl Stream {
         let length = usize::try_from(prefix.get_u32()).unwrap_or(usize::MAX);
         if is_compressed || length > MOST_BYTES {
             let text = "a message is compressed or too long";
-            return Err(Error::Foreign(text.to_owned()));
+            return Err(EtcdError::Foreign(text.to_owned()));
         }
         if self.buffer.len() < PREFIX + length {
             return Ok(None);
@@ -217,7 +223,7 @@ impl Stream {
 }
 
 /// Reads the outcome of a call from its trailers; false if they have none.
-fn outcome(fields: &HeaderMap) -> Result<bool, Error> {
+fn outcome(fields: &HeaderMap) -> Result<bool, EtcdError> {
     let Some(status) = fields.get("grpc-status") else {
         return Ok(false);
     };
@@ -225,13 +231,13 @@ fn outcome(fields: &HeaderMap) -> Result<bool, Error> {
         .to_str()
         .ok()
         .and_then(|code| code.parse::<u32>().ok());
-    let code = code.ok_or_else(|| Error::Foreign("its outcome is no number".to_owned()))?;
+    let code = code.ok_or_else(|| EtcdError::Foreign("its outcome is no number".to_owned()))?;
     if code == 0 {
         return Ok(true);
     }
     let message = fields.get("grpc-message");
     let message = message.map(|text| decoded(text.as_bytes()));
-    Err(Error::Refused {
+    Err(EtcdError::Refused {
         code,
         message: message.unwrap_or_default(),
     })
@@ -281,7 +287,10 @@ mod tests {
             "etcd refuses it: etcdserver: no rights"
         );
         assert!(refused.is_final());
-        assert!(matches!(outcome(&fields("x", "")), Err(Error::Foreign(_))));
+        assert!(matches!(
+            outcome(&fields("x", "")),
+            Err(EtcdError::Foreign(_))
+        ));
         assert!(!outcome(&fields("14", "")).unwrap_err().is_final());
     }
 
@@ -289,7 +298,7 @@ mod tests {
     fn messages_are_taken_when_they_have_come_whole() {
         let mut stream = Stream {
             sender: None,
-            answer: Answer::Over,
+            answer: CallState::Over,
             buffer: BytesMut::from(&[0, 0, 0, 0, 2, 7][..]),
             has_outcome: false,
         };

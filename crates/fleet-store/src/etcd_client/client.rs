@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::calls::Calls;
-use super::error::Error;
+use super::error::EtcdError;
 use super::messages::{
     Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
     DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
@@ -15,7 +15,7 @@ use super::messages::{
     TxnAnswer, VALUE,
 };
 use super::pairs::Pair;
-use super::transport::{Endpoint, Options, Transport};
+use super::transport::{ClusterOptions, EtcdEndpoint, Transport};
 use super::watch::Watch;
 
 /// The least time that a member has to look at a password. It does so slowly on purpose (bcrypt, 0.1 seconds of a processor by default), and
@@ -23,8 +23,8 @@ use super::watch::Watch;
 const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
 
 /// An answer that no etcd gives.
-fn foreign(what: &str) -> Error {
-    Error::Foreign(what.to_owned())
+fn foreign(what: &str) -> EtcdError {
+    EtcdError::Foreign(what.to_owned())
 }
 
 /// A change of a key in a transaction.
@@ -49,22 +49,25 @@ pub enum KeepAlive {
 
 /// A connection to a member. Clones are the same one.
 #[derive(Clone)]
-pub struct Client {
+pub struct EtcdClient {
     calls: Arc<Calls>,
-    endpoint: Endpoint,
+    endpoint: EtcdEndpoint,
     local: Option<IpAddr>,
 }
 
-impl Client {
+impl EtcdClient {
     /// Connects to a member, and says who calls.
     ///
     /// # Errors
     /// It is not there, not to be trusted, or does not know the user.
-    pub async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Client, Error> {
+    pub async fn connect(
+        endpoint: &EtcdEndpoint,
+        options: &ClusterOptions,
+    ) -> Result<EtcdClient, EtcdError> {
         let connecting = Transport::connect(endpoint, options);
         let transport = match timeout(options.patience, connecting).await {
             Ok(connected) => connected?,
-            Err(_) => return Err(Error::Silent(options.patience.as_secs_f64())),
+            Err(_) => return Err(EtcdError::Silent(options.patience.as_secs_f64())),
         };
         let local = transport.local;
         let mut calls = Calls::new(transport, endpoint, options.patience);
@@ -79,7 +82,7 @@ impl Client {
             calls.authorize(&answer.token)?;
             calls.set_patience(options.patience);
         }
-        Ok(Client {
+        Ok(EtcdClient {
             calls: Arc::new(calls),
             endpoint: endpoint.clone(),
             local,
@@ -87,7 +90,7 @@ impl Client {
     }
 
     /// The member that it is connected to.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &EtcdEndpoint {
         &self.endpoint
     }
 
@@ -97,12 +100,12 @@ impl Client {
     }
 
     /// All keys that begin with these bytes, and the revision that they are of.
-    pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), Error> {
+    pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), EtcdError> {
         self.range(Range::of(prefix)).await
     }
 
     /// The names of all keys that begin with these bytes.
-    pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, EtcdError> {
         let question = Range {
             keys_only: true,
             ..Range::of(prefix)
@@ -112,7 +115,7 @@ impl Client {
     }
 
     /// The number of keys that begin with these bytes.
-    pub async fn count(&self, prefix: &[u8]) -> Result<u64, Error> {
+    pub async fn count(&self, prefix: &[u8]) -> Result<u64, EtcdError> {
         let question = Range {
             keys_only: true,
             count_only: true,
@@ -122,7 +125,7 @@ impl Client {
         u64::try_from(answer.count).map_err(|_| foreign("a number of keys is negative"))
     }
 
-    async fn range(&self, question: Range) -> Result<(Vec<Pair>, i64), Error> {
+    async fn range(&self, question: Range) -> Result<(Vec<Pair>, i64), EtcdError> {
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         let revision = answer.header.unwrap_or_default().revision;
         // The next one is asked for.
@@ -154,7 +157,7 @@ impl Client {
         &self,
         expected: &[(Vec<u8>, Option<Vec<u8>>)],
         operations: Vec<Operation>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, EtcdError> {
         let compare = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| Compare {
             result: EQUAL,
             target: if value.is_some() { VALUE } else { CREATE },
@@ -190,7 +193,7 @@ impl Client {
     ///
     /// # Errors
     /// As of every call; also where there is no such lease.
-    pub async fn put(&self, key: &[u8], value: &[u8], lease: i64) -> Result<(), Error> {
+    pub async fn put(&self, key: &[u8], value: &[u8], lease: i64) -> Result<(), EtcdError> {
         let question = Put {
             key: key.to_vec(),
             value: value.to_vec(),
@@ -201,7 +204,7 @@ impl Client {
     }
 
     /// Begins a lease for so long.
-    pub async fn grant(&self, length: Duration) -> Result<i64, Error> {
+    pub async fn grant(&self, length: Duration) -> Result<i64, EtcdError> {
         let question = LeaseGrant {
             seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX).max(1),
         };
@@ -211,12 +214,12 @@ impl Client {
             // A value that is put under no lease would stay for ever.
             "" if answer.id == 0 => Err(foreign("a lease has no number")),
             "" => Ok(answer.id),
-            error => Err(Error::Foreign(error.to_owned())),
+            error => Err(EtcdError::Foreign(error.to_owned())),
         }
     }
 
     /// Has a lease go on.
-    pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Error> {
+    pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, EtcdError> {
         let question = LeaseKeepAlive { id: lease };
         let method = "etcdserverpb.Lease/LeaseKeepAlive";
         let exchange = async {
@@ -233,7 +236,7 @@ impl Client {
     }
 
     /// Ends a lease, and everything under it.
-    pub async fn revoke(&self, lease: i64) -> Result<(), Error> {
+    pub async fn revoke(&self, lease: i64) -> Result<(), EtcdError> {
         let question = LeaseRevoke { id: lease };
         let method = "etcdserverpb.Lease/LeaseRevoke";
         let LeaseRevokeAnswer {} = self.calls.call(method, &question).await?;
@@ -241,7 +244,7 @@ impl Client {
     }
 
     /// Forgets all revisions before this one.
-    pub async fn compact(&self, revision: i64) -> Result<(), Error> {
+    pub async fn compact(&self, revision: i64) -> Result<(), EtcdError> {
         let question = Compaction { revision };
         let CompactionAnswer {} = self
             .calls
@@ -251,7 +254,7 @@ impl Client {
     }
 
     /// Watches all keys that begin with these bytes, from a revision on.
-    pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, Error> {
+    pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, EtcdError> {
         Watch::begin(&self.calls, prefix, revision).await
     }
 }

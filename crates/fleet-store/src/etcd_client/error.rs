@@ -12,7 +12,7 @@ const OUT_OF_RANGE: u32 = 11;
 /// Why a call did not succeed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum EtcdError {
     /// There is no connection, or it has ended.
     #[error("{0}")]
     Connection(String),
@@ -38,15 +38,15 @@ pub enum Error {
     Unusable(String),
 }
 
-impl Error {
+impl EtcdError {
     /// True where another member would say the same.
     pub fn is_final(&self) -> bool {
         match self {
-            Error::Refused { code, .. } => matches!(
+            EtcdError::Refused { code, .. } => matches!(
                 *code,
                 PERMISSION_DENIED | UNAUTHENTICATED | INVALID_ARGUMENT | OUT_OF_RANGE
             ),
-            Error::Unusable(_) => true,
+            EtcdError::Unusable(_) => true,
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! A client of etcd's third API (<https://etcd.io/docs/v3.5/learning/api/>), as much of it as a fleet needs.
 //!
-//! Called by [`etcd`](crate::etcd). One [`Client`] is one connection to one member; who holds it connects to another when it fails. Nothing waits
+//! Called by [`etcd`](crate::etcd). One [`EtcdClient`] is one connection to one member; who holds it connects to another when it fails. Nothing waits
 //! without an end: each call has a deadline, and a watch asks whether it still hears anything. What must never happen: that an event is
 //! left out without an error.
 //!
@@ -21,15 +21,15 @@ mod client;
 mod error;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod lying;
+mod hostile_member;
 mod messages;
 mod outgoing;
 mod pairs;
 mod transport;
 mod watch;
 
-pub use client::{Client, KeepAlive, Operation};
-pub use error::Error;
+pub use client::{EtcdClient, KeepAlive, Operation};
+pub use error::EtcdError;
 pub use pairs::Pair;
-pub use transport::{Endpoint, Options, Tls};
-pub use watch::{Event, Watch};
+pub use transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
+pub use watch::{KeyChange, Watch};

@@ -9,14 +9,14 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use tokio::task::JoinSet;
-use tutti_dialer::{Target, authorities, client_config, dial, error_chain, system_authorities};
+use tutti_dialer::{DialTarget, authorities, client_config, dial, error_chain, system_authorities};
 
-use super::error::Error;
+use super::error::EtcdError;
 use super::outgoing::Outgoing;
 
 /// Where a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct EtcdEndpoint {
     /// It speaks TLS.
     pub is_secure: bool,
     /// Its name or address.
@@ -25,7 +25,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for EtcdEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_secure { "https" } else { "http" };
         match self.host.contains(':') {
@@ -37,7 +37,7 @@ impl fmt::Display for Endpoint {
 
 /// How members are reached over TLS. Texts are PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct EtcdTls {
     /// Who vouches for members; `None`: the authorities of the system.
     pub ca: Option<String>,
     /// The certificate that is shown to them, with its chain, and the key.
@@ -48,11 +48,11 @@ pub struct Tls {
 
 /// How an etcd is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ClusterOptions {
     /// Its members.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<EtcdEndpoint>,
     /// How those with `https` are reached.
-    pub tls: Tls,
+    pub tls: EtcdTls,
     /// Name and password.
     pub user: Option<(String, String)>,
     /// How long a member may take to connect or to answer, and a watch be silent before it is asked.
@@ -74,14 +74,16 @@ impl Transport {
     /// # Errors
     /// Nobody is there, or nobody who can be trusted.
     pub(crate) async fn connect(
-        endpoint: &Endpoint,
-        options: &Options,
-    ) -> Result<Transport, Error> {
+        endpoint: &EtcdEndpoint,
+        options: &ClusterOptions,
+    ) -> Result<Transport, EtcdError> {
         let tls = match endpoint.is_secure {
-            true => Some(Arc::new(tls_config(&options.tls).map_err(Error::Unusable)?)),
+            true => Some(Arc::new(
+                tls_config(&options.tls).map_err(EtcdError::Unusable)?,
+            )),
             false => None,
         };
-        let target = Target {
+        let target = DialTarget {
             host: &endpoint.host,
             port: endpoint.port,
             addresses: None,
@@ -90,8 +92,8 @@ impl Transport {
             patience: None,
         };
         let stream = dial(&target).await.map_err(|error| match error {
-            tutti_dialer::Error::Name(_) => Error::Unusable(error.to_string()),
-            _ => Error::Connection(error.to_string()),
+            tutti_dialer::DialError::Name(_) => EtcdError::Unusable(error.to_string()),
+            _ => EtcdError::Connection(error.to_string()),
         })?;
         let local = stream.socket().local_address();
         let (sender, connection) = Builder::new(TokioExecutor::new())
@@ -100,7 +102,7 @@ impl Transport {
             .keep_alive_timeout(options.patience)
             .handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| Error::Connection(error_chain(&error)))?;
+            .map_err(|error| EtcdError::Connection(error_chain(&error)))?;
         // The next caller notices its end.
         let mut driver = JoinSet::new();
         driver.spawn(connection);
@@ -112,7 +114,7 @@ impl Transport {
     }
 }
 
-fn tls_config(tls: &Tls) -> Result<ClientConfig, String> {
+fn tls_config(tls: &EtcdTls) -> Result<ClientConfig, String> {
     let roots = match &tls.ca {
         Some(text) => authorities(text.as_bytes()).map_err(|error| format!("`ca`: {error}"))?,
         None => system_authorities().map_err(|why| format!("{why}, or name a file in `ca`"))?,

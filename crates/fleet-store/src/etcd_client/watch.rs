@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::calls::{Calls, Stream};
-use super::error::Error;
+use super::error::EtcdError;
 use super::messages::{
     DELETE, PUT, WatchAnswer, WatchCreate, WatchEvent, WatchOrder, WatchProgress, WatchRequest,
 };
@@ -17,7 +17,7 @@ use super::pairs::{Pair, end_of};
 
 /// A change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum KeyChange {
     /// It has this value now.
     Put(Pair),
     /// There is no such key any more.
@@ -40,7 +40,7 @@ impl Watch {
         calls: &Arc<Calls>,
         prefix: &[u8],
         start: i64,
-    ) -> Result<Watch, Error> {
+    ) -> Result<Watch, EtcdError> {
         let create = WatchRequest {
             order: Some(WatchOrder::Create(WatchCreate {
                 key: prefix.to_vec(),
@@ -53,13 +53,13 @@ impl Watch {
             let mut stream = calls.open("etcdserverpb.Watch/Watch").await?;
             stream.say(&create)?;
             let first = stream.next::<WatchAnswer>().await?;
-            let ended = || Error::Ended("it has not begun".to_owned());
+            let ended = || EtcdError::Ended("it has not begun".to_owned());
             let first = first.ok_or_else(ended)?;
             if !(first.created || first.canceled) || !first.events.is_empty() {
                 let text = "a watch begins with something else than its beginning";
-                return Err(Error::Foreign(text.to_owned()));
+                return Err(EtcdError::Foreign(text.to_owned()));
             }
-            Ok::<_, Error>((stream, first))
+            Ok::<_, EtcdError>((stream, first))
         };
         let (stream, first) = calls.in_time(beginning).await?;
         let mut watch = Watch {
@@ -78,7 +78,7 @@ impl Watch {
     ///
     /// # Errors
     /// It has ended or hangs: whoever needs to know lists again.
-    pub async fn next(&mut self) -> Result<Vec<Event>, Error> {
+    pub async fn next(&mut self) -> Result<Vec<KeyChange>, EtcdError> {
         let progress = WatchRequest {
             order: Some(WatchOrder::Progress(WatchProgress {})),
         };
@@ -87,7 +87,7 @@ impl Watch {
             let heard = timeout(self.patience, self.stream.next::<WatchAnswer>()).await;
             let answer = match heard {
                 Ok(answer) => answer?,
-                Err(_) if is_asked => return Err(Error::Silent(self.patience.as_secs_f64())),
+                Err(_) if is_asked => return Err(EtcdError::Silent(self.patience.as_secs_f64())),
                 Err(_) => {
                     self.stream.say(&progress)?;
                     is_asked = true;
@@ -95,7 +95,7 @@ impl Watch {
                 }
             };
             let Some(answer) = answer else {
-                return Err(Error::Ended("etcd has closed it".to_owned()));
+                return Err(EtcdError::Ended("etcd has closed it".to_owned()));
             };
             is_asked = false;
             self.accept(&answer)?;
@@ -107,19 +107,23 @@ impl Watch {
     }
 
     /// Looks whether the watch goes on as before.
-    fn accept(&mut self, answer: &WatchAnswer) -> Result<(), Error> {
+    fn accept(&mut self, answer: &WatchAnswer) -> Result<(), EtcdError> {
         if answer.compacted > 0 {
-            return Err(Error::Ended(
+            return Err(EtcdError::Ended(
                 "the revisions it needs are compacted".to_owned(),
             ));
         }
         if answer.canceled {
-            return Err(Error::Ended(answer.reason.replace(char::is_control, " ")));
+            return Err(EtcdError::Ended(
+                answer.reason.replace(char::is_control, " "),
+            ));
         }
         let header = answer.header.clone().unwrap_or_default();
         // A store that was restored from a copy has other revisions, or is another cluster.
         if header.revision < self.revision || header.cluster != self.cluster {
-            return Err(Error::Ended("this is not the store that it was".to_owned()));
+            return Err(EtcdError::Ended(
+                "this is not the store that it was".to_owned(),
+            ));
         }
         self.revision = header.revision;
         Ok(())
@@ -127,15 +131,15 @@ impl Watch {
 }
 
 /// Reads an event. One that cannot be read ends the watch: what it is about has to be listed anew.
-fn event(event: WatchEvent, prefix: &[u8]) -> Result<Event, Error> {
-    let foreign = |what: &str| Error::Foreign(what.to_owned());
+fn event(event: WatchEvent, prefix: &[u8]) -> Result<KeyChange, EtcdError> {
+    let foreign = |what: &str| EtcdError::Foreign(what.to_owned());
     let pair = event.pair.ok_or_else(|| foreign("an event has no key"))?;
     if !pair.key.starts_with(prefix) {
         return Err(foreign("an event is about a key that is not watched"));
     }
     match event.kind {
-        DELETE => Ok(Event::Delete(pair.key)),
-        PUT => Ok(Event::Put(Pair {
+        DELETE => Ok(KeyChange::Delete(pair.key)),
+        PUT => Ok(KeyChange::Put(Pair {
             key: pair.key,
             value: pair.value,
         })),

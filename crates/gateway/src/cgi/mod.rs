@@ -3,5 +3,5 @@
 mod script;
 mod variables;
 
-pub use script::{Kind, Script, ScriptRules, find_script};
-pub use variables::{Place, Request, is_imitation, variables};
+pub use script::{FileKind, Script, ScriptRules, find_script};
+pub use variables::{CgiRequest, ScriptLocation, is_imitation, variables};

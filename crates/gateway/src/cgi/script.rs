@@ -6,7 +6,7 @@
 
 /// Finds a script's name in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A file that can be read.
     File,
     /// It is there and may not be read.
@@ -54,7 +54,7 @@ pub enum Script {
 pub fn find_script(
     path: &[u8],
     rules: &ScriptRules<'_>,
-    mut probe: impl FnMut(&[u8]) -> Kind,
+    mut probe: impl FnMut(&[u8]) -> FileKind,
 ) -> Script {
     if path.first() != Some(&b'/')
         || path.contains(&0)
@@ -66,16 +66,16 @@ pub fn find_script(
     while let Some(end) = end_of_script(path, from, rules) {
         let name = path.get(..end).unwrap_or_default();
         match probe(name) {
-            Kind::File | Kind::Unknown => {
+            FileKind::File | FileKind::Unknown => {
                 return Script::Found {
                     name: name.to_vec(),
                     path_info_at: Some(end),
                 };
             }
-            Kind::Unreadable | Kind::Other => return Script::Forbidden,
-            Kind::Missing => return Script::NotFound,
+            FileKind::Unreadable | FileKind::Other => return Script::Forbidden,
+            FileKind::Missing => return Script::NotFound,
             // A folder may be called `x.php`: then look further.
-            Kind::Directory => from = end,
+            FileKind::Directory => from = end,
         }
     }
     let is_folder = path.last() == Some(&b'/');
@@ -86,13 +86,15 @@ pub fn find_script(
     };
     let is_script = is_folder || rules.suffixes.iter().any(|suffix| name.ends_with(suffix));
     match probe(&name) {
-        Kind::File | Kind::Unknown if is_script => Script::Found {
+        FileKind::File | FileKind::Unknown if is_script => Script::Found {
             name,
             path_info_at: None,
         },
-        Kind::Directory if !is_folder => Script::Folder,
-        Kind::Missing | Kind::Unknown => Script::NotFound,
-        Kind::File | Kind::Unreadable | Kind::Other | Kind::Directory => Script::Forbidden,
+        FileKind::Directory if !is_folder => Script::Folder,
+        FileKind::Missing | FileKind::Unknown => Script::NotFound,
+        FileKind::File | FileKind::Unreadable | FileKind::Other | FileKind::Directory => {
+            Script::Forbidden
+        }
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
         }
     }
 
-    fn show(path: &str, probe: impl FnMut(&[u8]) -> Kind) -> String {
+    fn show(path: &str, probe: impl FnMut(&[u8]) -> FileKind) -> String {
         let suffixes: [Box<[u8]>; 2] = [b".php"[..].into(), b".phtml"[..].into()];
         match find_script(path.as_bytes(), &rules(&suffixes), probe) {
             Script::Found { name, path_info_at } => {
@@ -135,11 +137,11 @@ mod tests {
     fn a_path_names_its_script_where_the_files_can_be_seen() {
         let site = |name: &[u8]| match name {
             b"/index.php" | b"/a.php" | b"/p.phtml" | b"/dir/x.php/in.php" | b"/upload.jpg" => {
-                Kind::File
+                FileKind::File
             }
-            b"/dir" | b"/dir/x.php" => Kind::Directory,
-            b"/secret.php" => Kind::Unreadable,
-            _ => Kind::Missing,
+            b"/dir" | b"/dir/x.php" => FileKind::Directory,
+            b"/secret.php" => FileKind::Unreadable,
+            _ => FileKind::Missing,
         };
         for (path, expected) in [
             ("/", "/index.php -"),
@@ -178,7 +180,7 @@ mod tests {
             ("/folder", "404"),
             ("/../a.php", "404"),
         ] {
-            assert_eq!(show(path, |_| Kind::Unknown), expected, "{path}");
+            assert_eq!(show(path, |_| FileKind::Unknown), expected, "{path}");
         }
     }
 }

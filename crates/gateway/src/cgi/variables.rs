@@ -2,7 +2,7 @@
 
 /// A request, and the connection it came on.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct CgiRequest<'a> {
     /// `GET`.
     pub method: &'a [u8],
     /// Path and query as they came.
@@ -33,7 +33,7 @@ pub struct Request<'a> {
 
 /// Where in the application a request goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct ScriptLocation<'a> {
     /// Root of the scripts; `None` where the application is no collection of scripts.
     pub root: Option<&'a [u8]>,
     /// The script's name below the root, or where the application is mounted (usually nowhere: empty).
@@ -47,8 +47,8 @@ const NAME_BYTES: usize = 128;
 
 /// Calls `each` with the name and the parts of the value of every variable but those that are `left_out`.
 pub fn variables(
-    request: &Request<'_>,
-    place: &Place<'_>,
+    request: &CgiRequest<'_>,
+    place: &ScriptLocation<'_>,
     left_out: impl Fn(&[u8]) -> bool,
     each: &mut (impl FnMut(&[u8], &[&[u8]]) + ?Sized),
 ) {
@@ -219,8 +219,8 @@ fn is_plain(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn request<'a>(fields: &'a [(&'a [u8], &'a [u8])]) -> Request<'a> {
-        Request {
+    fn request<'a>(fields: &'a [(&'a [u8], &'a [u8])]) -> CgiRequest<'a> {
+        CgiRequest {
             method: b"GET",
             target: b"/a.php/b%20c?d=e",
             query: b"d=e",
@@ -237,19 +237,23 @@ mod tests {
         }
     }
 
-    const SCRIPT: Place<'static> = Place {
+    const SCRIPT: ScriptLocation<'static> = ScriptLocation {
         root: Some(b"/www"),
         script_name: b"/a.php",
         path_info: Some(b"/b c"),
     };
 
-    const MOUNTED: Place<'static> = Place {
+    const MOUNTED: ScriptLocation<'static> = ScriptLocation {
         root: None,
         script_name: b"",
         path_info: Some(b"/b c"),
     };
 
-    fn list(request: &Request<'_>, place: &Place<'_>, overrides: &[&str]) -> Vec<String> {
+    fn list(
+        request: &CgiRequest<'_>,
+        place: &ScriptLocation<'_>,
+        overrides: &[&str],
+    ) -> Vec<String> {
         let left_out = |name: &[u8]| overrides.iter().any(|said| said.as_bytes() == name);
         let mut found = Vec::new();
         variables(

@@ -2,12 +2,12 @@
 //!
 //! Section numbers are those of the FastCGI Specification of 29 April 1996 (Open Market, Inc.), which has no other edition.
 //! A request is written whole by [`RequestWriter`]; its body is appended with [`stdin`] and ended with [`stdin_end`]. What comes
-//! back is cut into [`Event`]s by a [`Decoder`], which belongs to the connection.
+//! back is cut into [`RecordEvent`]s by a [`RecordDecoder`], which belongs to the connection.
 
 mod read;
 mod write;
 
-pub use read::{Decoder, Event, RecordError};
+pub use read::{RecordDecoder, RecordError, RecordEvent};
 pub use write::{RequestWriter, STDIN_BYTES, abort, get_values, stdin, stdin_end};
 
 /// The only version there is (§3.3).

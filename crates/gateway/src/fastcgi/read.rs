@@ -7,7 +7,7 @@ const VALUES_BYTES: usize = 256;
 
 /// One event of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'b> {
+pub enum RecordEvent<'b> {
     /// A piece of the answer.
     Stdout(u16, &'b [u8]),
     /// A piece of what the application says of its errors.
@@ -55,13 +55,13 @@ struct Record {
 
 /// Cuts what comes on a connection into events, in whatever pieces it comes. Keeps less than 300 bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
+pub struct RecordDecoder {
     /// Bytes of a header, or of content that is needed whole.
     kept: Vec<u8>,
     record: Option<Record>,
 }
 
-impl Decoder {
+impl RecordDecoder {
     /// At the start of a connection.
     #[must_use]
     pub fn new() -> Self {
@@ -78,7 +78,10 @@ impl Decoder {
     ///
     /// # Errors
     /// The peer breaks the protocol. Nothing may be read from it after that.
-    pub fn next<'b>(&mut self, input: &mut &'b [u8]) -> Result<Option<Event<'b>>, RecordError> {
+    pub fn next<'b>(
+        &mut self,
+        input: &mut &'b [u8],
+    ) -> Result<Option<RecordEvent<'b>>, RecordError> {
         loop {
             let Some(record) = &mut self.record else {
                 if !self.read_header(input)? {
@@ -103,8 +106,8 @@ impl Decoder {
             record.content -= part.len() as u16;
             let record = *record;
             match record.kind {
-                kind::STDOUT => return Ok(Some(Event::Stdout(record.id, part))),
-                kind::STDERR => return Ok(Some(Event::Stderr(record.id, part))),
+                kind::STDOUT => return Ok(Some(RecordEvent::Stdout(record.id, part))),
+                kind::STDERR => return Ok(Some(RecordEvent::Stderr(record.id, part))),
                 kind::END_REQUEST | kind::GET_VALUES_RESULT => {
                     let room = VALUES_BYTES.saturating_sub(self.kept.len());
                     self.kept
@@ -118,7 +121,7 @@ impl Decoder {
                 // FCGI_UNKNOWN_TYPE: it does not know FCGI_GET_VALUES.
                 _ => {
                     if record.content == 0 {
-                        return Ok(Some(Event::Values { multiplexes: false }));
+                        return Ok(Some(RecordEvent::Values { multiplexes: false }));
                     }
                 }
             }
@@ -169,24 +172,24 @@ fn take<'b>(input: &mut &'b [u8], most: u16) -> &'b [u8] {
     part
 }
 
-fn whole(record: &Record, content: &[u8]) -> Event<'static> {
+fn whole(record: &Record, content: &[u8]) -> RecordEvent<'static> {
     if record.kind == kind::GET_VALUES_RESULT {
         let mut pairs = content;
         let mut multiplexes = false;
         while let Some((name, value)) = pair(&mut pairs) {
             multiplexes |= name == b"FCGI_MPXS_CONNS" && value == b"1";
         }
-        return Event::Values { multiplexes };
+        return RecordEvent::Values { multiplexes };
     }
     let &[a, b, c, d, protocol, ..] = content else {
         // Its length has been checked.
-        return Event::End {
+        return RecordEvent::End {
             id: record.id,
             application_status: 0,
             protocol_status: ProtocolStatus::Other(u8::MAX),
         };
     };
-    Event::End {
+    RecordEvent::End {
         id: record.id,
         application_status: u32::from_be_bytes([a, b, c, d]),
         protocol_status: protocol.into(),
@@ -229,14 +232,14 @@ mod tests {
     type Read = (Vec<u8>, Vec<u8>, Option<(u32, ProtocolStatus)>);
 
     fn read(input: &[u8], step: usize) -> Result<Read, RecordError> {
-        let mut decoder = Decoder::new();
+        let mut decoder = RecordDecoder::new();
         let (mut stdout, mut stderr, mut end) = (Vec::new(), Vec::new(), None);
         for mut piece in input.chunks(step) {
             while let Some(event) = decoder.next(&mut piece)? {
                 match event {
-                    Event::Stdout(1, bytes) => stdout.extend_from_slice(bytes),
-                    Event::Stderr(1, bytes) => stderr.extend_from_slice(bytes),
-                    Event::End {
+                    RecordEvent::Stdout(1, bytes) => stdout.extend_from_slice(bytes),
+                    RecordEvent::Stderr(1, bytes) => stderr.extend_from_slice(bytes),
+                    RecordEvent::End {
                         id: 1,
                         application_status,
                         protocol_status,
@@ -307,15 +310,15 @@ mod tests {
             let mut bytes = vec![1, 10, 0, 0, 0, answer.len() as u8, 0, 0];
             bytes.extend_from_slice(answer);
             let mut input = bytes.as_slice();
-            let event = Decoder::new().next(&mut input).unwrap();
-            let expected = (!answer.is_empty()).then_some(Event::Values {
+            let event = RecordDecoder::new().next(&mut input).unwrap();
+            let expected = (!answer.is_empty()).then_some(RecordEvent::Values {
                 multiplexes: expected,
             });
             assert_eq!(event, expected);
         }
         let mut unknown = &b"\x01\x0b\x00\x00\x00\x08\x00\x00\x09\0\0\0\0\0\0\0"[..];
-        let event = Decoder::new().next(&mut unknown).unwrap();
-        assert_eq!(event, Some(Event::Values { multiplexes: false }));
+        let event = RecordDecoder::new().next(&mut unknown).unwrap();
+        assert_eq!(event, Some(RecordEvent::Values { multiplexes: false }));
     }
 
     #[test]

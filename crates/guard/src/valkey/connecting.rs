@@ -10,17 +10,17 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Script};
 use tokio::sync::Notify;
 use tutti_config::model::LimitStore;
-use tutti_dialer::{Target, dial};
+use tutti_dialer::{DialTarget, dial};
 
+use super::environment::StoreEnvironment;
 use super::files;
-use super::script::{Bound, SCRIPT, Taken, key};
-use super::surroundings::Surroundings;
+use super::script::{CountedBound, SCRIPT, Taken, key};
 
 /// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
 const MOST_SILENT: u32 = 3;
 
 /// The bound of the trial: it is within it each time.
-const TRIAL: Bound = Bound {
+const TRIAL: CountedBound = CountedBound {
     interval: Duration::from_millis(1),
     requests: 1_000_000,
 };
@@ -42,7 +42,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// Has the store count a request.
-    pub(crate) async fn ask(&self, name: &str, bound: Bound) -> Result<Taken, String> {
+    pub(crate) async fn ask(&self, name: &str, bound: CountedBound) -> Result<Taken, String> {
         let mut connection = self.connection.clone();
         let mut asked = self.script.key(name);
         asked.arg(bound.microseconds()).arg(bound.requests);
@@ -97,7 +97,7 @@ fn told_by(error: &RedisError) -> String {
 /// Connects, and tries what requests will do.
 pub(crate) async fn connect(
     model: &LimitStore,
-    around: &dyn Surroundings,
+    around: &dyn StoreEnvironment,
 ) -> Result<(Open, Driver), String> {
     let mut info = RedisConnectionInfo::default()
         .set_db(model.address.database.into())
@@ -117,7 +117,7 @@ pub(crate) async fn connect(
         true => Some(files::tls(model, around).await?),
         false => None,
     };
-    let target = Target {
+    let target = DialTarget {
         host: &address.host,
         port: address.port,
         addresses: Some(&addresses),

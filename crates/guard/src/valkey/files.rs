@@ -6,14 +6,14 @@ use rustls::ClientConfig;
 use tutti_config::model::LimitStore;
 use tutti_dialer::{authorities, client_config, system_authorities};
 
-use super::surroundings::Surroundings;
+use super::environment::StoreEnvironment;
 
 const LONGEST_PASSWORD: usize = 4096;
 
 /// The password, if there is one.
 pub(crate) async fn password(
     model: &LimitStore,
-    around: &dyn Surroundings,
+    around: &dyn StoreEnvironment,
 ) -> Result<Option<String>, String> {
     let Some(file) = &model.valkey.password_file else {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(crate) async fn password(
 /// The terms of TLS.
 pub(crate) async fn tls(
     model: &LimitStore,
-    around: &dyn Surroundings,
+    around: &dyn StoreEnvironment,
 ) -> Result<Arc<ClientConfig>, String> {
     let tls = &model.tls;
     let roots = match &tls.ca {

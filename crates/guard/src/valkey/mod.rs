@@ -1,6 +1,6 @@
 //! Counts requests for several servers in a Valkey or a Redis: one round trip and one atomic operation for each request.
 //!
-//! [`Store::count`] is called on listen threads. A thread of the store's own keeps the connection. Where there is none, a request is told
+//! [`CountStore::count`] is called on listen threads. A thread of the store's own keeps the connection. Where there is none, a request is told
 //! so at once; where the answer does not come in time, after that time, and after a few of these the connection is given up and made
 //! anew beside the requests. The caller decides what is done without an answer.
 //!
@@ -15,10 +15,10 @@
 //! Must never: hold up a listen thread, keep a request longer than its time, or let what clients send become a name of a key.
 
 mod connecting;
+mod connection_keeper;
+mod environment;
 mod files;
-mod keeping;
 mod script;
-mod surroundings;
 
 use std::fmt;
 use std::io;
@@ -28,16 +28,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::timeout;
 use tutti_config::model::LimitStore;
 
-use self::keeping::Kept;
-pub use self::script::{Bound, Taken};
-pub use self::surroundings::{Event, Pinned, Surroundings};
+use self::connection_keeper::Kept;
+pub use self::environment::{StoreEnvironment, StoreEvent};
+pub use self::script::{CountedBound, Taken};
+pub use tutti_dialer::BoxFuture;
 
 /// The store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away;
 
 /// A store of counts.
-pub struct Store {
+pub struct CountStore {
     /// As it is configured.
     pub model: Arc<LimitStore>,
     kept: Arc<Kept>,
@@ -48,7 +49,7 @@ pub struct Store {
 
 /// A store at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct StoreStatus {
     /// It answers.
     pub is_connected: bool,
     /// Why it does not.
@@ -59,7 +60,7 @@ pub struct Status {
     pub failed: u64,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for CountStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
             .field("name", &self.model.name)
@@ -67,13 +68,13 @@ impl fmt::Debug for Store {
     }
 }
 
-impl fmt::Display for Store {
+impl fmt::Display for CountStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kept.fmt(f)
     }
 }
 
-impl Store {
+impl CountStore {
     /// One that is not connected.
     pub fn new(model: &Arc<LimitStore>) -> Arc<Self> {
         Arc::new(Self {
@@ -91,15 +92,15 @@ impl Store {
     }
 
     /// Begins to connect, unless it has. Its thread ends when nobody has the store any more.
-    pub fn begin(&self, around: impl FnOnce() -> Arc<dyn Surroundings>) -> io::Result<()> {
+    pub fn begin(&self, around: impl FnOnce() -> Arc<dyn StoreEnvironment>) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
-            false => keeping::start(Arc::downgrade(&self.kept), around()),
+            false => connection_keeper::start(Arc::downgrade(&self.kept), around()),
         }
     }
 
     /// Counts a request of this key of a limit.
-    pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Taken, Away> {
+    pub async fn count(&self, limit: &str, key: &[u8], bound: CountedBound) -> Result<Taken, Away> {
         let Some(open) = self.kept.open() else {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(Away);
@@ -121,8 +122,8 @@ impl Store {
     }
 
     /// As it is now.
-    pub fn status(&self) -> Status {
-        Status {
+    pub fn status(&self) -> StoreStatus {
+        StoreStatus {
             is_connected: self.kept.open().is_some(),
             error: self.kept.error(),
             answered: self.answered.load(Ordering::Relaxed),

@@ -37,7 +37,7 @@ return {1, math.floor(debt), math.ceil(owed)}
 
 /// The bound that a request is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct CountedBound {
     /// The time that each request has to itself.
     pub interval: Duration,
     /// Requests that may come at once; at least one.
@@ -63,7 +63,7 @@ pub enum Taken {
     },
 }
 
-impl Bound {
+impl CountedBound {
     /// The interval as the script takes it.
     pub(crate) fn microseconds(&self) -> String {
         format!("{:.3}", self.interval.as_secs_f64() * 1e6)
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_in_time() {
-        let bound = Bound {
+        let bound = CountedBound {
             interval: Duration::from_millis(100),
             requests: 5,
         };
@@ -145,7 +145,7 @@ mod tests {
         // Whoever answers may answer anything.
         let nonsense = bound.answer((1, -5, i64::MAX));
         assert!(matches!(nonsense, Taken::Admitted { remaining: 0, .. }));
-        let odd = Bound {
+        let odd = CountedBound {
             interval: Duration::from_secs(1) / 7,
             requests: 1,
         };

@@ -6,7 +6,7 @@ pub(crate) mod response;
 mod size;
 mod storage;
 
-pub use self::raw::Span;
+pub use self::raw::BufferSpan;
 pub(crate) use self::raw::{RawField, RawFields};
 
 /// The result of reading the bytes so far.

@@ -2,17 +2,17 @@
 
 use smallvec::SmallVec;
 
-use crate::known::Known;
+use crate::known_fields::Known;
 
 /// A part of the caller's buffer, so that a head holds no borrow of it. Offsets count from the start of the slice that was
 /// given to `parse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct BufferSpan {
     pub(crate) offset: u32,
     pub(crate) length: u32,
 }
 
-impl Span {
+impl BufferSpan {
     /// Where `part`, a subslice of `buffer`, lies in it. Heads are far below 4 GiB ([`MAX_BUFFER`](super::MAX_BUFFER)).
     pub(super) fn locate(buffer: &[u8], part: &[u8]) -> Self {
         let offset = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
@@ -41,8 +41,8 @@ impl Span {
 /// One field as two spans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawField {
-    pub(crate) name: Span,
-    pub(crate) value: Span,
+    pub(crate) name: BufferSpan,
+    pub(crate) value: BufferSpan,
     pub(crate) known: Known,
 }
 

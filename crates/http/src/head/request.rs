@@ -8,10 +8,10 @@ use crate::body::BodyLength;
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf, is_safe_name, list_members, parse_content_length};
 use crate::head::storage::Storage;
-use crate::head::{Progress, RawFields, Span};
+use crate::head::{BufferSpan, Progress, RawFields};
 use crate::host;
-use crate::known::Known;
-use crate::limits::Limits;
+use crate::known_fields::Known;
+use crate::limits::MessageLimits;
 use crate::method::Method;
 use crate::path::{Forms, RequestPath, Room};
 use crate::version::Version;
@@ -32,7 +32,7 @@ pub enum TargetForm {
 
 /// Facts that the fields tell about this message and its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct MessageFacts {
     /// The value of `Content-Length`.
     pub content_length: Option<u64>,
     /// The body is chunked.
@@ -54,7 +54,7 @@ pub struct Facts {
 enum Text {
     #[default]
     Empty,
-    Sent(Span),
+    Sent(BufferSpan),
     Stored,
     Fixed(&'static [u8]),
 }
@@ -72,9 +72,9 @@ impl Text {
 
 /// Where the request line of a head lies that has been written down, not parsed.
 pub(crate) struct Composed {
-    pub(crate) method: Span,
-    pub(crate) target: Span,
-    pub(crate) line: Span,
+    pub(crate) method: BufferSpan,
+    pub(crate) target: BufferSpan,
+    pub(crate) line: BufferSpan,
     pub(crate) has_body: bool,
     pub(crate) version: Version,
 }
@@ -87,18 +87,18 @@ pub(crate) struct Composed {
 pub struct RequestHead {
     storage: Storage,
     method: Method,
-    method_text: Span,
-    target: Span,
+    method_text: BufferSpan,
+    target: BufferSpan,
     target_form: TargetForm,
-    line: Span,
+    line: BufferSpan,
     version: Version,
-    facts: Facts,
+    facts: MessageFacts,
     path: Text,
     /// Path and query as they go on.
     path_target: Text,
     path_storage: Room,
-    query: Option<Span>,
-    host: Span,
+    query: Option<BufferSpan>,
+    host: BufferSpan,
     host_name: Text,
     host_storage: Vec<u8>,
 }
@@ -121,7 +121,7 @@ impl RequestHead {
     ///
     /// # Errors
     /// Any [`HeadError`]: answer its status and close the connection.
-    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
+    pub fn parse(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<Progress, HeadError> {
         let progress = self
             .storage
             .read(buffer, limits, |buffer, room, found| {
@@ -132,11 +132,12 @@ impl RequestHead {
                 };
                 let method = request.method.unwrap_or_default().as_bytes();
                 self.method = Method::from_bytes(method);
-                self.method_text = Span::locate(buffer, method);
-                self.target = Span::locate(buffer, request.path.unwrap_or_default().as_bytes());
+                self.method_text = BufferSpan::locate(buffer, method);
+                self.target =
+                    BufferSpan::locate(buffer, request.path.unwrap_or_default().as_bytes());
                 self.version = Version::of_minor(request.version);
                 let line_end = self.target.end() + " HTTP/1.1".len();
-                self.line = Span {
+                self.line = BufferSpan {
                     offset: self.method_text.offset,
                     length: (line_end - self.method_text.start()) as u32,
                 };
@@ -172,7 +173,7 @@ impl RequestHead {
         &mut self,
         buffer: &[u8],
         composed: Composed,
-        limits: &Limits,
+        limits: &MessageLimits,
     ) -> Result<(), HeadError> {
         self.storage.check_length(buffer, limits)?;
         self.method_text = composed.method;
@@ -193,8 +194,8 @@ impl RequestHead {
     }
 
     /// Reads what the fields and the target mean, and refuses what has two meanings.
-    fn examine(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
-        self.facts = Facts::default();
+    fn examine(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
+        self.facts = MessageFacts::default();
         if limits.discard_unsafe_fields {
             let fields = &mut self.storage.fields;
             let before = fields.len();
@@ -253,12 +254,12 @@ impl RequestHead {
         Ok(())
     }
 
-    fn examine_target(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
+    fn examine_target(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
         let target = self.target.of(buffer);
         if memchr::memchr(b'#', target).is_some() {
             return Err(HeadError::Target); // a fragment is never sent (RFC 9110 §7.1)
         }
-        self.host = Span::default();
+        self.host = BufferSpan::default();
         self.query = None;
         self.path = Text::Sent(self.target);
         self.path_target = self.path;
@@ -291,18 +292,25 @@ impl RequestHead {
                     return Err(HeadError::HostInvalid); // RFC 9110 §4.2.1
                 }
                 self.target_form = TargetForm::Absolute;
-                self.host = Span::locate(buffer, authority);
-                self.split_path(buffer, Span::locate(buffer, path_and_query), limits)
+                self.host = BufferSpan::locate(buffer, authority);
+                self.split_path(buffer, BufferSpan::locate(buffer, path_and_query), limits)
             }
         }
     }
 
     /// Divides path and query, and reads the path.
-    fn split_path(&mut self, buffer: &[u8], sent: Span, limits: &Limits) -> Result<(), HeadError> {
+    fn split_path(
+        &mut self,
+        buffer: &[u8],
+        sent: BufferSpan,
+        limits: &MessageLimits,
+    ) -> Result<(), HeadError> {
         let target = sent.of(buffer);
         let path_length = memchr::memchr(b'?', target).unwrap_or(target.len());
         let (path, query) = target.split_at(path_length);
-        self.query = query.get(1..).map(|query| Span::locate(buffer, query));
+        self.query = query
+            .get(1..)
+            .map(|query| BufferSpan::locate(buffer, query));
         // An absolute target without a path (RFC 9110 §4.2.3).
         let has_path = !path.is_empty();
         let path: &[u8] = if has_path { path } else { b"/" };
@@ -313,7 +321,7 @@ impl RequestHead {
         let forms = forms.map_err(HeadError::Path)?;
         self.path = match (forms.is_decoded_new, has_path) {
             (true, _) => Text::Stored,
-            (false, true) => Text::Sent(Span::locate(buffer, path)),
+            (false, true) => Text::Sent(BufferSpan::locate(buffer, path)),
             (false, false) => Text::Fixed(b"/"),
         };
         self.path_target = match (forms.is_encoded_new, has_path) {
@@ -362,7 +370,7 @@ impl RequestHead {
                 .extend(name.iter().map(u8::to_ascii_lowercase));
             Text::Stored
         } else {
-            Text::Sent(Span::locate(buffer, name))
+            Text::Sent(BufferSpan::locate(buffer, name))
         };
         Ok(())
     }
@@ -539,21 +547,21 @@ impl<'a> RequestView<'a> {
     }
 
     /// Facts that the fields tell about message and connection.
-    pub fn facts(&self) -> &'a Facts {
+    pub fn facts(&self) -> &'a MessageFacts {
         &self.head.facts
     }
 
     /// Where the body ends.
     pub fn body_length(&self) -> BodyLength {
         match self.head.facts {
-            Facts {
+            MessageFacts {
                 is_chunked: true, ..
             } => BodyLength::Chunked,
-            Facts {
+            MessageFacts {
                 content_length: Some(length),
                 ..
             } if length > 0 => BodyLength::Known(length),
-            Facts {
+            MessageFacts {
                 is_until_end: true, ..
             } => BodyLength::UntilEnd,
             _ => BodyLength::None,

@@ -9,9 +9,9 @@ use crate::forward::PerConnection;
 use crate::framing::status_has_body;
 use crate::head::request::{ConnectionOptions, check_transfer_encoding};
 use crate::head::storage::Storage;
-use crate::head::{Progress, Span};
-use crate::known::Known;
-use crate::limits::Limits;
+use crate::head::{BufferSpan, Progress};
+use crate::known_fields::Known;
+use crate::limits::MessageLimits;
 use crate::method::Method;
 use crate::version::Version;
 
@@ -20,7 +20,7 @@ use crate::version::Version;
 pub struct ResponseHead {
     storage: Storage,
     status: u16,
-    reason: Span,
+    reason: BufferSpan,
     version: Version,
     content_length: Option<u64>,
     is_chunked: bool,
@@ -43,7 +43,7 @@ impl ResponseHead {
     ///
     /// # Errors
     /// Any [`HeadError`]: the upstream's fault, so a proxy answers 502 and closes that connection.
-    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
+    pub fn parse(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<Progress, HeadError> {
         let (status, reason) = (&mut self.status, &mut self.reason);
         let version = &mut self.version;
         let progress = self.storage.read(buffer, limits, |buffer, room, found| {
@@ -56,8 +56,8 @@ impl ResponseHead {
             *status = response.code.unwrap_or_default();
             // `httparse` gives a constant "" for a reason phrase it does not like or find.
             *reason = match response.reason.unwrap_or_default() {
-                "" => Span::default(),
-                reason => Span::locate(buffer, reason.as_bytes()),
+                "" => BufferSpan::default(),
+                reason => BufferSpan::locate(buffer, reason.as_bytes()),
             };
             *version = Version::of_minor(response.version);
             found.keep(response.headers);
@@ -90,7 +90,7 @@ impl ResponseHead {
         self.storage
             .fields
             .retain(|field| field.known != Known::TransferEncoding);
-        self.reason = Span::default();
+        self.reason = BufferSpan::default();
         self.examine(buffer)
     }
 

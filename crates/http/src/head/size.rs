@@ -5,10 +5,10 @@
 //! accepted; only how soon one is refused does.
 
 use crate::error::HeadError;
-use crate::limits::Limits;
+use crate::limits::MessageLimits;
 
 /// Measures a head that goes on: the line it breaks off in, and its length so far. The lines before are looked at when it is whole.
-pub(super) fn of_part(part: &[u8], limits: &Limits) -> Result<(), HeadError> {
+pub(super) fn of_part(part: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if part.len() <= longest {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn of_part(part: &[u8], limits: &Limits) -> Result<(), HeadError> {
 }
 
 /// Measures a whole head.
-pub(super) fn of_whole(head: &[u8], limits: &Limits) -> Result<(), HeadError> {
+pub(super) fn of_whole(head: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if head.len() <= longest {
         return Ok(());
@@ -65,11 +65,11 @@ fn of_line(head: &[u8], start: usize) -> HeadError {
 mod tests {
     use super::*;
 
-    fn limits() -> Limits {
-        Limits {
+    fn limits() -> MessageLimits {
+        MessageLimits {
             large_header_buffer_size: 10,
             large_header_buffers: 3,
-            ..Limits::default()
+            ..MessageLimits::default()
         }
     }
 

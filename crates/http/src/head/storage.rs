@@ -4,11 +4,11 @@ use std::mem::MaybeUninit;
 
 use httparse::{Error, Header};
 
-use super::{MAX_BUFFER, Pieces, Progress, RawField, RawFields, Span, size};
+use super::{BufferSpan, MAX_BUFFER, Pieces, Progress, RawField, RawFields, size};
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf};
-use crate::known::Known;
-use crate::limits::Limits;
+use crate::known_fields::Known;
+use crate::limits::MessageLimits;
 
 /// `httparse` is tried with this many fields on the stack before more are taken from the heap.
 const STACK_FIELDS: usize = 64;
@@ -36,7 +36,7 @@ impl Storage {
     pub(super) fn read<'b>(
         &mut self,
         buffer: &'b [u8],
-        limits: &Limits,
+        limits: &MessageLimits,
         mut split: impl FnMut(&'b [u8], Room<'_, 'b>, Found<'_, 'b>) -> Result<Option<usize>, Error>,
     ) -> Result<Progress, HeadError> {
         let buffer = buffer.get(..MAX_BUFFER).unwrap_or(buffer);
@@ -69,7 +69,11 @@ impl Storage {
     }
 
     /// Takes `head` for a whole one.
-    pub(super) fn check_length(&mut self, head: &[u8], limits: &Limits) -> Result<(), HeadError> {
+    pub(super) fn check_length(
+        &mut self,
+        head: &[u8],
+        limits: &MessageLimits,
+    ) -> Result<(), HeadError> {
         self.length = head.len();
         size::of_whole(head, limits)
     }
@@ -112,8 +116,8 @@ impl Found<'_, '_> {
         let buffer = self.buffer;
         self.fields.clear();
         self.fields.extend(headers.iter().map(|header| RawField {
-            name: Span::locate(buffer, header.name.as_bytes()),
-            value: Span::locate(buffer, header.value),
+            name: BufferSpan::locate(buffer, header.name.as_bytes()),
+            value: BufferSpan::locate(buffer, header.value),
             known: Known::from_token(header.name.as_bytes()),
         }));
     }
@@ -121,7 +125,7 @@ impl Found<'_, '_> {
 
 /// Runs `parse` with room for the fields: on the stack first, then as many as `limits` allow.
 fn with_room<'b, T>(
-    limits: &Limits,
+    limits: &MessageLimits,
     mut parse: impl FnMut(Room<'_, 'b>) -> Result<T, Error>,
 ) -> Result<T, HeadError> {
     let stack = &mut [const { MaybeUninit::uninit() }; STACK_FIELDS];

@@ -14,9 +14,9 @@ mod screen;
 
 pub use flood::{FloodGauge, Misuse};
 pub use request::{Opening, WebSocketKey};
-pub use screen::{FieldScreen, Unreadable};
+pub use screen::{BadFieldBlock, FieldScreen};
 
-use crate::known::Known;
+use crate::known_fields::Known;
 
 /// The bytes that a client sends first if it knows that the server speaks HTTP/2 (§3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -2,10 +2,10 @@
 
 use crate::error::HeadError;
 use crate::head::request::{Composed, RequestHead};
-use crate::head::{RawField, RawFields, Span};
+use crate::head::{BufferSpan, RawField, RawFields};
 use crate::http2::is_connection_specific;
-use crate::known::Known;
-use crate::limits::Limits;
+use crate::known_fields::Known;
+use crate::limits::MessageLimits;
 use crate::token::{is_field_name, is_field_value};
 use crate::version::Version;
 
@@ -50,7 +50,7 @@ impl RequestHead {
         buffer: &mut Vec<u8>,
         opening: &Opening<'_>,
         fields: impl Fn() -> I,
-        limits: &Limits,
+        limits: &MessageLimits,
     ) -> Result<(), HeadError>
     where
         I: Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -118,7 +118,7 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
     Ok(Composed {
         method,
         target,
-        line: Span {
+        line: BufferSpan {
             offset: 0,
             length: line_length as u32,
         },
@@ -128,8 +128,8 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
 }
 
 /// Appends `text`, and says where it is.
-fn append(buffer: &mut Vec<u8>, text: &[u8]) -> Span {
-    let span = Span {
+fn append(buffer: &mut Vec<u8>, text: &[u8]) -> BufferSpan {
+    let span = BufferSpan {
         offset: buffer.len() as u32,
         length: text.len() as u32,
     };
@@ -140,7 +140,7 @@ fn append(buffer: &mut Vec<u8>, text: &[u8]) -> Span {
 struct Writer<'a> {
     buffer: &'a mut Vec<u8>,
     fields: &'a mut RawFields,
-    limits: &'a Limits,
+    limits: &'a MessageLimits,
 }
 
 impl Writer<'_> {
@@ -197,7 +197,7 @@ impl Writer<'_> {
         self.fields.push(RawField {
             known: Known::from_token(name.of(self.buffer)),
             name,
-            value: Span {
+            value: BufferSpan {
                 offset: start as u32,
                 length: (self.buffer.len() - start) as u32,
             },
@@ -228,7 +228,7 @@ mod tests {
     fn compose(
         opening: &Opening<'_>,
         fields: &[Field],
-        limits: &Limits,
+        limits: &MessageLimits,
     ) -> Result<(RequestHead, Vec<u8>), HeadError> {
         let mut head = RequestHead::new();
         let mut buffer = b"what was there before".to_vec();
@@ -262,7 +262,7 @@ mod tests {
             // Issue 10, found by fuzzing: the field ended with a space.
             ("cookie", ""),
         ];
-        let (head, buffer) = compose(&GET, &fields, &Limits::default()).unwrap();
+        let (head, buffer) = compose(&GET, &fields, &MessageLimits::default()).unwrap();
         assert_eq!(
             buffer,
             b"GET /a/../b%20c?q=1 HTTP/2.0\r\nhost: Example.org:8080\r\naccept: */*\r\ncookie: a=1; b=2; c=3\r\nx-empty: \r\n\
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_head_may_be_used_again() {
-        let limits = Limits::default();
+        let limits = MessageLimits::default();
         let (mut head, mut buffer) = compose(&GET, &[("accept", "*/*")], &limits).unwrap();
         let post = Opening {
             method: b"POST",
@@ -313,8 +313,12 @@ mod tests {
             has_body: true,
             ..GET
         };
-        let (head, buffer) =
-            compose(&post, &[("expect", "100-continue")], &Limits::default()).unwrap();
+        let (head, buffer) = compose(
+            &post,
+            &[("expect", "100-continue")],
+            &MessageLimits::default(),
+        )
+        .unwrap();
         let view = head.view(&buffer);
         assert_eq!(view.body_length(), BodyLength::UntilEnd);
         assert!(view.facts().expects_continue);
@@ -443,18 +447,18 @@ mod tests {
             ),
         ];
         for (opening, fields, error) in cases {
-            let outcome = compose(opening, fields, &Limits::default()).map(|_| ());
+            let outcome = compose(opening, fields, &MessageLimits::default()).map(|_| ());
             assert_eq!(outcome, Err(*error), "{opening:?} {fields:?}");
         }
     }
 
     #[test]
     fn sizes_are_bounded_as_for_http1() {
-        let limits = Limits {
+        let limits = MessageLimits {
             large_header_buffer_size: 64,
             large_header_buffers: 3,
             max_fields: 5,
-            ..Limits::default()
+            ..MessageLimits::default()
         };
         let long: &'static str = "x".repeat(60).leak();
         let outcome = |opening: &Opening<'_>, fields: &[Field]| {
@@ -491,7 +495,7 @@ mod tests {
             ("sec-websocket-key", "nonsense"),
             ("sec-websocket-protocol", "chat"),
         ];
-        let (head, buffer) = compose(&opening, &fields, &Limits::default()).unwrap();
+        let (head, buffer) = compose(&opening, &fields, &MessageLimits::default()).unwrap();
         let view = head.view(&buffer);
         assert_eq!(view.request_line(), b"GET /chat HTTP/2.0");
         assert_eq!(
@@ -509,7 +513,7 @@ mod tests {
             authority: Some(b"db.internal:5432"),
             ..GET
         };
-        let (head, buffer) = compose(&opening, &[], &Limits::default()).unwrap();
+        let (head, buffer) = compose(&opening, &[], &MessageLimits::default()).unwrap();
         assert_eq!(head.view(&buffer).method(), Method::Connect);
         assert_eq!(head.view(&buffer).path(), b"");
     }

@@ -75,7 +75,7 @@ struct Entry {
 
 /// A block that cannot be read: the connection cannot go on (RFC 9113 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
+pub struct BadFieldBlock;
 
 /// Reads the header blocks of one connection, in order.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl FieldScreen {
         &mut self,
         block: &[u8],
         is_trailer: bool,
-    ) -> Result<Option<Vec<u8>>, Unreadable> {
+    ) -> Result<Option<Vec<u8>>, BadFieldBlock> {
         let mut rest = block;
         let mut replaced: Option<Vec<u8>> = None;
         while let Some(first) = rest.first() {
@@ -159,7 +159,7 @@ impl FieldScreen {
     }
 
     /// Reads a literal field; its name and value are decoded.
-    fn literal<'b>(&mut self, rest: &mut &'b [u8]) -> Result<Literal<'b>, Unreadable> {
+    fn literal<'b>(&mut self, rest: &mut &'b [u8]) -> Result<Literal<'b>, BadFieldBlock> {
         let first = rest.first().copied().unwrap_or_default();
         let (form, prefix) = if first & INDEXED != 0 {
             (INDEXED, 6)
@@ -200,7 +200,7 @@ impl FieldScreen {
     }
 
     /// Appends what stands for a literal that cannot be decoded.
-    fn replace(&mut self, literal: &Literal<'_>, out: &mut Vec<u8>) -> Result<(), Unreadable> {
+    fn replace(&mut self, literal: &Literal<'_>, out: &mut Vec<u8>) -> Result<(), BadFieldBlock> {
         let value = self.value.len();
         let keeps_name = match literal.kind {
             // Other requests may refer to it.
@@ -211,7 +211,7 @@ impl FieldScreen {
         let (name, value) = match (literal.name_length, value) {
             // A field must have a name; where the entry's size does not count, any will do.
             (0, _) if literal.form != INDEXED => (1, 0),
-            (0, 0) => return Err(Unreadable),
+            (0, 0) => return Err(BadFieldBlock),
             (0, value) => (1, value - 1),
             lengths => lengths,
         };
@@ -250,32 +250,32 @@ impl FieldScreen {
         }
     }
 
-    fn resize(&mut self, size: usize) -> Result<(), Unreadable> {
+    fn resize(&mut self, size: usize) -> Result<(), BadFieldBlock> {
         if size > TABLE_SIZE {
-            return Err(Unreadable);
+            return Err(BadFieldBlock);
         }
         self.max_size = size;
         self.evict();
         Ok(())
     }
 
-    fn entry(&self, index: usize) -> Result<&Entry, Unreadable> {
+    fn entry(&self, index: usize) -> Result<&Entry, BadFieldBlock> {
         let place = index.checked_sub(STATIC_PSEUDO.len() + STATIC_NAMES.len() + 1);
         place
             .and_then(|place| self.entries.get(place))
-            .ok_or(Unreadable)
+            .ok_or(BadFieldBlock)
     }
 
     /// True if a field that is named by its number is one that was replaced.
-    fn is_wrong(&self, index: usize) -> Result<bool, Unreadable> {
+    fn is_wrong(&self, index: usize) -> Result<bool, BadFieldBlock> {
         match index {
-            0 => Err(Unreadable),
+            0 => Err(BadFieldBlock),
             1..=61 => Ok(false),
             index => Ok(self.entry(index)?.is_replaced),
         }
     }
 
-    fn name_at(&self, index: usize) -> Result<(Kind, usize), Unreadable> {
+    fn name_at(&self, index: usize) -> Result<(Kind, usize), BadFieldBlock> {
         if let Some(pseudo) = STATIC_PSEUDO.get(index - 1) {
             return Ok(*pseudo);
         }
@@ -343,18 +343,18 @@ fn write_integer(value: usize, prefix: u32, out: &mut Vec<u8>) {
 }
 
 /// Takes an integer whose first byte has `prefix` bits of it (RFC 7541 §5.1).
-fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, Unreadable> {
-    let (first, mut bytes) = rest.split_first().ok_or(Unreadable)?;
+fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadFieldBlock> {
+    let (first, mut bytes) = rest.split_first().ok_or(BadFieldBlock)?;
     let most = (1_usize << prefix) - 1;
     let mut value = usize::from(*first) & most;
     if value == most {
         let mut shift = 0;
         loop {
-            let (byte, behind) = bytes.split_first().ok_or(Unreadable)?;
+            let (byte, behind) = bytes.split_first().ok_or(BadFieldBlock)?;
             bytes = behind;
             // Four bytes say more than any block may have.
             if shift > 21 {
-                return Err(Unreadable);
+                return Err(BadFieldBlock);
             }
             value += usize::from(byte & 127) << shift;
             shift += 7;
@@ -368,13 +368,13 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, Unreadable> {
 }
 
 /// Takes a string, and appends what it means to `out` (RFC 7541 §5.2).
-fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Unreadable> {
-    let is_huffman = rest.first().ok_or(Unreadable)? & 0x80 != 0;
+fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), BadFieldBlock> {
+    let is_huffman = rest.first().ok_or(BadFieldBlock)? & 0x80 != 0;
     let length = integer(rest, 7)?;
-    let (bytes, behind) = rest.split_at_checked(length).ok_or(Unreadable)?;
+    let (bytes, behind) = rest.split_at_checked(length).ok_or(BadFieldBlock)?;
     *rest = behind;
     if is_huffman {
-        huffman::decode(bytes, out).ok_or(Unreadable)?;
+        huffman::decode(bytes, out).ok_or(BadFieldBlock)?;
     } else {
         out.extend_from_slice(bytes);
     }
@@ -473,7 +473,7 @@ mod tests {
         assert!(screen.screen(b"\x0f\x2f\x01a", false).unwrap().is_some());
         // The table is emptied, and made again.
         assert_eq!(screen.screen(b"\x20\x3f\xe1\x1f\x82", false), Ok(None));
-        assert_eq!(screen.screen(b"\xbe", false), Err(Unreadable));
+        assert_eq!(screen.screen(b"\xbe", false), Err(BadFieldBlock));
         assert_eq!((screen.size, screen.max_size), (0, TABLE_SIZE));
     }
 
@@ -491,7 +491,7 @@ mod tests {
         );
         assert_eq!(
             screen.screen(&literal(0x40, b"", b""), false),
-            Err(Unreadable)
+            Err(BadFieldBlock)
         );
     }
 
@@ -525,7 +525,7 @@ mod tests {
         ] {
             assert_eq!(
                 FieldScreen::default().screen(block, false),
-                Err(Unreadable),
+                Err(BadFieldBlock),
                 "{block:?}"
             );
         }

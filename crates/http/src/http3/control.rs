@@ -1,10 +1,10 @@
 //! The client's streams in one direction: control, and those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
 
-use super::error::{Code, Fault};
+use super::error::{Code, Http3Error};
 use super::frame::{
     CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS,
 };
-use super::settings::Settings;
+use super::settings::Http3Settings;
 use super::varint;
 
 /// Kinds of streams.
@@ -30,7 +30,7 @@ pub struct Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The client's settings.
-    Settings(Settings),
+    Settings(Http3Settings),
     /// The stream is of a kind that means nothing here: it need not go on.
     Unknown,
     /// A frame or an instruction without use.
@@ -69,7 +69,7 @@ impl UniReader {
         mut input: &[u8],
         control: &mut Control,
         mut note: impl FnMut(Note),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Http3Error> {
         if let Kind::Coming(begun) = &mut self.kind {
             begun.extend_from_slice(input.get(..input.len().min(8)).unwrap_or_default());
             let Some((kind, length)) = varint::read(begun) else {
@@ -87,7 +87,7 @@ impl UniReader {
             // The only instruction that is allowed sets the capacity to nothing (RFC 9204 §3.2.3).
             Kind::Encoder => {
                 if input.iter().any(|byte| *byte != 0x20) {
-                    return Err(Fault::Connection(
+                    return Err(Http3Error::Connection(
                         Code::ENCODER_STREAM_ERROR,
                         "an instruction for a table that there is none of",
                     ));
@@ -101,10 +101,10 @@ impl UniReader {
     }
 
     /// The stream has ended.
-    pub fn finish(&self) -> Result<(), Fault> {
+    pub fn finish(&self) -> Result<(), Http3Error> {
         match self.kind {
             Kind::Coming(_) | Kind::Unknown => Ok(()),
-            _ => Err(Fault::Connection(
+            _ => Err(Http3Error::Connection(
                 Code::CLOSED_CRITICAL_STREAM,
                 "a stream ends that has to stay open",
             )),
@@ -113,8 +113,8 @@ impl UniReader {
 }
 
 impl Control {
-    fn open(&mut self, kind: u64) -> Result<Kind, Fault> {
-        let wrong = |what| Err(Fault::Connection(Code::STREAM_CREATION_ERROR, what));
+    fn open(&mut self, kind: u64) -> Result<Kind, Http3Error> {
+        let wrong = |what| Err(Http3Error::Connection(Code::STREAM_CREATION_ERROR, what));
         let (has_one, kind) = match kind {
             CONTROL => (
                 &mut self.has_control,
@@ -147,7 +147,7 @@ impl ControlFrames {
         mut input: &[u8],
         control: &mut Control,
         mut note: impl FnMut(Note),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Http3Error> {
         loop {
             let Some((kind, rest, payload)) = &mut self.frame else {
                 match self.head.take(&mut input) {
@@ -169,7 +169,7 @@ impl ControlFrames {
             let (kind, payload) = (*kind, std::mem::take(payload));
             self.frame = None;
             if kind == SETTINGS {
-                note(Note::Settings(Settings::read(&payload)?));
+                note(Note::Settings(Http3Settings::read(&payload)?));
                 continue;
             }
             note(Note::Idle);
@@ -185,10 +185,10 @@ impl ControlFrames {
         }
     }
 
-    fn begin(&mut self, head: FrameHead) -> Result<(), Fault> {
-        let unexpected = |what| Err(Fault::Connection(Code::FRAME_UNEXPECTED, what));
+    fn begin(&mut self, head: FrameHead) -> Result<(), Http3Error> {
+        let unexpected = |what| Err(Http3Error::Connection(Code::FRAME_UNEXPECTED, what));
         if !self.has_settings && head.kind != SETTINGS {
-            return Err(Fault::Connection(
+            return Err(Http3Error::Connection(
                 Code::MISSING_SETTINGS,
                 "the control stream does not begin with settings",
             ));
@@ -198,7 +198,10 @@ impl ControlFrames {
                 return unexpected("settings come twice");
             }
             SETTINGS if head.length > MOST_BYTES => {
-                return Err(Fault::Connection(Code::EXCESSIVE_LOAD, "too many settings"));
+                return Err(Http3Error::Connection(
+                    Code::EXCESSIVE_LOAD,
+                    "too many settings",
+                ));
             }
             DATA | HEADERS | PUSH_PROMISE => return unexpected("a frame of a request"),
             _ if head.is_of_http2() => return unexpected("a frame of HTTP/2"),
@@ -217,14 +220,14 @@ fn is_kept(kind: u64) -> bool {
     matches!(kind, SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH)
 }
 
-fn wrong_length() -> Fault {
-    Fault::Connection(Code::FRAME_ERROR, "a frame of a wrong length")
+fn wrong_length() -> Http3Error {
+    Http3Error::Connection(Code::FRAME_ERROR, "a frame of a wrong length")
 }
 
 impl Control {
     /// The number in a frame: how many pushes there may be never becomes less, and none was promised that could be cancelled.
-    fn note_number(&mut self, kind: u64, number: u64) -> Result<(), Fault> {
-        let wrong = |what| Err(Fault::Connection(Code::ID_ERROR, what));
+    fn note_number(&mut self, kind: u64, number: u64) -> Result<(), Http3Error> {
+        let wrong = |what| Err(Http3Error::Connection(Code::ID_ERROR, what));
         match kind {
             MAX_PUSH_ID if self.max_push.is_some_and(|before| number < before) => {
                 wrong("fewer pushes than before")
@@ -247,9 +250,9 @@ struct Integers {
 }
 
 impl Integers {
-    fn receive(&mut self, input: &[u8], mut note: impl FnMut(Note)) -> Result<(), Fault> {
+    fn receive(&mut self, input: &[u8], mut note: impl FnMut(Note)) -> Result<(), Http3Error> {
         let wrong = || {
-            Err(Fault::Connection(
+            Err(Http3Error::Connection(
                 Code::DECODER_STREAM_ERROR,
                 "an instruction about a table that there is none of",
             ))
@@ -288,7 +291,7 @@ mod tests {
             for piece in bytes.chunks(step) {
                 let outcome = reader.receive(piece, &mut control, |note| notes.push(note));
                 outcome.map_err(|fault| match fault {
-                    Fault::Connection(code, _) => code,
+                    Http3Error::Connection(code, _) => code,
                     other => panic!("{other:?}"),
                 })?;
             }
@@ -298,7 +301,7 @@ mod tests {
 
     #[test]
     fn streams_of_a_client_are_read_in_any_split() {
-        let settings = Settings {
+        let settings = Http3Settings {
             max_field_section_size: Some(100),
         };
         // Settings with grease, an unknown frame, MAX_PUSH_ID twice, GOAWAY.

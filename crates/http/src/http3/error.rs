@@ -45,7 +45,7 @@ impl Code {
 
 /// A fault, and what has to end because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Http3Error {
     /// The connection.
     Connection(Code, &'static str),
     /// The stream alone.

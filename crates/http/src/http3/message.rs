@@ -1,13 +1,13 @@
 //! The frames of a request's stream: a head, data, perhaps trailers (RFC 9114 §4.1).
 
-use super::error::{Code, Fault};
+use super::error::{Code, Http3Error};
 use super::frame::{
     CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS,
 };
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum MessagePart<'a> {
     /// The field section of the head.
     Head(Vec<u8>),
     /// Some of the content.
@@ -77,8 +77,11 @@ impl MessageReader {
     /// The next part, from the front of `input`; `None` if all of that has been read.
     ///
     /// # Errors
-    /// Any [`Fault`]; nothing more can be read then.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Fault> {
+    /// Any [`Http3Error`]; nothing more can be read then.
+    pub fn next<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<MessagePart<'a>>, Http3Error> {
         loop {
             let Some((frame, rest)) = &mut self.frame else {
                 match self.head.take(input) {
@@ -102,7 +105,7 @@ impl MessageReader {
             let ended = if has_ended { self.frame.take() } else { None };
             match ended {
                 Some((Frame::Section(section), _)) => return self.section(section).map(Some),
-                _ if is_data && !piece.is_empty() => return Ok(Some(Part::Data(piece))),
+                _ if is_data && !piece.is_empty() => return Ok(Some(MessagePart::Data(piece))),
                 None => return Ok(None),
                 Some(_) => {}
             }
@@ -110,22 +113,22 @@ impl MessageReader {
     }
 
     /// The stream has ended.
-    pub fn finish(&self) -> Result<(), Fault> {
+    pub fn finish(&self) -> Result<(), Http3Error> {
         if self.frame.is_some() || !self.head.is_empty() {
-            return Err(Fault::Connection(
+            return Err(Http3Error::Connection(
                 Code::FRAME_ERROR,
                 "a stream ends within a frame",
             ));
         }
         match (self.phase, self.due) {
-            (Phase::Head, _) => Err(Fault::Stream(Code::REQUEST_INCOMPLETE)),
-            (_, Some(due)) if due > 0 => Err(Fault::Stream(Code::MESSAGE_ERROR)),
+            (Phase::Head, _) => Err(Http3Error::Stream(Code::REQUEST_INCOMPLETE)),
+            (_, Some(due)) if due > 0 => Err(Http3Error::Stream(Code::MESSAGE_ERROR)),
             _ => Ok(()),
         }
     }
 
-    fn begin(&mut self, head: FrameHead) -> Result<(), Fault> {
-        let unexpected = |what| Err(Fault::Connection(Code::FRAME_UNEXPECTED, what));
+    fn begin(&mut self, head: FrameHead) -> Result<(), Http3Error> {
+        let unexpected = |what| Err(Http3Error::Connection(Code::FRAME_UNEXPECTED, what));
         let frame = match head.kind {
             HEADERS if self.phase == Phase::End => return unexpected("fields behind the trailers"),
             HEADERS if head.length > self.most => return Err(self.too_large()),
@@ -146,28 +149,28 @@ impl MessageReader {
         Ok(())
     }
 
-    fn too_large(&self) -> Fault {
+    fn too_large(&self) -> Http3Error {
         match self.phase {
-            Phase::Head => Fault::HeadTooLarge,
-            _ => Fault::Stream(Code::EXCESSIVE_LOAD),
+            Phase::Head => Http3Error::HeadTooLarge,
+            _ => Http3Error::Stream(Code::EXCESSIVE_LOAD),
         }
     }
 
-    fn note_content(&mut self, bytes: u64) -> Result<(), Fault> {
+    fn note_content(&mut self, bytes: u64) -> Result<(), Http3Error> {
         if let Some(due) = &mut self.due {
             let left = due.checked_sub(bytes);
-            *due = left.ok_or(Fault::Stream(Code::MESSAGE_ERROR))?;
+            *due = left.ok_or(Http3Error::Stream(Code::MESSAGE_ERROR))?;
         }
         Ok(())
     }
 
-    fn section(&mut self, section: Vec<u8>) -> Result<Part<'static>, Fault> {
+    fn section(&mut self, section: Vec<u8>) -> Result<MessagePart<'static>, Http3Error> {
         if self.phase == Phase::Head {
             self.phase = Phase::Content;
-            return Ok(Part::Head(section));
+            return Ok(MessagePart::Head(section));
         }
         self.phase = Phase::End;
-        Ok(Part::Trailers(section))
+        Ok(MessagePart::Trailers(section))
     }
 }
 
@@ -184,16 +187,22 @@ mod tests {
     }
 
     /// The parts of a stream that comes in pieces of `step` bytes and ends, data put together.
-    fn read(reader: &mut MessageReader, bytes: &[u8], step: usize) -> Result<Vec<String>, Fault> {
+    fn read(
+        reader: &mut MessageReader,
+        bytes: &[u8],
+        step: usize,
+    ) -> Result<Vec<String>, Http3Error> {
         let mut parts: Vec<String> = Vec::new();
         for piece in bytes.chunks(step) {
             let mut rest = piece;
             while let Some(part) = reader.next(&mut rest)? {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 match part {
-                    Part::Head(section) => parts.push(format!("head {}", text(&section))),
-                    Part::Trailers(section) => parts.push(format!("trailers {}", text(&section))),
-                    Part::Data(data) => match parts.last_mut() {
+                    MessagePart::Head(section) => parts.push(format!("head {}", text(&section))),
+                    MessagePart::Trailers(section) => {
+                        parts.push(format!("trailers {}", text(&section)))
+                    }
+                    MessagePart::Data(data) => match parts.last_mut() {
                         Some(last) if last.starts_with("data") => last.push_str(&text(data)),
                         _ => parts.push(format!("data {}", text(data))),
                     },
@@ -230,7 +239,7 @@ mod tests {
     fn faults_say_what_has_to_end() {
         let head = frame(HEADERS, b"H");
         let connection =
-            |code| move |fault| matches!(fault, Fault::Connection(found, _) if found == code);
+            |code| move |fault| matches!(fault, Http3Error::Connection(found, _) if found == code);
         let unexpected = connection(Code::FRAME_UNEXPECTED);
         for (bytes, frames) in [
             (frame(DATA, b"x"), "content first"),
@@ -251,12 +260,12 @@ mod tests {
             assert!(unexpected(fault), "{frames}: {fault:?}");
         }
         let of = |bytes: &[u8]| read(&mut MessageReader::new(4), bytes, 2).unwrap_err();
-        assert_eq!(of(b""), Fault::Stream(Code::REQUEST_INCOMPLETE));
+        assert_eq!(of(b""), Http3Error::Stream(Code::REQUEST_INCOMPLETE));
         assert!(connection(Code::FRAME_ERROR)(of(b"\x01")));
         assert!(connection(Code::FRAME_ERROR)(of(b"\x01\x02a")));
-        assert_eq!(of(&frame(HEADERS, b"12345")), Fault::HeadTooLarge);
+        assert_eq!(of(&frame(HEADERS, b"12345")), Http3Error::HeadTooLarge);
         let trailers = [head, frame(HEADERS, b"12345")].concat();
-        assert_eq!(of(&trailers), Fault::Stream(Code::EXCESSIVE_LOAD));
+        assert_eq!(of(&trailers), Http3Error::Stream(Code::EXCESSIVE_LOAD));
     }
 
     #[test]
@@ -266,12 +275,12 @@ mod tests {
             let head = frame(HEADERS, b"H");
             assert!(matches!(
                 reader.next(&mut &head[..]),
-                Ok(Some(Part::Head(_)))
+                Ok(Some(MessagePart::Head(_)))
             ));
             reader.expect(Some(length));
             read(&mut reader, content, 1).map(drop)
         };
-        let wrong = Err(Fault::Stream(Code::MESSAGE_ERROR));
+        let wrong = Err(Http3Error::Stream(Code::MESSAGE_ERROR));
         let content = [frame(DATA, b"ab"), frame(DATA, b"c")].concat();
         assert_eq!(outcome(3, &content), Ok(()));
         assert_eq!(outcome(2, &content), wrong);

@@ -17,11 +17,11 @@ mod table;
 pub mod varint;
 
 pub use control::{Control, Note, UniReader};
-pub use error::{Code, Fault};
-pub use message::{MessageReader, Part};
+pub use error::{Code, Http3Error};
+pub use message::{MessagePart, MessageReader};
 pub use qpack::{DecodeError, decode};
 pub use section::{Pseudo, Section, SectionError, encode_fields, encode_response};
-pub use settings::{Settings, write_settings};
+pub use settings::{Http3Settings, write_settings};
 
 /// The name of HTTP/3 when client and server agree to speak it (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";

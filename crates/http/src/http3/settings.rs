@@ -1,6 +1,6 @@
 //! Settings (RFC 9114 §7.2.4).
 
-use super::error::{Code, Fault};
+use super::error::{Code, Http3Error};
 use super::frame::{FrameHead, SETTINGS};
 use super::varint;
 
@@ -13,18 +13,18 @@ const OF_HTTP2: std::ops::RangeInclusive<u64> = 0x2..=0x5;
 
 /// Settings of a client, as far as they matter to a server that has no dynamic table and pushes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct Http3Settings {
     /// The largest head that it takes, by its own count.
     pub max_field_section_size: Option<u64>,
 }
 
-impl Settings {
+impl Http3Settings {
     /// Reads the payload of a frame.
     ///
     /// # Errors
     /// It is no list of settings, or has what nobody may send.
-    pub(super) fn read(mut payload: &[u8]) -> Result<Self, Fault> {
-        let wrong = |what| Fault::Connection(Code::SETTINGS_ERROR, what);
+    pub(super) fn read(mut payload: &[u8]) -> Result<Self, Http3Error> {
+        let wrong = |what| Http3Error::Connection(Code::SETTINGS_ERROR, what);
         let mut settings = Self::default();
         let mut seen = Vec::new();
         while !payload.is_empty() {
@@ -33,7 +33,7 @@ impl Settings {
                 Some((name, value, payload.get(first + second..)?))
             });
             let Some((name, value, rest)) = pair else {
-                return Err(Fault::Connection(
+                return Err(Http3Error::Connection(
                     Code::FRAME_ERROR,
                     "settings are cut short",
                 ));
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn settings_that_may_not_be_end_the_connection() {
-        let code = |payload: &[u8]| match Settings::read(payload) {
-            Err(Fault::Connection(code, _)) => Some(code),
+        let code = |payload: &[u8]| match Http3Settings::read(payload) {
+            Err(Http3Error::Connection(code, _)) => Some(code),
             Ok(_) => None,
             Err(other) => panic!("{other:?}"),
         };
@@ -105,7 +105,7 @@ mod tests {
             (head.kind, head.length),
             (SETTINGS, (out.len() - length) as u64)
         );
-        let settings = Settings::read(&out[length..]).unwrap();
+        let settings = Http3Settings::read(&out[length..]).unwrap();
         assert_eq!(settings.max_field_section_size, Some(32_768));
     }
 }

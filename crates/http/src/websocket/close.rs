@@ -1,6 +1,6 @@
 //! The payload of close frames (RFC 6455 §5.5.1 and §7.4).
 
-use super::fault::Fault;
+use super::fault::WebSocketError;
 use super::frame::MAX_CONTROL_BYTES;
 
 /// The contents of a close frame.
@@ -16,8 +16,8 @@ impl<'a> Close<'a> {
     /// Reads the payload of a close frame.
     ///
     /// # Errors
-    /// [`Fault::CloseCode`], [`Fault::NotUtf8`].
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Fault> {
+    /// [`WebSocketError::CloseCode`], [`WebSocketError::NotUtf8`].
+    pub fn parse(payload: &'a [u8]) -> Result<Self, WebSocketError> {
         let Some((code, reason)) = payload.split_first_chunk::<2>() else {
             return if payload.is_empty() {
                 Ok(Self {
@@ -25,14 +25,14 @@ impl<'a> Close<'a> {
                     reason: "",
                 })
             } else {
-                Err(Fault::CloseCode)
+                Err(WebSocketError::CloseCode)
             };
         };
         let code = u16::from_be_bytes(*code);
         if !may_be_sent(code) {
-            return Err(Fault::CloseCode);
+            return Err(WebSocketError::CloseCode);
         }
-        let reason = std::str::from_utf8(reason).map_err(|_| Fault::NotUtf8)?;
+        let reason = std::str::from_utf8(reason).map_err(|_| WebSocketError::NotUtf8)?;
         Ok(Self {
             code: Some(code),
             reason,
@@ -85,7 +85,7 @@ mod tests {
                 }
                 Err(fault) => {
                     assert!(!expected, "{code}");
-                    assert_eq!(fault, Fault::CloseCode);
+                    assert_eq!(fault, WebSocketError::CloseCode);
                     Close {
                         code: Some(code),
                         reason: "why",
@@ -106,9 +106,9 @@ mod tests {
                 reason: ""
             })
         );
-        assert_eq!(Close::parse(b"\x03"), Err(Fault::CloseCode));
-        assert_eq!(Close::parse(b"\x03\xe8\xff"), Err(Fault::NotUtf8));
-        assert_eq!(Close::parse(b"\x03\xe8\xc3"), Err(Fault::NotUtf8));
+        assert_eq!(Close::parse(b"\x03"), Err(WebSocketError::CloseCode));
+        assert_eq!(Close::parse(b"\x03\xe8\xff"), Err(WebSocketError::NotUtf8));
+        assert_eq!(Close::parse(b"\x03\xe8\xc3"), Err(WebSocketError::NotUtf8));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::fault::Fault;
+use super::fault::WebSocketError;
 use super::frame::{FrameHead, Opcode};
 use super::mask::apply_mask;
 use super::utf8::Utf8;
@@ -18,14 +18,14 @@ pub enum Role {
 
 /// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// UTF-8.
     Text,
     /// Anything.
     Binary,
 }
 
-impl Kind {
+impl MessageKind {
     /// The opcode of its first frame.
     pub fn opcode(self) -> Opcode {
         match self {
@@ -37,11 +37,11 @@ impl Kind {
 
 /// A finding. Ranges are of the input, unmasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum FrameEvent {
     /// A piece of a message, as it came or as it fits; the last one may be empty.
     Data {
         /// The kind of the message.
-        kind: Kind,
+        kind: MessageKind,
         /// The piece.
         range: Range<usize>,
         /// True if the message ends with it.
@@ -69,7 +69,7 @@ struct Payload {
 /// A message that is on the way.
 #[derive(Clone, Copy, Debug)]
 struct Message {
-    kind: Kind,
+    kind: MessageKind,
     /// Bytes announced by its frames so far.
     length: u64,
     text: Utf8,
@@ -77,14 +77,14 @@ struct Message {
 
 /// Reads the frames of one direction of a connection.
 #[derive(Clone, Debug)]
-pub struct Decoder {
+pub struct FrameDecoder {
     role: Role,
     max_message: u64,
     message: Option<Message>,
     payload: Option<Payload>,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// `max_message`: longest message, over all its frames.
     pub fn new(role: Role, max_message: u64) -> Self {
         Self {
@@ -107,12 +107,12 @@ impl Decoder {
     /// input must have room for one: 139 bytes.
     ///
     /// # Errors
-    /// The connection is to be failed with the [`Fault`]; the decoder must not be used again.
+    /// The connection is to be failed with the [`WebSocketError`]; the decoder must not be used again.
     pub fn decode(
         &mut self,
         input: &mut [u8],
         room: usize,
-    ) -> Result<(usize, Option<Event>), Fault> {
+    ) -> Result<(usize, Option<FrameEvent>), WebSocketError> {
         let mut start = 0;
         let payload = match self.payload {
             Some(payload) => payload,
@@ -121,7 +121,7 @@ impl Decoder {
                     return Ok((0, None));
                 };
                 if head.mask.is_some() != (self.role == Role::Server) {
-                    return Err(Fault::Mask);
+                    return Err(WebSocketError::Mask);
                 }
                 if head.opcode.is_control() {
                     return Ok(control(head, length, input));
@@ -140,13 +140,13 @@ impl Decoder {
     }
 
     /// A data frame begins: does it fit the message, and is that still short enough?
-    fn begin(&mut self, head: FrameHead) -> Result<(), Fault> {
+    fn begin(&mut self, head: FrameHead) -> Result<(), WebSocketError> {
         let kind = match (head.opcode, &self.message) {
             (Opcode::Continuation, Some(message)) => message.kind,
-            (Opcode::Continuation, None) => return Err(Fault::Continuation),
-            (_, Some(_)) => return Err(Fault::Interleaved),
-            (Opcode::Text, None) => Kind::Text,
-            (_, None) => Kind::Binary,
+            (Opcode::Continuation, None) => return Err(WebSocketError::Continuation),
+            (_, Some(_)) => return Err(WebSocketError::Interleaved),
+            (Opcode::Text, None) => MessageKind::Text,
+            (_, None) => MessageKind::Binary,
         };
         let message = self.message.get_or_insert(Message {
             kind,
@@ -155,7 +155,7 @@ impl Decoder {
         });
         message.length = message.length.saturating_add(head.length);
         if message.length > self.max_message {
-            return Err(Fault::TooLong);
+            return Err(WebSocketError::TooLong);
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Decoder {
         start: usize,
         input: &mut [u8],
         room: usize,
-    ) -> Result<(usize, Option<Event>), Fault> {
+    ) -> Result<(usize, Option<FrameEvent>), WebSocketError> {
         let available = (input.len() - start).min(room);
         let length =
             usize::try_from(payload.remaining).map_or(available, |left| left.min(available));
@@ -182,18 +182,18 @@ impl Decoder {
         self.payload = (!ends_frame).then_some(payload);
         // `begin` has put it there.
         let Some(message) = &mut self.message else {
-            return Err(Fault::Continuation);
+            return Err(WebSocketError::Continuation);
         };
         let kind = message.kind;
-        if kind == Kind::Text
+        if kind == MessageKind::Text
             && (!message.text.accept(bytes) || is_last && !message.text.is_complete())
         {
-            return Err(Fault::NotUtf8);
+            return Err(WebSocketError::NotUtf8);
         }
         if is_last {
             self.message = None;
         }
-        let event = (length > 0 || is_last).then_some(Event::Data {
+        let event = (length > 0 || is_last).then_some(FrameEvent::Data {
             kind,
             range: range.clone(),
             is_last,
@@ -203,7 +203,7 @@ impl Decoder {
 }
 
 /// A control frame, if it is there whole.
-fn control(head: FrameHead, start: usize, input: &mut [u8]) -> (usize, Option<Event>) {
+fn control(head: FrameHead, start: usize, input: &mut [u8]) -> (usize, Option<FrameEvent>) {
     // At most 125 bytes.
     let end = start.saturating_add(usize::try_from(head.length).unwrap_or(usize::MAX));
     let range = start..end;
@@ -214,7 +214,7 @@ fn control(head: FrameHead, start: usize, input: &mut [u8]) -> (usize, Option<Ev
         apply_mask(bytes, mask, 0);
     }
     let opcode = head.opcode;
-    (end, Some(Event::Control { opcode, range }))
+    (end, Some(FrameEvent::Control { opcode, range }))
 }
 
 #[cfg(test)]
@@ -225,8 +225,12 @@ mod tests {
     const ROOMY: usize = usize::MAX;
 
     /// Decodes `input` given in pieces of `step` bytes: messages and control frames, in order.
-    fn run(input: &[u8], step: usize, room: usize) -> Result<Vec<(Opcode, Vec<u8>)>, Fault> {
-        let mut decoder = Decoder::new(Role::Server, 1000);
+    fn run(
+        input: &[u8],
+        step: usize,
+        room: usize,
+    ) -> Result<Vec<(Opcode, Vec<u8>)>, WebSocketError> {
+        let mut decoder = FrameDecoder::new(Role::Server, 1000);
         let (mut found, mut message) = (Vec::new(), Vec::new());
         let mut buffer = Vec::new();
         for piece in input.chunks(step) {
@@ -234,7 +238,7 @@ mod tests {
             loop {
                 let (consumed, event) = decoder.decode(&mut buffer, room)?;
                 match event {
-                    Some(Event::Data {
+                    Some(FrameEvent::Data {
                         kind,
                         range,
                         is_last,
@@ -245,7 +249,7 @@ mod tests {
                             found.push((kind.opcode(), std::mem::take(&mut message)));
                         }
                     }
-                    Some(Event::Control { opcode, range }) => {
+                    Some(FrameEvent::Control { opcode, range }) => {
                         found.push((opcode, buffer[range].to_vec()));
                     }
                     None => {}
@@ -298,35 +302,41 @@ mod tests {
         let text = |is_final| frame(Opcode::Text, is_final, b"a");
         let more = |is_final| frame(Opcode::Continuation, is_final, b"b");
         for (frames, fault) in [
-            (vec![more(true)], Fault::Continuation),
-            (vec![more(false)], Fault::Continuation),
-            (vec![text(false), text(true)], Fault::Interleaved),
+            (vec![more(true)], WebSocketError::Continuation),
+            (vec![more(false)], WebSocketError::Continuation),
+            (vec![text(false), text(true)], WebSocketError::Interleaved),
             (
                 vec![text(false), frame(Opcode::Binary, true, b"")],
-                Fault::Interleaved,
+                WebSocketError::Interleaved,
             ),
-            (vec![text(true), more(true)], Fault::Continuation),
-            (vec![frame(Opcode::Text, true, b"\xff")], Fault::NotUtf8),
-            (vec![frame(Opcode::Text, true, b"\xc3")], Fault::NotUtf8),
+            (vec![text(true), more(true)], WebSocketError::Continuation),
+            (
+                vec![frame(Opcode::Text, true, b"\xff")],
+                WebSocketError::NotUtf8,
+            ),
+            (
+                vec![frame(Opcode::Text, true, b"\xc3")],
+                WebSocketError::NotUtf8,
+            ),
             (
                 vec![
                     frame(Opcode::Text, false, b"\xc3"),
                     frame(Opcode::Continuation, true, b""),
                 ],
-                Fault::NotUtf8,
+                WebSocketError::NotUtf8,
             ),
             (
                 vec![frame(Opcode::Binary, true, &[0; 1001])],
-                Fault::TooLong,
+                WebSocketError::TooLong,
             ),
             (
                 vec![
                     frame(Opcode::Binary, false, &[0; 600]),
                     frame(Opcode::Continuation, true, &[0; 401]),
                 ],
-                Fault::TooLong,
+                WebSocketError::TooLong,
             ),
-            (vec![b"\x81\x01a".to_vec()], Fault::Mask),
+            (vec![b"\x81\x01a".to_vec()], WebSocketError::Mask),
         ] {
             let input = frames.concat();
             for step in [1, 10_000] {
@@ -334,8 +344,8 @@ mod tests {
             }
         }
         assert_eq!(
-            Decoder::new(Role::Client, 9).decode(&mut text(true), 9),
-            Err(Fault::Mask)
+            FrameDecoder::new(Role::Client, 9).decode(&mut text(true), 9),
+            Err(WebSocketError::Mask)
         );
     }
 
@@ -349,14 +359,17 @@ mod tests {
             mask: Some([0; 4]),
         };
         announced.write(&mut head);
-        let mut decoder = Decoder::new(Role::Server, 1 << 20);
-        assert_eq!(decoder.decode(&mut head, ROOMY), Err(Fault::TooLong));
+        let mut decoder = FrameDecoder::new(Role::Server, 1 << 20);
+        assert_eq!(
+            decoder.decode(&mut head, ROOMY),
+            Err(WebSocketError::TooLong)
+        );
     }
 
     #[test]
     fn without_room_nothing_but_the_head_is_consumed() {
         let mut input = frame(Opcode::Binary, true, b"abc");
-        let mut decoder = Decoder::new(Role::Server, 9);
+        let mut decoder = FrameDecoder::new(Role::Server, 9);
         assert_eq!(decoder.decode(&mut input, 0), Ok((6, None)));
         assert_eq!(decoder.decode(&mut input[6..], 0), Ok((0, None)));
         let (consumed, event) = decoder.decode(&mut input[6..], 2).unwrap();

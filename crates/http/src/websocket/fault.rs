@@ -2,9 +2,9 @@
 
 use super::close_code;
 
-/// A peer's fault; the connection is failed with [`Fault::close_code`] (RFC 6455 §7.1.7).
+/// A peer's fault; the connection is failed with [`WebSocketError::close_code`] (RFC 6455 §7.1.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum WebSocketError {
     /// A reserved bit is set though no extension was negotiated (§5.2).
     #[error("a reserved bit is set")]
     ReservedBit,
@@ -43,7 +43,7 @@ pub enum Fault {
     Silent,
 }
 
-impl Fault {
+impl WebSocketError {
     /// The status the connection is closed with (§7.4.1).
     pub fn close_code(self) -> u16 {
         match self {

@@ -1,6 +1,6 @@
 //! One frame's head (RFC 6455 §5.2), read and written.
 
-use super::fault::Fault;
+use super::fault::WebSocketError;
 
 /// Longest payload of a control frame (§5.5).
 pub const MAX_CONTROL_BYTES: usize = 125;
@@ -75,25 +75,25 @@ impl FrameHead {
     /// rest is there. Longer forms of a length than needed are accepted: they have one meaning, and simple clients send them.
     ///
     /// # Errors
-    /// The [`Fault`]s of single heads.
-    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Fault> {
+    /// The [`WebSocketError`]s of single heads.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, WebSocketError> {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
         if first & 0x70 != 0 {
-            return Err(Fault::ReservedBit);
+            return Err(WebSocketError::ReservedBit);
         }
-        let opcode = Opcode::from_bits(first & 0x0f).ok_or(Fault::Opcode)?;
+        let opcode = Opcode::from_bits(first & 0x0f).ok_or(WebSocketError::Opcode)?;
         let is_final = first & 0x80 != 0;
         if opcode.is_control() && !is_final {
-            return Err(Fault::FragmentedControl);
+            return Err(WebSocketError::FragmentedControl);
         }
         let Some(&second) = bytes.get(1) else {
             return Ok(None);
         };
         let short = second & 0x7f;
         if opcode.is_control() && usize::from(short) > MAX_CONTROL_BYTES {
-            return Err(Fault::LongControl);
+            return Err(WebSocketError::LongControl);
         }
         let rest = bytes.get(2..).unwrap_or_default();
         let (length, rest) = match short {
@@ -108,7 +108,7 @@ impl FrameHead {
             short => (u64::from(short), rest),
         };
         if length > i64::MAX as u64 {
-            return Err(Fault::Length);
+            return Err(WebSocketError::Length);
         }
         let (mask, rest) = if second & 0x80 == 0 {
             (None, rest)
@@ -214,19 +214,19 @@ mod tests {
     #[test]
     fn what_is_wrong_is_seen_as_early_as_possible() {
         for (bytes, fault) in [
-            (&b"\xc1"[..], Fault::ReservedBit),
-            (b"\xa1", Fault::ReservedBit),
-            (b"\x91", Fault::ReservedBit),
-            (b"\x83", Fault::Opcode),
-            (b"\x87", Fault::Opcode),
-            (b"\x8b", Fault::Opcode),
-            (b"\x8f", Fault::Opcode),
-            (b"\x09", Fault::FragmentedControl),
-            (b"\x08", Fault::FragmentedControl),
-            (b"\x89\xfe", Fault::LongControl),
-            (b"\x8a\x7f", Fault::LongControl),
+            (&b"\xc1"[..], WebSocketError::ReservedBit),
+            (b"\xa1", WebSocketError::ReservedBit),
+            (b"\x91", WebSocketError::ReservedBit),
+            (b"\x83", WebSocketError::Opcode),
+            (b"\x87", WebSocketError::Opcode),
+            (b"\x8b", WebSocketError::Opcode),
+            (b"\x8f", WebSocketError::Opcode),
+            (b"\x09", WebSocketError::FragmentedControl),
+            (b"\x08", WebSocketError::FragmentedControl),
+            (b"\x89\xfe", WebSocketError::LongControl),
+            (b"\x8a\x7f", WebSocketError::LongControl),
             // Issue 10: too long is too long, in whatever form it is said.
-            (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::Length),
+            (b"\x82\xff\x80\0\0\0\0\0\0\0", WebSocketError::Length),
         ] {
             assert_eq!(FrameHead::parse(bytes), Err(fault), "{bytes:02x?}");
         }

@@ -99,7 +99,7 @@ pub fn key(nonce: [u8; 16]) -> [u8; 24] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Progress, RequestHead};
+    use crate::{MessageLimits, Progress, RequestHead};
 
     fn judge(start: &str, fields: &[&str]) -> Handshake {
         let text = format!(
@@ -112,7 +112,7 @@ mod tests {
         let mut head = RequestHead::new();
         let length = text.len();
         assert_eq!(
-            head.parse(text.as_bytes(), &Limits::default()),
+            head.parse(text.as_bytes(), &MessageLimits::default()),
             Ok(Progress::Complete { length })
         );
         check(&head.view(text.as_bytes()))

@@ -1,8 +1,8 @@
 //! WebSocket (RFC 6455): the handshake's fields, frames, messages, and the state of a connection.
 //!
-//! Pure like the rest of this crate: [`Decoder`] is given what arrived and unmasks it in place, so that a message's bytes are copied
+//! Pure like the rest of this crate: [`FrameDecoder`] is given what arrived and unmasks it in place, so that a message's bytes are copied
 //! once, from the receive buffer to where they are going. [`handshake`](handshake::check) judges a request, [`write_frame_head`] is the way
-//! out. [`Session`] has the close handshake and the timeouts; `server` moves the bytes.
+//! out. [`WebSocketSession`] has the close handshake and the timeouts; `server` moves the bytes.
 //!
 //! Must never happen: a byte of a message that has not been checked being handed on (text is UTF-8 as far as it has come), two
 //! messages mixed, or memory that grows with what a client announces.
@@ -23,10 +23,10 @@ mod session;
 mod utf8;
 
 pub use close::Close;
-pub use decoder::{Decoder, Event, Kind, Role};
-pub use fault::Fault;
+pub use decoder::{FrameDecoder, FrameEvent, MessageKind, Role};
+pub use fault::WebSocketError;
 pub use frame::{FrameHead, MAX_CONTROL_BYTES, MAX_HEAD_BYTES, Opcode, write_frame_head};
 pub use frames::PassedFrames;
 pub use mask::apply_mask;
-pub use session::{Next, Session, SessionOptions, Side, Wants};
+pub use session::{MessageHandler, Next, SessionOptions, Wants, WebSocketSession};
 pub use utf8::Utf8;

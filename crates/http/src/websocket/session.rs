@@ -1,7 +1,7 @@
 //! The state of a WebSocket connection: frames of the client become messages of the application and back; the closing handshake;
 //! timeouts.
 //!
-//! No I/O: the server gives it the bytes that the client sent, [`Side`] is the application, frames for the client are appended to a
+//! No I/O: the server gives it the bytes that the client sent, [`MessageHandler`] is the application, frames for the client are appended to a
 //! buffer. Every wait is bounded: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of the
 //! closing handshake.
 //!
@@ -11,7 +11,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Close, Decoder, Event, Fault, Opcode, Role, close_code, write_frame_head};
+use super::{
+    Close, FrameDecoder, FrameEvent, Opcode, Role, WebSocketError, close_code, write_frame_head,
+};
 
 /// Milliseconds of the caller's clock, which never goes back.
 type Millis = u64;
@@ -68,7 +70,7 @@ pub enum Next {
 }
 
 /// The application's end of the connection.
-pub trait Side {
+pub trait MessageHandler {
     /// Bytes that can be put, heads of pieces included. When that is less than `wanted`, the connection is woken once there are more.
     fn room(&self, wanted: usize) -> usize;
     /// Puts a piece; there is room for it.
@@ -97,7 +99,7 @@ enum State {
     },
 }
 
-/// The reason why [`Session::receive`] has taken no more bytes.
+/// The reason why [`WebSocketSession::receive`] has taken no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The client has to send more.
@@ -108,9 +110,9 @@ pub enum Wants {
 
 /// One WebSocket connection.
 #[derive(Debug)]
-pub struct Session {
+pub struct WebSocketSession {
     options: SessionOptions,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     state: State,
     /// Payload of our answer to the client's close frame.
     answer: Vec<u8>,
@@ -127,15 +129,15 @@ pub struct Session {
     heard: Millis,
     pinged: Millis,
     /// Set when the client has broken the protocol.
-    fault: Option<Fault>,
+    fault: Option<WebSocketError>,
 }
 
-impl Session {
+impl WebSocketSession {
     /// An open connection, whose handshake is done.
     pub fn new(options: SessionOptions, now: Millis) -> Self {
         Self {
             options,
-            decoder: Decoder::new(Role::Server, options.max_message),
+            decoder: FrameDecoder::new(Role::Server, options.max_message),
             state: State::Open,
             answer: Vec::new(),
             fault: None,
@@ -166,7 +168,7 @@ impl Session {
     pub fn receive(
         &mut self,
         input: &mut Vec<u8>,
-        side: &mut impl Side,
+        side: &mut impl MessageHandler,
         out: &mut Vec<u8>,
         pending: usize,
         now: Millis,
@@ -208,7 +210,7 @@ impl Session {
     }
 
     /// Bytes of a message that may be put to the application now, if `arrived` bytes are there: no crumbs.
-    fn data_room(&self, side: &impl Side, arrived: usize) -> usize {
+    fn data_room(&self, side: &impl MessageHandler, arrived: usize) -> usize {
         if self.state != State::Open || self.is_told {
             return usize::MAX; // to be dropped
         }
@@ -220,14 +222,14 @@ impl Session {
 
     fn event(
         &mut self,
-        event: &Event,
+        event: &FrameEvent,
         bytes: &[u8],
-        side: &mut impl Side,
+        side: &mut impl MessageHandler,
         out: &mut Vec<u8>,
         now: Millis,
     ) {
         match event {
-            Event::Data {
+            FrameEvent::Data {
                 kind,
                 range,
                 is_last,
@@ -237,7 +239,7 @@ impl Session {
                     side.put(kind.opcode(), *is_last, piece);
                 }
             }
-            Event::Control { opcode, range } => {
+            FrameEvent::Control { opcode, range } => {
                 let payload = bytes.get(range.clone()).unwrap_or_default();
                 match opcode {
                     Opcode::Ping if self.state == State::Open => {
@@ -252,7 +254,7 @@ impl Session {
     }
 
     /// A pong is passed on to an application that has asked for one, as long as that reads.
-    fn pong(&mut self, payload: &[u8], side: &mut impl Side) {
+    fn pong(&mut self, payload: &[u8], side: &mut impl MessageHandler) {
         let is_wanted = self.has_pinged && self.state == State::Open && !self.is_told;
         if is_wanted && side.room(0) >= CONTROL_ROOM {
             side.put(Opcode::Pong, true, payload);
@@ -279,12 +281,12 @@ impl Session {
     }
 
     /// The way in which the client has broken the protocol, if it has.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<WebSocketError> {
         self.fault
     }
 
     /// The client has broken the protocol: say why, and do not wait for it (RFC 6455 §7.1.7).
-    fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
+    fn fail(&mut self, fault: WebSocketError, out: &mut Vec<u8>) {
         self.fault = Some(fault);
         if self.state == State::Open {
             let payload = close_payload(fault.close_code(), &fault.to_string());
@@ -297,7 +299,7 @@ impl Session {
     /// Takes messages that the application has sent, as long as the client takes it, and gives it its news.
     pub fn collect(
         &mut self,
-        side: &mut impl Side,
+        side: &mut impl MessageHandler,
         out: &mut Vec<u8>,
         pending: usize,
         now: Millis,
@@ -325,7 +327,7 @@ impl Session {
         opcode: Opcode,
         length: usize,
         is_last: bool,
-        side: &mut impl Side,
+        side: &mut impl MessageHandler,
         out: &mut Vec<u8>,
         now: Millis,
     ) {
@@ -430,7 +432,7 @@ impl Session {
     }
 
     /// The client has vanished: the application is told 1006 (RFC 6455 §7.1.5).
-    pub fn client_gone(&mut self, side: &mut impl Side) {
+    pub fn client_gone(&mut self, side: &mut impl MessageHandler) {
         if matches!(self.state, State::Open) {
             self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
         }
@@ -446,7 +448,7 @@ impl Session {
     }
 
     /// Gives the application the close message that it has still to get, if it has room.
-    pub fn deliver(&mut self, side: &mut impl Side) {
+    pub fn deliver(&mut self, side: &mut impl MessageHandler) {
         let Some(payload) = &self.news else {
             return;
         };
@@ -474,9 +476,11 @@ impl Session {
                 } = self.options;
                 let limit = after(self.heard, read_timeout);
                 if limit <= now {
-                    self.fault = Some(Fault::Silent);
-                    let payload =
-                        close_payload(Fault::Silent.close_code(), &Fault::Silent.to_string());
+                    self.fault = Some(WebSocketError::Silent);
+                    let payload = close_payload(
+                        WebSocketError::Silent.close_code(),
+                        &WebSocketError::Silent.to_string(),
+                    );
                     self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
                     self.close(&payload, out, now);
                     return now.saturating_add(CLOSE_WAIT);

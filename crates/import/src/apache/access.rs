@@ -18,12 +18,12 @@ pub(super) enum Who {
     /// Conditions about the source, of which one must hold; each is a list of patterns.
     Some(Vec<Vec<String>>),
     /// Whoever has a password.
-    Asked(Asked),
+    Asked(Authentication),
 }
 
 /// Who has a password, and who needs none.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct Authentication {
     /// Whoever comes from one of these needs none; lists of patterns.
     past: Vec<Vec<String>>,
     /// Where one must come from besides; empty: anywhere.
@@ -264,7 +264,7 @@ fn require(
         ("all", [word]) if word == "denied" => Some(Who::Nobody),
         ("local", []) => Some(Who::Some(vec![LOOPBACK.map(str::to_owned).to_vec()])),
         ("valid-user", []) => basic.map(|basic| {
-            Who::Asked(Asked {
+            Who::Asked(Authentication {
                 past: Vec::new(),
                 within: Vec::new(),
                 basic: basic.clone(),

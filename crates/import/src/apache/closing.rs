@@ -3,7 +3,7 @@
 //! Must never: take a directive that no list has for harmless.
 
 use super::grammar::Directive;
-use super::known;
+use super::harmless_directives;
 use crate::finding::Findings;
 use crate::words::Words;
 
@@ -60,7 +60,7 @@ pub(super) fn closes(directive: &Directive) -> bool {
             .to_ascii_uppercase()
             .contains("INCLUDES");
     }
-    closing(key).is_some() || !known::is_known(key)
+    closing(key).is_some() || !harmless_directives::is_known(key)
 }
 
 /// The key of a directive that refuses all requests that its section is about. No file has it: other directives are made of it.
@@ -115,10 +115,10 @@ fn tell(directive: &Directive, findings: &mut Findings) {
         findings.lost(place, &directive.name, problem, hint);
         return;
     }
-    if known::is_settled(key) {
+    if harmless_directives::is_settled(key) {
         return;
     }
-    let (problem, hint) = known::lost(key);
+    let (problem, hint) = harmless_directives::lost(key);
     findings.lost(place, &directive.name, problem, hint);
 }
 

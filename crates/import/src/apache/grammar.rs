@@ -4,12 +4,12 @@
 
 use std::rc::Rc;
 
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 
 /// A directive, or a section with those in it.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     /// As it is written.
     pub(super) name: String,
     /// In lower case, as it is compared.
@@ -45,7 +45,7 @@ impl Directive {
 /// A line, with those that continue it.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) text: String,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn lines(file: &Rc<str>, text: &str) -> Vec<Line> {
             None => (physical, false),
         };
         let line = begun.get_or_insert_with(|| Line {
-            place: Place {
+            place: SourceLocation {
                 file: Rc::clone(file),
                 line: index + 1,
             },
@@ -80,7 +80,7 @@ pub(super) fn lines(file: &Rc<str>, text: &str) -> Vec<Line> {
     all
 }
 
-pub(super) fn directive(place: &Place, text: &str) -> Directive {
+pub(super) fn directive(place: &SourceLocation, text: &str) -> Directive {
     let mut words = words(text);
     let name = if words.is_empty() {
         String::new()

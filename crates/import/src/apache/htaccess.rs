@@ -11,7 +11,7 @@ use super::grammar::Directive;
 use super::section::{Folder, Section, Stage, below};
 use super::site::Site;
 use super::tree::Reader;
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 
 /// Folders within folders that are looked at.
 const DEEPEST_FOLDER: usize = 64;
@@ -27,7 +27,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     site: &Site,
     findings: &mut Findings,
-) -> Result<Vec<Section>, Unreadable> {
+) -> Result<Vec<Section>, UnreadableSource> {
     let allows = |folder: &str| {
         let mut about = site
             .sections
@@ -84,7 +84,7 @@ pub(super) fn read(
             &mut folders,
         ) {
             // A file that is not found might close something.
-            return Err(Unreadable {
+            return Err(UnreadableSource {
                 file: allow.place.file.to_string(),
                 line: allow.place.line,
                 problem: format!(
@@ -120,7 +120,7 @@ fn one(
     path: &Path,
     findings: &mut Findings,
     found: &mut Vec<Section>,
-) -> Result<(), Unreadable> {
+) -> Result<(), UnreadableSource> {
     match reader.sources.read(path) {
         Ok(_) => {}
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -132,7 +132,7 @@ fn one(
         }
     }
     if found.len() >= MOST_SECTIONS {
-        return Err(Unreadable {
+        return Err(UnreadableSource {
             file: path.display().to_string(),
             line: 0,
             problem: format!("the folders of a site have more than {MOST_SECTIONS} sections in such files"),
@@ -191,7 +191,7 @@ fn lets_in(directives: &[Directive]) -> bool {
 
 /// The section of a file that cannot be read: Apache answers 403 there, too.
 fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Section {
-    let place = Place {
+    let place = SourceLocation {
         file: path.display().to_string().into(),
         line: 1,
     };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
 use super::site::{Compiler, Site};
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{end_with, slug, step, when};
 
 /// Certificates of clients that a host asks for.
@@ -31,7 +31,7 @@ pub(super) struct Host {
     pub(super) destination: String,
     /// Address and port, as `<VirtualHost>` has them; `*` for any.
     pub(super) addresses: Vec<(String, String)>,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// `tls` of a listener, if there is one, and its hosts.

@@ -12,9 +12,9 @@ mod content;
 mod effect;
 mod gateway;
 mod grammar;
+mod harmless_directives;
 mod headers;
 mod htaccess;
-mod known;
 mod listen;
 mod lists;
 mod pages;
@@ -29,7 +29,7 @@ mod section;
 mod settings;
 mod site;
 mod tree;
-mod way;
+mod virtual_host;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::fpm::{self, Pool};
 use crate::ini;
 use crate::output::Output;
@@ -54,7 +54,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut pools: Vec<Pool> = Vec::new();
     let mut own: Vec<&Path> = Vec::new();
     for path in files {
@@ -88,7 +88,7 @@ pub(crate) fn import(
     Ok(compiler.out.into_json())
 }
 
-fn read(reader: &mut Reader<'_>, files: &[&Path]) -> Result<Vec<Directive>, Unreadable> {
+fn read(reader: &mut Reader<'_>, files: &[&Path]) -> Result<Vec<Directive>, UnreadableSource> {
     let mut all = Vec::new();
     for path in files {
         all.extend(reader.main(path)?);
@@ -97,7 +97,11 @@ fn read(reader: &mut Reader<'_>, files: &[&Path]) -> Result<Vec<Directive>, Unre
 }
 
 impl Compiler<'_> {
-    fn whole(&mut self, reader: &mut Reader<'_>, all: &[Directive]) -> Result<(), Unreadable> {
+    fn whole(
+        &mut self,
+        reader: &mut Reader<'_>,
+        all: &[Directive],
+    ) -> Result<(), UnreadableSource> {
         closing::tell_all(all, self.findings);
         let (hosts, outer): (Vec<&Directive>, Vec<&Directive>) = all
             .iter()
@@ -144,7 +148,7 @@ impl Compiler<'_> {
             self.doubts_address = remote.is_doubtful(&[], &outer);
             let site = Rc::new(self.build(reader, &[], &outer)?);
             let place = outer.first().map_or_else(
-                || Place {
+                || SourceLocation {
                     file: "".into(),
                     line: 0,
                 },
@@ -179,7 +183,7 @@ impl Compiler<'_> {
         reader: &mut Reader<'_>,
         own: &[Directive],
         outer: &[Directive],
-    ) -> Result<Site, Unreadable> {
+    ) -> Result<Site, UnreadableSource> {
         let plain = |directives: &[Directive]| -> Vec<Directive> {
             directives
                 .iter()

@@ -369,10 +369,13 @@ impl Compiler<'_> {
 }
 
 /// The files that conditions look at, and the protocol that they ask for.
-type Asked = (Looks, Option<&'static str>);
+type ConditionChecks = (Looks, Option<&'static str>);
 
 /// Puts conditions into a place; `None` if they never hold.
-fn conditions(compiled: &[Compiled], place: &mut Where) -> Result<Option<Asked>, &'static str> {
+fn conditions(
+    compiled: &[Compiled],
+    place: &mut Where,
+) -> Result<Option<ConditionChecks>, &'static str> {
     let (mut looks, mut scheme) = (Looks::default(), None);
     let mut rest = compiled;
     while !rest.is_empty() {

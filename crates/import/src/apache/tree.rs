@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::grammar::{Directive, Line, directive, lines};
-use crate::finding::{Place, Unreadable};
+use crate::finding::{SourceLocation, UnreadableSource};
 use crate::sources::{self, Sources};
 use crate::words::Words;
 
@@ -70,7 +70,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a file of the server, and the variables beside it that Debian's `apachectl` sets.
-    pub(super) fn main(&mut self, path: &Path) -> Result<Vec<Directive>, Unreadable> {
+    pub(super) fn main(&mut self, path: &Path) -> Result<Vec<Directive>, UnreadableSource> {
         let parents = path.ancestors().skip(1).take(3).map(Path::to_owned);
         self.root = parents
             .chain([PathBuf::from("/etc/apache2"), PathBuf::from("/etc/httpd")])
@@ -86,7 +86,7 @@ impl<'s> Reader<'s> {
     }
 
     /// `export NAME=value` of a shell's file, of which nothing is run.
-    fn variables(&mut self, path: &Path) -> Result<(), Unreadable> {
+    fn variables(&mut self, path: &Path) -> Result<(), UnreadableSource> {
         let (_, text) = sources::text(path, self.sources)?;
         for line in text.lines() {
             let line = line.trim();
@@ -111,13 +111,17 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads one file and all that it includes.
-    pub(super) fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, Unreadable> {
+    pub(super) fn file(
+        &mut self,
+        path: &Path,
+        depth: usize,
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         let (name, text) = sources::text(path, self.sources)?;
         let lines = lines(&name, &text);
         self.stream(&lines, depth)
     }
 
-    fn stream(&mut self, lines: &[Line], depth: usize) -> Result<Vec<Directive>, Unreadable> {
+    fn stream(&mut self, lines: &[Line], depth: usize) -> Result<Vec<Directive>, UnreadableSource> {
         let mut rest = lines.iter();
         self.block(&mut rest, None, depth, 0)
     }
@@ -125,10 +129,10 @@ impl<'s> Reader<'s> {
     fn block(
         &mut self,
         lines: &mut std::slice::Iter<'_, Line>,
-        closing: Option<(&str, &Place)>,
+        closing: Option<(&str, &SourceLocation)>,
         depth: usize,
         sections: usize,
-    ) -> Result<Vec<Directive>, Unreadable> {
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         let mut all = Vec::new();
         while let Some(line) = lines.next() {
             let Some(left) = self.left.checked_sub(1) else {
@@ -206,7 +210,7 @@ impl<'s> Reader<'s> {
         directive: Directive,
         depth: usize,
         all: &mut Vec<Directive>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableSource> {
         match directive.key.as_str() {
             "include" | "includeoptional" => all.extend(self.include(&directive, depth)?),
             "define" => drop(self.defined.insert(
@@ -223,7 +227,7 @@ impl<'s> Reader<'s> {
     }
 
     /// A line with its variables; one that nobody has defined stays, as in Apache.
-    fn expanded(&self, line: &Line) -> Result<String, Unreadable> {
+    fn expanded(&self, line: &Line) -> Result<String, UnreadableSource> {
         let mut text = String::new();
         let mut rest = line.text.as_str();
         while let Some((before, after)) = rest.split_once("${") {
@@ -297,7 +301,7 @@ impl<'s> Reader<'s> {
         &mut self,
         directive: &Directive,
         depth: usize,
-    ) -> Result<Vec<Directive>, Unreadable> {
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         self.deeper(directive, depth)?;
         let asked = directive.argument(0);
         let is_pattern = sources::has_wildcard(asked);
@@ -329,7 +333,7 @@ impl<'s> Reader<'s> {
         Ok(all)
     }
 
-    fn deeper(&self, directive: &Directive, depth: usize) -> Result<(), Unreadable> {
+    fn deeper(&self, directive: &Directive, depth: usize) -> Result<(), UnreadableSource> {
         if depth < DEEPEST_INCLUDE {
             return Ok(());
         }
@@ -344,7 +348,7 @@ impl<'s> Reader<'s> {
         &mut self,
         section: &Directive,
         lines: &mut std::slice::Iter<'_, Line>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableSource> {
         let mut kept = Vec::new();
         loop {
             let Some(line) = lines.next() else {
@@ -364,7 +368,11 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn used(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, Unreadable> {
+    fn used(
+        &mut self,
+        directive: &Directive,
+        depth: usize,
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         self.deeper(directive, depth)?;
         let Some(named) = self.macros.get(&directive.word(0)).cloned() else {
             let problem = format!("`Use {}`: there is no such macro", directive.argument(0));
@@ -400,8 +408,8 @@ impl<'s> Reader<'s> {
     }
 }
 
-fn unreadable(place: &Place, problem: &str, hint: Option<&str>) -> Unreadable {
-    Unreadable {
+fn unreadable(place: &SourceLocation, problem: &str, hint: Option<&str>) -> UnreadableSource {
+    UnreadableSource {
         file: place.file.to_string(),
         line: place.line,
         problem: problem.to_owned(),
@@ -413,8 +421,8 @@ fn unreadable(place: &Place, problem: &str, hint: Option<&str>) -> Unreadable {
 fn skip(
     lines: &mut std::slice::Iter<'_, Line>,
     name: &str,
-    place: &Place,
-) -> Result<(), Unreadable> {
+    place: &SourceLocation,
+) -> Result<(), UnreadableSource> {
     let mut depth = 1_usize;
     for line in lines {
         let lower = line.text.to_ascii_lowercase();

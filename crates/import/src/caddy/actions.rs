@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::directives::hidden;
 use super::tree::Directive;
 use super::{Caddy, Scope, finished, trim};
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{one_or_many, step, unused, when};
 use crate::template::{Piece, Text, quoted};
 use crate::units::whole_seconds;
@@ -78,7 +78,12 @@ impl Caddy<'_> {
     }
 
     /// A path that may have a query behind it.
-    pub(super) fn path(&mut self, target: &str, place: &Place, name: &str) -> Option<Text> {
+    pub(super) fn path(
+        &mut self,
+        target: &str,
+        place: &SourceLocation,
+        name: &str,
+    ) -> Option<Text> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !matches!(query, "" | "{query}" | "{http.request.uri.query}") {
             let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
@@ -104,7 +109,12 @@ impl Caddy<'_> {
     }
 
     /// A text with placeholders.
-    pub(super) fn text(&mut self, source: &str, place: &Place, name: &str) -> Option<Text> {
+    pub(super) fn text(
+        &mut self,
+        source: &str,
+        place: &SourceLocation,
+        name: &str,
+    ) -> Option<Text> {
         let mut text = Text::default();
         let mut rest = source;
         while let Some((before, after)) = rest.split_once('{') {
@@ -163,7 +173,7 @@ impl Caddy<'_> {
         scope: &Scope,
         is_listed: bool,
         hidden: Vec<String>,
-        place: &Place,
+        place: &SourceLocation,
     ) -> Value {
         let Some(root) = &scope.root else {
             self.findings.lost(

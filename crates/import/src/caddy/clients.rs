@@ -115,11 +115,11 @@ fn read(asks: &Directive) -> Option<(Vec<String>, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::finding::SourceLocation;
 
     fn directive(words: &[&str], block: Vec<Directive>) -> Directive {
         Directive {
-            place: Place {
+            place: SourceLocation {
                 file: "".into(),
                 line: 1,
             },

@@ -9,14 +9,14 @@ mod clients;
 mod directives;
 mod guards;
 mod matching;
-mod settle;
+mod site_settings;
 mod tree;
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::{Output, step, when};
 use crate::program;
 use crate::sources::Sources;
@@ -53,7 +53,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let mut sites = Vec::new();
     for path in files {
         sites.extend(tree::read(path, sources, findings)?);
@@ -73,7 +73,7 @@ pub(crate) fn import(
         let mut parts = sites.into_iter();
         let address = parts.next().map(|site| site.words).unwrap_or_default();
         sites = vec![Directive {
-            place: place.unwrap_or(Place {
+            place: place.unwrap_or(SourceLocation {
                 file: "".into(),
                 line: 1,
             }),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::finding::{Findings, Place, Unreadable};
+use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::sources::{self, Sources};
 
 /// Blocks within blocks, and files within files.
@@ -16,7 +16,7 @@ const MOST_DIRECTIVES: usize = 50_000;
 /// A directive: its words, and its block if it has one.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) words: Vec<String>,
     pub(super) block: Option<Vec<Directive>>,
 }
@@ -49,7 +49,7 @@ pub(super) fn read(
     path: &Path,
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Vec<Directive>, Unreadable> {
+) -> Result<Vec<Directive>, UnreadableSource> {
     let mut reader = Reader {
         sources,
         snippets: BTreeMap::new(),
@@ -66,8 +66,8 @@ struct Reader<'s> {
     folder: PathBuf,
 }
 
-fn unreadable(place: &Place, problem: &str) -> Unreadable {
-    Unreadable {
+fn unreadable(place: &SourceLocation, problem: &str) -> UnreadableSource {
+    UnreadableSource {
         file: place.file.to_string(),
         line: place.line,
         problem: problem.to_owned(),
@@ -81,7 +81,7 @@ impl Reader<'_> {
         path: &Path,
         depth: usize,
         findings: &mut Findings,
-    ) -> Result<Vec<Directive>, Unreadable> {
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         let (file, text) = sources::text(path, self.sources)?;
         let tokens = tokens(&file, &text, findings)?;
         let mut position = 0;
@@ -94,7 +94,7 @@ impl Reader<'_> {
         directives: Vec<Directive>,
         depth: usize,
         findings: &mut Findings,
-    ) -> Result<Vec<Directive>, Unreadable> {
+    ) -> Result<Vec<Directive>, UnreadableSource> {
         let mut all = Vec::new();
         for mut directive in directives {
             match self.left.checked_sub(1) {
@@ -180,11 +180,11 @@ fn block(
     tokens: &[Token],
     position: &mut usize,
     depth: usize,
-) -> Result<Vec<Directive>, Unreadable> {
+) -> Result<Vec<Directive>, UnreadableSource> {
     let mut directives = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut begun = 1;
-    let place = |line| Place {
+    let place = |line| SourceLocation {
         file: Rc::clone(file),
         line,
     };
@@ -254,7 +254,11 @@ fn block(
     }
 }
 
-fn tokens(file: &Rc<str>, text: &str, findings: &mut Findings) -> Result<Vec<Token>, Unreadable> {
+fn tokens(
+    file: &Rc<str>,
+    text: &str,
+    findings: &mut Findings,
+) -> Result<Vec<Token>, UnreadableSource> {
     let mut tokens = Vec::new();
     let mut line = 1;
     let mut characters = text.chars().peekable();
@@ -277,7 +281,7 @@ fn tokens(file: &Rc<str>, text: &str, findings: &mut Findings) -> Result<Vec<Tok
                     match characters.next() {
                         None => {
                             return Err(unreadable(
-                                &Place {
+                                &SourceLocation {
                                     file: Rc::clone(file),
                                     line: begun,
                                 },
@@ -303,14 +307,14 @@ fn tokens(file: &Rc<str>, text: &str, findings: &mut Findings) -> Result<Vec<Tok
                 }
                 if word.starts_with("<<") {
                     return Err(unreadable(
-                        &Place {
+                        &SourceLocation {
                             file: Rc::clone(file),
                             line,
                         },
                         "here-documents (`<<`) are not read",
                     ));
                 }
-                let place = Place {
+                let place = SourceLocation {
                     file: Rc::clone(file),
                     line,
                 };
@@ -323,7 +327,7 @@ fn tokens(file: &Rc<str>, text: &str, findings: &mut Findings) -> Result<Vec<Tok
 }
 
 /// `{$VARIABLE:default}` is its default; the environment of an import is not that of a server.
-fn environment(word: String, place: &Place, findings: &mut Findings) -> String {
+fn environment(word: String, place: &SourceLocation, findings: &mut Findings) -> String {
     let Some((before, after)) = word.split_once("{$") else {
         return word;
     };

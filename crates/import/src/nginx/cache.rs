@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::caching::Caching;
 use super::site::{Compiler, Site};
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::when;
 use crate::template::Text;
 use crate::units::seconds;
@@ -57,7 +57,7 @@ impl Compiler<'_> {
     }
 
     /// A text that says what is kept apart; nothing is kept where it cannot be read.
-    fn kept_text(&mut self, site: &Site, source: &str, place: &Place) -> Option<Text> {
+    fn kept_text(&mut self, site: &Site, source: &str, place: &SourceLocation) -> Option<Text> {
         match site.meaning.text(source) {
             Ok(text) => Some(text),
             Err(unknown) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::tree::Statement;
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
 /// nginx's own: what nobody asks for in this time is removed.
@@ -12,11 +12,11 @@ const INACTIVE: f64 = 600.0;
 /// The cache of a block, for one kind of server behind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Caching {
-    pub(super) zone: Option<(String, Place)>,
-    pub(super) key: Option<(String, Place)>,
-    pub(super) valid: Vec<(Vec<String>, Place)>,
+    pub(super) zone: Option<(String, SourceLocation)>,
+    pub(super) key: Option<(String, SourceLocation)>,
+    pub(super) valid: Vec<(Vec<String>, SourceLocation)>,
     /// Texts, one of which sends a request past the cache unless it is empty or `0`.
-    pub(super) past: Vec<(String, Place)>,
+    pub(super) past: Vec<(String, SourceLocation)>,
     pub(super) stale: Vec<String>,
     pub(super) is_background: bool,
     pub(super) lock_timeout: Option<f64>,

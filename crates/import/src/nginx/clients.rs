@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::site::Compiler;
 use super::tree::Statement;
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 
 /// A `listen` of a server.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Listen {
     pub(super) is_quic: bool,
     pub(super) is_default: bool,
     pub(super) proxy_protocol: bool,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// A server as listeners see it.
@@ -158,7 +158,7 @@ impl Compiler<'_> {
 struct Verify {
     how: How,
     authorities: Vec<String>,
-    place: Option<Place>,
+    place: Option<SourceLocation>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

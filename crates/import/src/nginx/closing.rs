@@ -2,7 +2,7 @@
 //!
 //! Must never: take a directive that no list has for harmless.
 
-use super::known;
+use super::harmless_directives;
 use super::tree::Statement;
 use crate::finding::Findings;
 use crate::words::Words;
@@ -88,7 +88,7 @@ pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'
         return is_said.then_some(value);
     }
     let is_off = statement.arguments() == ["off"];
-    (!is_off && !known::is_known(name)).then_some((
+    (!is_off && !harmless_directives::is_known(name)).then_some((
         Closing::Always,
         "this directive is not known, and may keep clients out: its place answers 403 to everybody",
         "take it out of the source if it does not, and import again",
@@ -116,10 +116,10 @@ pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
 /// Reports the fate of a directive that is not read, of a place that no request comes to.
 fn tell_open(statement: &Statement, findings: &mut Findings) {
     let name = statement.name();
-    if known::is_read(name) {
+    if harmless_directives::is_read(name) {
         return;
     }
-    if let Some(why) = known::needless(name) {
+    if let Some(why) = harmless_directives::needless(name) {
         findings.note(&statement.place, name, "nothing is written for it", why);
         return;
     }
@@ -131,7 +131,7 @@ fn tell_open(statement: &Statement, findings: &mut Findings) {
         &statement.place,
         name,
         "there is no option for it",
-        known::cure(name),
+        harmless_directives::cure(name),
     );
 }
 

@@ -6,7 +6,7 @@ use tutti_config::table::DECODED;
 
 use super::site::{Compiler, Site};
 use super::tree::Statement;
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{step, when};
 use crate::template::{Piece, Text};
 
@@ -183,7 +183,7 @@ impl Compiler<'_> {
         ) {
             (Some((last, _)), _) => {
                 let place = tries.map_or_else(
-                    || Place {
+                    || SourceLocation {
                         file: "".into(),
                         line: 0,
                     },
@@ -192,7 +192,7 @@ impl Compiler<'_> {
                 Some(self.internal(site, last, &place))
             }
             (None, Some(target)) => {
-                let place = Place {
+                let place = SourceLocation {
                     file: "".into(),
                     line: 0,
                 };
@@ -254,7 +254,7 @@ impl Compiler<'_> {
                     .folder
                     .as_ref()
                     .map(|folder| folder.place.clone());
-                let place = place.unwrap_or(Place {
+                let place = place.unwrap_or(SourceLocation {
                     file: "".into(),
                     line: 0,
                 });
@@ -307,7 +307,7 @@ impl Compiler<'_> {
                 .folder
                 .as_ref()
                 .map(|folder| folder.place.clone());
-            let place = place.unwrap_or(Place {
+            let place = place.unwrap_or(SourceLocation {
                 file: "".into(),
                 line: 0,
             });
@@ -364,7 +364,7 @@ impl Compiler<'_> {
 
     /// Where nginx would redirect internally: `=404`, `@name`, or another path.
     /// It is bounded: the target of `error_page` is none that begins with `=`.
-    pub(super) fn internal(&mut self, site: &Site, target: &str, place: &Place) -> Value {
+    pub(super) fn internal(&mut self, site: &Site, target: &str, place: &SourceLocation) -> Value {
         if let Some(code) = target.strip_prefix('=') {
             if let (true, Some(target)) = (code == "404", site.scope.not_found().cloned()) {
                 return self.internal(site, &target, place);

@@ -1,11 +1,11 @@
 //! `error_page`, as it is written.
 
 use super::tree::Statement;
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 
 /// The status of an answer with a page for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ResponseStatus {
     /// That of the error.
     Kept,
     /// That of the page.
@@ -17,9 +17,9 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ErrorPage {
     pub(super) statuses: Vec<u16>,
-    pub(super) answer: Answer,
+    pub(super) answer: ResponseStatus,
     pub(super) target: String,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// Errors of the reading of a request, and codes of nginx's own, which have no page.
@@ -32,12 +32,12 @@ impl ErrorPage {
     pub(super) fn read(statement: &Statement, findings: &mut Findings) -> Option<ErrorPage> {
         let (target, words) = statement.arguments().split_last()?;
         let mut statuses: Vec<u16> = Vec::new();
-        let mut answer = Answer::Kept;
+        let mut answer = ResponseStatus::Kept;
         for word in words {
             if let Some(code) = word.strip_prefix('=') {
                 answer = match code.parse() {
-                    Ok(code) => Answer::Fixed(code),
-                    Err(_) => Answer::Own,
+                    Ok(code) => ResponseStatus::Fixed(code),
+                    Err(_) => ResponseStatus::Own,
                 };
             } else if let Ok(status) = word.parse() {
                 statuses.push(status);
@@ -61,7 +61,7 @@ impl ErrorPage {
     }
 
     /// Where it stands, if it is for the answers of whoever `auth_request` asks.
-    pub(super) fn of_refusal(&self) -> Option<&Place> {
+    pub(super) fn of_refusal(&self) -> Option<&SourceLocation> {
         let is_one = self
             .statuses
             .iter()
@@ -71,7 +71,7 @@ impl ErrorPage {
 
     /// The place that answers instead of a missing file, whatever its status.
     pub(super) fn not_found(&self) -> Option<&String> {
-        let is_fallback = self.answer == Answer::Own && self.statuses.contains(&404);
+        let is_fallback = self.answer == ResponseStatus::Own && self.statuses.contains(&404);
         is_fallback.then_some(&self.target)
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::site::{Compiler, Site};
 use super::tree::Statement;
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{slug, unused, within};
 use crate::words::Words;
 
@@ -265,7 +265,7 @@ impl Compiler<'_> {
         way: &[&str],
         name: &str,
         value: &str,
-        place: &Place,
+        place: &SourceLocation,
     ) {
         let options = self
             .out

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::tree::Statement;
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::units::bytes;
 
 /// A use of a zone: its name, what stands behind it, and where.
-pub(super) type Bound = (String, Vec<String>, Place);
+pub(super) type Bound = (String, Vec<String>, SourceLocation);
 
 /// The guards of a block, as nginx's modules merge them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
     /// `auth_basic`, unless it is off.
-    pub(super) realm: Option<(String, Place)>,
-    pub(super) password_file: Option<(String, Place)>,
+    pub(super) realm: Option<(String, SourceLocation)>,
+    pub(super) password_file: Option<(String, SourceLocation)>,
     /// `auth_request`, unless it is off.
-    pub(super) question: Option<(String, Place)>,
+    pub(super) question: Option<(String, SourceLocation)>,
     /// Variables of `auth_request_set`, and the field of the answer that each is.
     pub(super) told: BTreeMap<String, String>,
     pub(super) requests: Vec<Bound>,
@@ -24,7 +24,7 @@ pub(super) struct Guards {
     pub(super) request_status: Option<u16>,
     pub(super) concurrent_status: Option<u16>,
     pub(super) is_dry_run: bool,
-    pub(super) mirror: Option<(String, Place)>,
+    pub(super) mirror: Option<(String, SourceLocation)>,
     pub(super) mirrors_no_body: bool,
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::site::{Compiler, Site};
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::when;
 
 /// nginx's own for requests beyond a bound.
@@ -53,7 +53,12 @@ impl Compiler<'_> {
     }
 
     /// The rate of a zone, and what a place lets come sooner.
-    fn rate(&mut self, zone: &str, words: &[String], place: &Place) -> Option<Map<String, Value>> {
+    fn rate(
+        &mut self,
+        zone: &str,
+        words: &[String],
+        place: &SourceLocation,
+    ) -> Option<Map<String, Value>> {
         let rate = self.zones.get(&(true, zone.to_owned()))?.rate.clone()?;
         let a_second = per_second(&rate)?;
         let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
@@ -92,7 +97,7 @@ impl Compiler<'_> {
         site: &Site,
         (is_rate, name): (bool, String),
         limit: Option<Map<String, Value>>,
-        place: &Place,
+        place: &SourceLocation,
     ) -> Option<Value> {
         let directive = if is_rate { "limit_req" } else { "limit_conn" };
         let zone = self.zones.get(&(is_rate, name.clone())).cloned();
@@ -140,7 +145,7 @@ impl Compiler<'_> {
         limit: Map<String, Value>,
         zone: &str,
         directive: &str,
-        place: &Place,
+        place: &SourceLocation,
     ) -> String {
         let limit = Value::Object(limit);
         let known = self.out.limits.iter().find(|(_, known)| **known == limit);

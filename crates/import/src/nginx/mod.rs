@@ -12,8 +12,8 @@ mod content;
 mod error_page;
 mod gateway;
 mod guards;
-mod inside;
-mod known;
+mod harmless_directives;
+mod if_block;
 mod limits;
 mod listen;
 mod location;
@@ -35,7 +35,7 @@ use serde_json::Value;
 use tutti_config::pattern::Case;
 
 use crate::finding::Findings;
-use crate::finding::Unreadable;
+use crate::finding::UnreadableSource;
 use crate::fpm::{self, Pool};
 use crate::ini;
 use crate::output::Output;
@@ -53,7 +53,7 @@ pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
     findings: &mut Findings,
-) -> Result<Value, Unreadable> {
+) -> Result<Value, UnreadableSource> {
     let (mut main, mut http) = (Vec::new(), Vec::new());
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::error_page::{Answer, ErrorPage};
+use super::error_page::{ErrorPage, ResponseStatus};
 use super::site::{Compiler, Site};
 use crate::output::when;
 use crate::template::{Piece, Text};
@@ -46,7 +46,7 @@ impl Compiler<'_> {
             .any(|begin| page.target.starts_with(begin));
         if is_elsewhere {
             let status = match page.answer {
-                Answer::Fixed(status @ (301 | 302 | 303 | 307 | 308)) => status,
+                ResponseStatus::Fixed(status @ (301 | 302 | 303 | 307 | 308)) => status,
                 _ => 302,
             };
             let location = self.text(&inner, &page.target, &page.place, "error_page")?;
@@ -73,12 +73,12 @@ impl Compiler<'_> {
             ])
         };
         match page.answer {
-            Answer::Kept => {}
-            Answer::Own => drop(action.insert("response_status".to_owned(), "own".into())),
-            Answer::Fixed(status @ 200..600) => {
+            ResponseStatus::Kept => {}
+            ResponseStatus::Own => drop(action.insert("response_status".to_owned(), "own".into())),
+            ResponseStatus::Fixed(status @ 200..600) => {
                 action.insert("response_status".to_owned(), status.into());
             }
-            Answer::Fixed(status) => {
+            ResponseStatus::Fixed(status) => {
                 let problem =
                     format!("{status} is no status of an answer: that of the error stays");
                 let hint = "`response_status` is one from 200 to 599";

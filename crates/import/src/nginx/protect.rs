@@ -10,7 +10,7 @@ use tutti_config::model::PasswordHash;
 use super::closing::Closing;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{one_or_many, step, when};
 use crate::template::Text;
 
@@ -166,7 +166,12 @@ impl Compiler<'_> {
         Some(questions)
     }
 
-    fn basic(&mut self, site: &Site, realm: &str, place: &Place) -> Option<Map<String, Value>> {
+    fn basic(
+        &mut self,
+        site: &Site,
+        realm: &str,
+        place: &SourceLocation,
+    ) -> Option<Map<String, Value>> {
         let Some((file, file_place)) = site.scope.guards.password_file.clone() else {
             self.refused(
                 place,
@@ -202,7 +207,7 @@ impl Compiler<'_> {
             );
         }
         basic.insert("file".to_owned(), file.into());
-        let is_told = |(name, value, _): &&(String, String, Place)| {
+        let is_told = |(name, value, _): &&(String, String, SourceLocation)| {
             value == "$remote_user" && !name.eq_ignore_ascii_case("host")
         };
         if let Some((name, ..)) = site.scope.request_headers.iter().find(is_told) {
@@ -212,7 +217,7 @@ impl Compiler<'_> {
     }
 
     /// Looks into a file of passwords, where it can be read: each hash must be one that is known here.
-    fn has_known_hashes(&mut self, file: &str, place: &Place) -> bool {
+    fn has_known_hashes(&mut self, file: &str, place: &SourceLocation) -> bool {
         let name = "auth_basic_user_file";
         let Ok(bytes) = self.sources.read(Path::new(file)) else {
             self.findings.note(
@@ -243,7 +248,12 @@ impl Compiler<'_> {
         true
     }
 
-    fn forward(&mut self, site: &Site, uri: &str, place: &Place) -> Option<Map<String, Value>> {
+    fn forward(
+        &mut self,
+        site: &Site,
+        uri: &str,
+        place: &SourceLocation,
+    ) -> Option<Map<String, Value>> {
         let path = uri.split('?').next().unwrap_or(uri);
         let Some(route) = site.questions.get(path) else {
             let problem = format!("there is no location for `{path}` that can be asked");
@@ -288,7 +298,7 @@ impl Compiler<'_> {
         Some(forward)
     }
 
-    fn refused(&mut self, place: &Place, name: &str, problem: &str) {
+    fn refused(&mut self, place: &SourceLocation, name: &str, problem: &str) {
         let problem = format!("{problem}: the place answers 403 to everybody");
         let hint = "write an `authenticate` (`docs/http/access.md`)";
         self.findings.lost(place, name, &problem, hint);

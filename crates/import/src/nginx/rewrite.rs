@@ -5,11 +5,11 @@ use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::condition::Condition;
-use super::inside::{Inside, acts};
+use super::if_block::{Inside, acts};
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
-use crate::finding::Place;
+use crate::finding::SourceLocation;
 use crate::output::{step, when};
 use crate::template::{Piece, Text, case, regex};
 
@@ -219,7 +219,7 @@ impl Compiler<'_> {
         site: &Site,
         replacement: &str,
         flag: &str,
-        place: &Place,
+        place: &SourceLocation,
     ) -> Option<Value> {
         let status = if flag == "permanent" { 301 } else { 302 };
         let (replacement, adds_query) = match replacement.strip_suffix('?') {
@@ -243,7 +243,7 @@ impl Compiler<'_> {
         &mut self,
         site: &Site,
         target: &str,
-        place: &Place,
+        place: &SourceLocation,
         name: &str,
     ) -> Option<String> {
         let (path, query) = match target.split_once('?') {
@@ -270,7 +270,7 @@ impl Compiler<'_> {
     }
 
     /// Appends a query to the path of a `rewrite`. The value of a script is always part of the path.
-    fn add_query(&mut self, path: &mut Text, query: Text, place: &Place, name: &str) {
+    fn add_query(&mut self, path: &mut Text, query: Text, place: &SourceLocation, name: &str) {
         let mut pieces = path.0.iter().chain(&query.0);
         if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
             let problem = "its query is not carried over: a script in `rewrite` gives a path alone";
@@ -282,7 +282,7 @@ impl Compiler<'_> {
     }
 
     /// True if Tutti can compile a pattern; else it is told.
-    pub(super) fn is_pattern(&mut self, pattern: &str, place: &Place, name: &str) -> bool {
+    pub(super) fn is_pattern(&mut self, pattern: &str, place: &SourceLocation, name: &str) -> bool {
         match Pattern::parse(pattern, DECODED) {
             Ok(_) => true,
             Err(error) => {
@@ -448,7 +448,7 @@ impl Compiler<'_> {
         &mut self,
         site: &Site,
         (test, path, negated): (char, &str, bool),
-        place: &Place,
+        place: &SourceLocation,
     ) -> Option<Compiled> {
         let is_asked = matches!(
             path,
@@ -477,7 +477,7 @@ impl Compiler<'_> {
     }
 
     /// The variable that a condition looks at; `None` where it is about another address of the client than the source means.
-    fn subject(&mut self, site: &Site, variable: &str, place: &Place) -> Option<Text> {
+    fn subject(&mut self, site: &Site, variable: &str, place: &SourceLocation) -> Option<Text> {
         let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
         (site.knows_address() || !uses_address(&subject.expression())).then_some(subject)
     }

@@ -7,7 +7,7 @@ use super::closing::{self, Closing};
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::tree::Statement;
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
 /// A field of `add_header`.
@@ -16,7 +16,7 @@ pub(super) struct Header {
     pub(super) name: String,
     pub(super) value: String,
     pub(super) always: bool,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// A folder: `root`, or `alias` with the path that it stands at.
@@ -26,7 +26,7 @@ pub(super) struct Folder {
     pub(super) is_alias: bool,
     /// For an alias: the path of its location, or `None` where that is a regular expression.
     pub(super) at: Option<String>,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// A rule of `allow` and `deny`.
@@ -35,7 +35,7 @@ pub(super) struct Rule {
     pub(super) allows: bool,
     /// `all`, `unix:`, an address or a network.
     pub(super) whom: String,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 impl Rule {
@@ -100,7 +100,7 @@ pub(super) struct Scope {
     pub(super) folder: Option<Folder>,
     pub(super) index: Vec<String>,
     pub(super) headers: Vec<Header>,
-    pub(super) expires: Option<(String, Place)>,
+    pub(super) expires: Option<(String, SourceLocation)>,
     pub(super) access: Vec<Rule>,
     pub(super) real_ip: RealIp,
     /// Directives without which the place would be open: all clients are refused.
@@ -117,9 +117,9 @@ pub(super) struct Scope {
     is_json_list: bool,
     /// Files that stand beside others, compressed.
     pub(super) precompressed: Vec<&'static str>,
-    pub(super) params: Vec<(String, String, Place)>,
+    pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
-    pub(super) request_headers: Vec<(String, String, Place)>,
+    pub(super) request_headers: Vec<(String, String, SourceLocation)>,
     /// `proxy_options`.
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,

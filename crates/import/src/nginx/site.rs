@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::scope::{RealIp, Scope};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::output::{Output, when};
 use crate::template::Text;
 
@@ -74,7 +74,7 @@ impl Compiler<'_> {
         &mut self,
         site: &Site,
         source: &str,
-        place: &Place,
+        place: &SourceLocation,
         name: &str,
     ) -> Option<Text> {
         match site.meaning.text(source) {

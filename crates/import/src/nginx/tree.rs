@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::finding::Place;
-use crate::finding::Unreadable;
+use crate::finding::SourceLocation;
+use crate::finding::UnreadableSource;
 use crate::sources::{self, Sources};
 
 /// Files within files. nginx has no bound; its own configuration has two levels.
@@ -22,7 +22,7 @@ const MOST_STATEMENTS: usize = 200_000;
 /// A directive: its name, its arguments, and its block if it has one.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     /// Name first, then the arguments.
     pub words: Vec<String>,
     /// The statements between `{` and `}`.
@@ -56,7 +56,7 @@ impl Statement {
 ///
 /// # Errors
 /// It is not what nginx would take.
-pub fn parse(name: &str, text: &str) -> Result<Vec<Statement>, Unreadable> {
+pub fn parse(name: &str, text: &str) -> Result<Vec<Statement>, UnreadableSource> {
     let mut parser = Parser {
         file: name.into(),
         characters: text.chars().peekable(),
@@ -67,7 +67,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Statement>, Unreadable> {
 }
 
 /// Reads a file and all that it includes.
-pub(crate) fn read(path: &Path, sources: &dyn Sources) -> Result<Vec<Statement>, Unreadable> {
+pub(crate) fn read(path: &Path, sources: &dyn Sources) -> Result<Vec<Statement>, UnreadableSource> {
     let mut reader = Reader {
         folders: folders(path),
         sources,
@@ -89,7 +89,7 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Statement>, Unreadable> {
+    fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Statement>, UnreadableSource> {
         let (name, text) = sources::text(path, self.sources)?;
         let statements = parse(&name, &text)?;
         self.included(statements, depth)
@@ -99,7 +99,7 @@ impl Reader<'_> {
         &mut self,
         statements: Vec<Statement>,
         depth: usize,
-    ) -> Result<Vec<Statement>, Unreadable> {
+    ) -> Result<Vec<Statement>, UnreadableSource> {
         let mut all = Vec::new();
         for mut statement in statements {
             let Some(left) = self.left.checked_sub(1) else {
@@ -123,7 +123,7 @@ impl Reader<'_> {
         &mut self,
         statement: &Statement,
         depth: usize,
-    ) -> Result<Vec<Statement>, Unreadable> {
+    ) -> Result<Vec<Statement>, UnreadableSource> {
         if depth >= DEEPEST_INCLUDE {
             let problem = format!("files include each other more than {DEEPEST_INCLUDE} deep");
             let hint = "look for a file that includes itself";
@@ -157,8 +157,8 @@ impl Reader<'_> {
     }
 }
 
-fn unreadable(place: &Place, problem: &str, hint: Option<&str>) -> Unreadable {
-    Unreadable {
+fn unreadable(place: &SourceLocation, problem: &str, hint: Option<&str>) -> UnreadableSource {
+    UnreadableSource {
         file: place.file.to_string(),
         line: place.line,
         problem: problem.to_owned(),
@@ -183,14 +183,14 @@ enum Token {
 }
 
 impl Parser<'_> {
-    fn place(&self, line: usize) -> Place {
-        Place {
+    fn place(&self, line: usize) -> SourceLocation {
+        SourceLocation {
             file: Rc::clone(&self.file),
             line,
         }
     }
 
-    fn fail<T>(&self, problem: &str) -> Result<T, Unreadable> {
+    fn fail<T>(&self, problem: &str) -> Result<T, UnreadableSource> {
         Err(unreadable(&self.place(self.line), problem, None))
     }
 
@@ -202,7 +202,7 @@ impl Parser<'_> {
         next
     }
 
-    fn statements(&mut self, depth: usize) -> Result<Vec<Statement>, Unreadable> {
+    fn statements(&mut self, depth: usize) -> Result<Vec<Statement>, UnreadableSource> {
         if depth > DEEPEST_BLOCK {
             return self.fail(&format!("blocks are more than {DEEPEST_BLOCK} deep"));
         }
@@ -258,7 +258,7 @@ impl Parser<'_> {
         line: usize,
         words: &mut Vec<String>,
         block: Option<Vec<Statement>>,
-    ) -> Result<Statement, Unreadable> {
+    ) -> Result<Statement, UnreadableSource> {
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,
             None => return self.fail(&format!("there are more than {MOST_STATEMENTS} directives")),
@@ -271,7 +271,7 @@ impl Parser<'_> {
     }
 
     /// Program text in a block, up to the brace that closes it.
-    fn skip_code(&mut self) -> Result<(), Unreadable> {
+    fn skip_code(&mut self) -> Result<(), UnreadableSource> {
         let mut depth = 1_usize;
         while depth > 0 {
             match self.next() {
@@ -284,7 +284,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn token(&mut self) -> Result<Token, Unreadable> {
+    fn token(&mut self) -> Result<Token, UnreadableSource> {
         loop {
             let Some(&character) = self.characters.peek() else {
                 return Ok(Token::End);
@@ -315,7 +315,7 @@ impl Parser<'_> {
         }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<String, Unreadable> {
+    fn quoted(&mut self, quote: char) -> Result<String, UnreadableSource> {
         let begun = self.line;
         let mut word = String::new();
         loop {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Findings, Place};
+use crate::finding::{Findings, SourceLocation};
 use crate::output::unused;
 use crate::program::Program;
 use crate::sources::Sources;
@@ -13,7 +13,7 @@ use crate::sources::Sources;
 const LONGEST_RUN: u64 = 86_400;
 
 /// Tells what is work for functions of uWSGI's own. False if the option is none of these.
-pub(super) fn tell(name: &str, place: &Place, findings: &mut Findings) -> bool {
+pub(super) fn tell(name: &str, place: &SourceLocation, findings: &mut Findings) -> bool {
     let (problem, hint) = match name {
         "spooler" | "spooler-external" => (
             "jobs are put into it, and done, by functions of `uwsgi`, which there are none of",
@@ -64,7 +64,7 @@ fn field(text: &str) -> Option<String> {
 pub(super) fn schedule(
     name: &str,
     value: &str,
-    place: &Place,
+    place: &SourceLocation,
     program: &mut Program,
     findings: &mut Findings,
 ) {
@@ -135,7 +135,7 @@ pub(super) fn daemon(command: &str, program: &mut Program) {
 
 /// `mule = file.py`, where the file does not use functions of uWSGI's own.
 pub(super) fn mule(
-    (file, place): (&str, &Place),
+    (file, place): (&str, &SourceLocation),
     (home, chdir): (Option<&str>, Option<&str>),
     sources: &dyn Sources,
     program: &mut Program,

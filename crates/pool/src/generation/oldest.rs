@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tutti_wire::Kind;
+use tutti_wire::SlotKind;
 
 use super::{Generation, Phase};
 
@@ -25,9 +25,10 @@ impl Generation {
             let kind = held.map(|held| held.kind);
             let state = self.lock(slot).filter(|state| state.serial == serial);
             if let Some(state) = state
-                && kind != Some(Kind::Done)
+                && kind != Some(SlotKind::Done)
             {
-                let worker = held.filter(|held| matches!(held.kind, Kind::Taken | Kind::Begun));
+                let worker =
+                    held.filter(|held| matches!(held.kind, SlotKind::Taken | SlotKind::Begun));
                 let worker = worker.map(|held| u32::from(held.worker));
                 oldest.push((arrived, state.line.to_string(), worker));
             }

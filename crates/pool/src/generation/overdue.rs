@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tutti_wire::{CancelOutcome, Kind};
+use tutti_wire::{CancelOutcome, SlotKind};
 
 use super::{Generation, Phase};
 use crate::error::ExchangeError;
@@ -45,10 +45,9 @@ impl Generation {
             let Some(mut state) = self.lock(slot) else {
                 continue;
             };
-            let is_held = self
-                .segment
-                .state(slot)
-                .is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker);
+            let is_held = self.segment.state(slot).is_some_and(|held| {
+                held.kind == SlotKind::Begun && u32::from(held.worker) == worker
+            });
             if state.phase == Phase::Free || !is_held {
                 continue;
             }

@@ -8,31 +8,31 @@ use super::exits::Look;
 use super::mode::Mode;
 use super::prototype::{Prototype, Stage};
 use super::worker::{Ended, Report, SIGKILL};
+use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
-use crate::launcher::{ExitStatus, Level};
-use crate::tally::End;
+use crate::launcher::{Level, ProcessExit};
 
 /// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
 /// without a pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
 
 /// Why a worker has ended that nothing here had condemned.
-fn end_of(ended: &Ended, status: ExitStatus) -> End {
+fn end_of(ended: &Ended, status: ProcessExit) -> End {
     match (ended, status) {
         (Ended::Leaving, _) => End::Told,
         (Ended::BeforeReady(_), _) => End::Start,
-        (_, ExitStatus::Code(0)) => End::Left,
-        (_, ExitStatus::Code(_)) => End::Exit,
-        (_, ExitStatus::Signal(SIGKILL)) => End::Killed,
-        (_, ExitStatus::Signal(_)) => End::Signal,
-        (_, ExitStatus::Unknown) => End::Unknown,
+        (_, ProcessExit::Code(0)) => End::Left,
+        (_, ProcessExit::Code(_)) => End::Exit,
+        (_, ProcessExit::Signal(SIGKILL)) => End::Killed,
+        (_, ProcessExit::Signal(_)) => End::Signal,
+        (_, ProcessExit::Unknown) => End::Unknown,
     }
 }
 
 impl Supervisor {
     /// Main reaped a process.
-    pub(super) fn process_exited(&mut self, pid: i32, status: ExitStatus) {
+    pub(super) fn process_exited(&mut self, pid: i32, status: ProcessExit) {
         let workers = &self.table.workers;
         let worker = workers.iter().find(|worker| worker.pid == Some(pid));
         if let Some((prototype, number)) = worker.map(|worker| (worker.prototype, worker.number)) {
@@ -57,7 +57,7 @@ impl Supervisor {
     }
 
     /// A worker has ended.
-    pub(super) fn worker_exited(&mut self, prototype: u64, number: u32, status: ExitStatus) {
+    pub(super) fn worker_exited(&mut self, prototype: u64, number: u32, status: ProcessExit) {
         let Some(worker) = self.table.take_worker(prototype, number) else {
             return;
         };
@@ -86,7 +86,7 @@ impl Supervisor {
                 self.worker_not_started(prototype, since, report, status);
             }
             Ended::Leaving => {}
-            Ended::WhileReady { .. } if status == ExitStatus::Code(0) => {
+            Ended::WhileReady { .. } if status == ProcessExit::Code(0) => {
                 if let Some(roll) = &mut self.roll
                     && roll.prototype == prototype
                 {
@@ -115,12 +115,12 @@ impl Supervisor {
 
     /// The kernel kills the workers of a prototype in a pid namespace of its own with it, and nobody sees how they end. That
     /// says nothing about the application: the next prototype will.
-    fn died_with_prototype(&self, serial: u64, status: ExitStatus) -> bool {
+    fn died_with_prototype(&self, serial: u64, status: ProcessExit) -> bool {
         let is_alive = self
             .table
             .prototype(serial)
             .is_some_and(Prototype::is_alive);
-        !is_alive && matches!(status, ExitStatus::Unknown | ExitStatus::Signal(SIGKILL))
+        !is_alive && matches!(status, ProcessExit::Unknown | ProcessExit::Signal(SIGKILL))
     }
 
     fn worker_not_started(
@@ -128,7 +128,7 @@ impl Supervisor {
         prototype: u64,
         begun: Instant,
         report: Report,
-        status: ExitStatus,
+        status: ProcessExit,
     ) {
         let failure = report.failure.unwrap_or_else(|| {
             let message = format!("a new process {status} before it was ready");
@@ -139,7 +139,7 @@ impl Supervisor {
     }
 
     /// A prototype has ended (`status` known if main said so), or its control socket has closed.
-    pub(super) fn prototype_gone(&mut self, serial: u64, status: Option<ExitStatus>) {
+    pub(super) fn prototype_gone(&mut self, serial: u64, status: Option<ProcessExit>) {
         let Some(prototype) = self.table.prototype_mut(serial) else {
             return;
         };
@@ -159,7 +159,7 @@ impl Supervisor {
             return;
         }
         prototype.stage = Stage::Gone;
-        let status = status.unwrap_or(ExitStatus::Unknown);
+        let status = status.unwrap_or(ProcessExit::Unknown);
         let pid = prototype.pid.unwrap_or(0);
         self.table.kill_unborn(serial);
         let is_roll = self
@@ -191,7 +191,7 @@ impl Supervisor {
             Look::Unneeded => false,
             Look::Lost(lost) => {
                 for (prototype, number) in lost {
-                    self.worker_exited(prototype, number, ExitStatus::Unknown);
+                    self.worker_exited(prototype, number, ProcessExit::Unknown);
                 }
                 true
             }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tutti_wire::control::FromPrototype;
 
 use crate::failure::StartFailure;
-use crate::launcher::{ExitStatus, Launched};
+use crate::launcher::{Launched, ProcessExit};
 
 /// How a first start went: the application is up, or, where it has no processes before its first request, it will be tried
 /// again then and this is in its way now.
@@ -41,7 +41,7 @@ pub(crate) enum Event {
     /// A prototype and all of its workers are gone, or it broke the protocol.
     Closed { prototype: u64 },
     /// Main reaped a process, perhaps one of ours.
-    Exited { pid: i32, status: ExitStatus },
+    Exited { pid: i32, status: ProcessExit },
     /// Start anew with the same configuration, rolling.
     Restart(oneshot::Sender<Restarted>),
     /// End when the last request is done, or at the deadline.

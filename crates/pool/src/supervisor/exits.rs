@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::table::ProcessTable;
-use crate::launcher::ExitStatus;
+use crate::launcher::ProcessExit;
 
 /// Main and a prototype speak through different sockets: the end of a process may be known before its start. Not for
 /// long, and the number may be another's afterwards.
@@ -17,30 +17,30 @@ const MISSING_INTERVAL: Duration = Duration::from_millis(150);
 #[derive(Debug, Default)]
 pub(super) struct Exits {
     /// Not yet handled.
-    reported: Vec<(i32, ExitStatus)>,
+    reported: Vec<(i32, ProcessExit)>,
     /// Of processes that nobody here knew: the news of their start may be on its way.
-    unknown: VecDeque<(i32, ExitStatus, Instant)>,
+    unknown: VecDeque<(i32, ProcessExit, Instant)>,
 }
 
 impl Exits {
-    pub(super) fn report(&mut self, pid: i32, status: ExitStatus) {
+    pub(super) fn report(&mut self, pid: i32, status: ProcessExit) {
         self.reported.push((pid, status));
     }
 
     /// Takes those that are to be handled.
-    pub(super) fn take(&mut self) -> Vec<(i32, ExitStatus)> {
+    pub(super) fn take(&mut self) -> Vec<(i32, ProcessExit)> {
         std::mem::take(&mut self.reported)
     }
 
     /// Keeps an end for a moment whose process nobody knows.
-    pub(super) fn keep_unknown(&mut self, pid: i32, status: ExitStatus) {
+    pub(super) fn keep_unknown(&mut self, pid: i32, status: ProcessExit) {
         let now = Instant::now();
         self.unknown.retain(|(_, _, at)| now < *at + NEWS_DELAY);
         self.unknown.push_back((pid, status, now));
     }
 
     /// Takes the end of a process whose start has just become known, if it has been reported a moment ago.
-    pub(super) fn take_unknown(&mut self, pid: i32) -> Option<ExitStatus> {
+    pub(super) fn take_unknown(&mut self, pid: i32) -> Option<ProcessExit> {
         let position = self
             .unknown
             .iter()

@@ -12,10 +12,10 @@ use super::Supervisor;
 use super::mode::{Mode, Retiring};
 use super::reconcile::Wake;
 use super::worker::SIGKILL;
+use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
-use crate::tally::End;
 
 /// How often the memory of workers is looked at: a look costs a few microseconds (`/proc/PID/statm`).
 const MEASURE_INTERVAL: Duration = Duration::from_millis(100);

@@ -45,7 +45,7 @@ use self::start::{FirstStart, NextRoll, Roll};
 use self::stopped::Stopped;
 use self::table::ProcessTable;
 use self::worker::SIGKILL;
-use crate::application::Application;
+use crate::application::ApplicationPool;
 use crate::context::Context;
 use crate::error::ExchangeError;
 use crate::failure::StartFailure;
@@ -89,7 +89,7 @@ struct Times {
 
 /// See the module.
 pub(crate) struct Supervisor {
-    app: Arc<Application>,
+    app: Arc<ApplicationPool>,
     shared: Arc<Shared>,
     context: Arc<Context>,
     events: UnboundedReceiver<Event>,
@@ -117,7 +117,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     /// Starts supervising. The receiver hears once whether the application is up. One that is not ends, or is tried again.
     pub(crate) fn spawn(
-        app: Arc<Application>,
+        app: Arc<ApplicationPool>,
         context: Arc<Context>,
         on_failure: OnFailure,
     ) -> (Handle, oneshot::Receiver<Started>) {

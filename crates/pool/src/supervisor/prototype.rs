@@ -13,12 +13,12 @@ use tutti_wire::control::{FromPrototype, MAX_EVENTS, MAX_MESSAGE, ToPrototype, e
 
 use super::control_socket::ControlSocket;
 use super::event::Event;
-use crate::application::Application;
+use crate::application::ApplicationPool;
 use crate::context::Context;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
-use crate::output::Output;
+use crate::output::OutputPipe;
 
 /// Where a prototype stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub(super) struct Prototype {
     pub(super) has_had_workers: bool,
     pub(super) started: Instant,
     pub(super) generation: Arc<Generation>,
-    pub(super) output: Arc<Output>,
+    pub(super) output: Arc<OutputPipe>,
     socket: Arc<ControlSocket>,
 }
 
 /// A start that could not even be tried.
-fn failure(app: &Application, step: &str, error: &io::Error) -> StartFailure {
+fn failure(app: &ApplicationPool, step: &str, error: &io::Error) -> StartFailure {
     StartFailure::new(&app.spec(), step, error.to_string())
 }
 
@@ -59,7 +59,7 @@ impl Prototype {
     /// Makes its descriptors and asks for it to be `exec`ed; the outcome comes as an event.
     pub(super) fn launch(
         serial: u64,
-        app: &Arc<Application>,
+        app: &Arc<ApplicationPool>,
         generation: &Arc<Generation>,
         context: &Arc<Context>,
         events: &UnboundedSender<Event>,
@@ -91,7 +91,8 @@ impl Prototype {
         };
         send_events(&ours, generation.segment.worker_events()).map_err(fail)?;
         let socket = ControlSocket::new(ours).map_err(fail)?;
-        let output = Arc::new(Output::new(reader, Arc::clone(&app.shared.answers)).map_err(fail)?);
+        let output =
+            Arc::new(OutputPipe::new(reader, Arc::clone(&app.shared.answers)).map_err(fail)?);
         tokio::spawn(Arc::clone(&output).forward(Arc::clone(app.name()), Arc::clone(&context.log)));
         let launched = context.launcher.start_prototype(request);
         let socket = Arc::new(socket);
@@ -160,7 +161,7 @@ struct Follow {
     serial: u64,
     context: Arc<Context>,
     socket: Arc<ControlSocket>,
-    output: Arc<Output>,
+    output: Arc<OutputPipe>,
     events: UnboundedSender<Event>,
 }
 

@@ -10,7 +10,7 @@ use tutti_sys::proc;
 use super::Supervisor;
 use super::stopped::{INTERVAL, REAPED_WITHIN, SUSPICIOUS, note};
 use super::worker::SIGKILL;
-use crate::launcher::{ExitStatus, Level};
+use crate::launcher::{Level, ProcessExit};
 
 impl Supervisor {
     /// The watchdog has the supervisor look; a process that has been stopped for `limit` is killed.
@@ -102,7 +102,7 @@ impl Supervisor {
                 self.log(Level::Alert, &text);
                 self.context.launcher.kill(pid, SIGKILL);
             }
-            self.worker_exited(serial, number, ExitStatus::Unknown);
+            self.worker_exited(serial, number, ProcessExit::Unknown);
         }
     }
 }

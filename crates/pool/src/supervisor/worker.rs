@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tutti_wire::WorkerSnapshot;
 
+use crate::counters::End;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::Launcher;
-use crate::tally::End;
 
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
@@ -380,7 +380,7 @@ mod tests {
 
     use super::*;
     use crate::context::Context;
-    use crate::eventfds::Threads;
+    use crate::eventfds::ThreadWakers;
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
@@ -425,13 +425,13 @@ mod tests {
         let context = Context {
             launcher: Arc::clone(killer) as Arc<dyn Launcher>,
             log: Arc::new(Silent),
-            threads: Threads::new(1).unwrap(),
+            threads: ThreadWakers::new(1).unwrap(),
             cores: 1,
             scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };
         let shared = Arc::new(Shared::new(
             Arc::new(spec),
-            Arc::new(crate::tally::Tally::new(1)),
+            Arc::new(crate::counters::Tally::new(1)),
         ));
         let numbers = Numbers {
             generation: Generation::create(&shared, &context).unwrap(),

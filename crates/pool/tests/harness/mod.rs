@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tutti_options::Limit;
+use tutti_options::OptionalLimit;
 use tutti_options::application::Common;
 use tutti_options::perl::Perl;
 use tutti_options::types::Special;
 use tutti_pool::{
-    AppSpec, Application, Body, Clocks, DEFAULT_MAX_BODY_SIZE, ExchangeError, Manager, Processes,
-    RequestHead, RestartError, ScaledProcesses, StartFailure, SubmitError, Threads, threads,
+    AppSpec, ApplicationPool, Clocks, DEFAULT_MAX_BODY_SIZE, ExchangeError, Manager, OutgoingBody,
+    Processes, RollError, ScaledProcesses, StartFailure, SubmitError, ThreadWakers,
+    WireRequestHead, threads,
 };
 use tutti_sys::signal;
 use tutti_testkit::PATIENCE;
@@ -76,9 +77,9 @@ impl Pool {
 
     fn made(
         count: u32,
-        make: impl FnOnce(&Arc<Threads>) -> (Manager, Arc<SampleLauncher>, Arc<Log>),
+        make: impl FnOnce(&Arc<ThreadWakers>) -> (Manager, Arc<SampleLauncher>, Arc<Log>),
     ) -> Pool {
-        let shared = Threads::new(count).unwrap();
+        let shared = ThreadWakers::new(count).unwrap();
         let (manager, launcher, log) = make(&shared);
         let control = workers::control_thread();
         let listen = (0..count)
@@ -153,7 +154,7 @@ impl Pool {
     }
 
     /// One application, up.
-    pub fn app(&self, spec: AppSpec) -> Arc<Application> {
+    pub fn app(&self, spec: AppSpec) -> Arc<ApplicationPool> {
         let name = Arc::clone(&spec.name);
         self.configure(vec![spec]).unwrap();
         self.manager.application(&name).unwrap()
@@ -162,16 +163,16 @@ impl Pool {
     /// Takes the time limit off an application: what follows has the time that a busy machine may need.
     pub fn lift_timeout(&self, spec: &AppSpec) {
         let mut spec = spec.clone();
-        spec.common.limits.timeout = Limit(None);
+        spec.common.limits.timeout = OptionalLimit(None);
         self.configure(vec![spec]).unwrap();
     }
 
-    pub fn restart(&self, name: &'static str) -> Result<(), RestartError> {
+    pub fn restart(&self, name: &'static str) -> Result<(), RollError> {
         self.begin_restart(name).wait()
     }
 
     /// Asks for a restart, which has been asked for when this returns.
-    pub fn begin_restart(&self, name: &'static str) -> Pending<Result<(), RestartError>> {
+    pub fn begin_restart(&self, name: &'static str) -> Pending<Result<(), RollError>> {
         let manager = self.manager.clone();
         let (tell, hear) = mpsc::channel();
         let task = self.control.spawn(async move {
@@ -207,11 +208,15 @@ impl Pool {
         Pending { hear, task }
     }
 
-    pub fn get(&self, app: &Arc<Application>, target: &str) -> Result<Response, Failed> {
+    pub fn get(&self, app: &Arc<ApplicationPool>, target: &str) -> Result<Response, Failed> {
         self.begin(app, target).wait()
     }
 
-    pub fn begin(&self, app: &Arc<Application>, target: &str) -> Pending<Result<Response, Failed>> {
+    pub fn begin(
+        &self,
+        app: &Arc<ApplicationPool>,
+        target: &str,
+    ) -> Pending<Result<Response, Failed>> {
         self.spawn(fetch(Arc::clone(app), target.to_owned(), Content::None))
     }
 }
@@ -269,7 +274,7 @@ pub enum Content {
 
 /// A whole request and its whole response.
 pub async fn fetch(
-    app: Arc<Application>,
+    app: Arc<ApplicationPool>,
     target: String,
     content: Content,
 ) -> Result<Response, Failed> {
@@ -277,25 +282,25 @@ pub async fn fetch(
 }
 
 pub async fn fetch_since(
-    app: Arc<Application>,
+    app: Arc<ApplicationPool>,
     target: String,
     content: Content,
     arrived: Instant,
 ) -> Result<Response, Failed> {
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let head = RequestHead {
+    let head = WireRequestHead {
         method: b"GET",
         target: target.as_bytes(),
         path: path.as_bytes(),
         query: query.as_bytes(),
         version_minor: 1,
         scheme: b"http",
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let mut stream = Vec::new();
     let body = match &content {
-        Content::None => Body::None,
-        Content::Inline(bytes) => Body::Inline(bytes),
+        Content::None => OutgoingBody::None,
+        Content::Inline(bytes) => OutgoingBody::Inline(bytes),
         Content::Spooled(bytes) => {
             let mut region = app
                 .spool()
@@ -304,11 +309,11 @@ pub async fn fetch_since(
             for piece in bytes.chunks(16 * 1024) {
                 region.append(piece).map_err(|e| Failed::Submit(e.into()))?;
             }
-            Body::Spooled(region)
+            OutgoingBody::Spooled(region)
         }
         Content::Stream(bytes) => {
             stream = bytes.clone();
-            Body::Stream {
+            OutgoingBody::Stream {
                 len: Some(bytes.len() as u64),
             }
         }
@@ -356,7 +361,7 @@ pub async fn fetch_since(
 }
 
 fn absorb(
-    exchange: &mut tutti_pool::Exchange,
+    exchange: &mut tutti_pool::ApplicationExchange,
     into: &mut Vec<u8>,
 ) -> Result<(usize, bool), ExchangeError> {
     let (count, finished) = {
@@ -369,7 +374,7 @@ fn absorb(
 }
 
 /// The process and number of the worker that answers.
-pub fn pid_of(pool: &Pool, app: &Arc<Application>) -> (i32, u32) {
+pub fn pid_of(pool: &Pool, app: &Arc<ApplicationPool>) -> (i32, u32) {
     let response = pool.get(app, "/pid").unwrap();
     let (pid, number) = response.text().split_once(' ').unwrap();
     (pid.parse().unwrap(), number.parse().unwrap())

@@ -4,14 +4,14 @@
 use std::net::SocketAddr;
 
 use tutti_config::model::{Gateway, GatewayKind, ProxyVersion};
-use tutti_gateway::cgi::Place;
+use tutti_gateway::cgi::ScriptLocation;
 use tutti_gateway::fastcgi::{ONLY_REQUEST, RequestWriter};
-use tutti_gateway::proxy_protocol::{self, Addresses, Version};
+use tutti_gateway::proxy_protocol::{self, Addresses, ProxyHeaderVersion};
 use tutti_gateway::scgi::HeaderWriter;
 use tutti_gateway::uwsgi::PacketWriter;
 
 use crate::request::Unsendable;
-use crate::scripts::Target;
+use crate::scripts::ScriptTarget;
 
 /// Stands before the head of a CGI answer when it is read as one of HTTP.
 pub(crate) const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
@@ -66,21 +66,21 @@ pub(crate) fn frame(
 /// Returns where in the application the request goes; `target` is the script that its path means. A path that means none is the script itself.
 pub(crate) fn place<'a>(
     gateway: &'a Gateway,
-    target: Option<&'a Target>,
+    target: Option<&'a ScriptTarget>,
     path: &'a [u8],
-) -> Place<'a> {
+) -> ScriptLocation<'a> {
     match (&gateway.scripts, target) {
-        (Some(scripts), Some(target)) => Place {
+        (Some(scripts), Some(target)) => ScriptLocation {
             root: Some(&scripts.root),
             script_name: &target.name,
             path_info: target.path_info_at.and_then(|at| path.get(at..)),
         },
-        (Some(scripts), None) => Place {
+        (Some(scripts), None) => ScriptLocation {
             root: Some(&scripts.root),
             script_name: path,
             path_info: None,
         },
-        (None, _) => Place {
+        (None, _) => ScriptLocation {
             root: None,
             script_name: b"",
             path_info: Some(path),
@@ -95,8 +95,8 @@ pub(crate) fn write_announcement(
     ends: Option<(SocketAddr, SocketAddr)>,
 ) {
     let version = match version {
-        ProxyVersion::V1 => Version::V1,
-        ProxyVersion::V2 => Version::V2,
+        ProxyVersion::V1 => ProxyHeaderVersion::V1,
+        ProxyVersion::V2 => ProxyHeaderVersion::V2,
     };
     let addresses = ends.map(|(source, destination)| Addresses {
         source,

@@ -6,19 +6,19 @@
 //! Must never: take for the answer what is no content of it, keep a connection on which a request has not ended, or lose what an
 //! application says of its errors.
 
-mod answer;
 pub(crate) mod frame;
 mod request;
+mod response;
 
 use tutti_config::model::{Gateway, GatewayKind, UpstreamProtocol};
-use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, ProtocolStatus};
-use tutti_upstream::Failure;
+use tutti_gateway::fastcgi::{ONLY_REQUEST, ProtocolStatus, RecordDecoder, RecordEvent};
+use tutti_upstream::UpstreamError;
 
 pub(crate) use self::request::write;
-use crate::request::Request;
+use crate::request::ProxyRequest;
 
 /// The protocol that is spoken, where it is not HTTP.
-pub(crate) fn of<'r>(request: &Request<'r>) -> Option<&'r Gateway> {
+pub(crate) fn of<'r>(request: &ProxyRequest<'r>) -> Option<&'r Gateway> {
     match &request.destination.upstream.model().protocol {
         UpstreamProtocol::Http => None,
         UpstreamProtocol::Gateway(gateway) => Some(gateway),
@@ -26,7 +26,7 @@ pub(crate) fn of<'r>(request: &Request<'r>) -> Option<&'r Gateway> {
 }
 
 /// True if its servers have a worker for each connection, busy or not.
-pub(crate) fn has_workers(request: &Request<'_>) -> bool {
+pub(crate) fn has_workers(request: &ProxyRequest<'_>) -> bool {
     of(request).is_some_and(|gateway| gateway.kind == GatewayKind::FastCgi)
 }
 
@@ -74,7 +74,7 @@ impl Incoming {
 /// FastCGI's records, on their way from the connection.
 #[derive(Default)]
 pub(crate) struct Records {
-    decoder: Decoder,
+    decoder: RecordDecoder,
     /// As it came.
     raw: Vec<u8>,
     /// Errors that the application has told, not logged yet.
@@ -87,28 +87,30 @@ pub(crate) struct Records {
 
 impl Records {
     /// Takes `raw` apart; the answer's bytes go behind `received`.
-    fn read(&mut self, received: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read(&mut self, received: &mut Vec<u8>) -> Result<(), UpstreamError> {
         let mut input = self.raw.as_slice();
         let mut outcome = Ok(());
         loop {
             match self.decoder.next(&mut input) {
-                Ok(Some(Event::Stdout(ONLY_REQUEST, bytes))) => received.extend_from_slice(bytes),
-                Ok(Some(Event::Stderr(ONLY_REQUEST, bytes))) => {
+                Ok(Some(RecordEvent::Stdout(ONLY_REQUEST, bytes))) => {
+                    received.extend_from_slice(bytes)
+                }
+                Ok(Some(RecordEvent::Stderr(ONLY_REQUEST, bytes))) => {
                     self.errors.extend_from_slice(bytes);
                 }
-                Ok(Some(Event::End {
+                Ok(Some(RecordEvent::End {
                     id: ONLY_REQUEST,
                     application_status,
                     protocol_status,
                 })) => self.end = Some((application_status, protocol_status)),
                 Ok(Some(_)) => {
                     let message = "a record of a request that it was not sent".to_owned();
-                    outcome = Err(Failure::Malformed(message));
+                    outcome = Err(UpstreamError::Malformed(message));
                     break;
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    outcome = Err(Failure::Malformed(error.to_string()));
+                    outcome = Err(UpstreamError::Malformed(error.to_string()));
                     break;
                 }
             }

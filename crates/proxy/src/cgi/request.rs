@@ -2,26 +2,26 @@
 
 use smallvec::SmallVec;
 use tutti_config::model::Gateway;
-use tutti_conn::address::Address;
-use tutti_gateway::cgi::{Request as CgiRequest, variables};
+use tutti_conn::address::AddressText;
+use tutti_gateway::cgi::{CgiRequest, variables};
 use tutti_http::edits::{Edit, is_ours_to_say, replaces};
 use tutti_http::{PerConnection, Version};
 
 use super::frame::{Put, SOFTWARE, frame, place};
 use crate::client::Client;
-use crate::request::{Body, Request, Unsendable};
+use crate::request::{BufferedBody, ProxyRequest, Unsendable};
 
 /// Appends a request's head. Its body follows as `Outgoing` has it.
 pub(crate) fn write<C: Client>(
     out: &mut Vec<u8>,
-    request: &Request<'_>,
+    request: &ProxyRequest<'_>,
     client: &C,
     gateway: &Gateway,
 ) -> Result<(), Unsendable> {
     let view = request.view;
     let cgi = &request.destination.cgi;
-    let remote = Address::of(client.remote());
-    let local = Address::of(client.local());
+    let remote = AddressText::of(client.remote());
+    let local = AddressText::of(client.local());
     let per_connection = PerConnection::of_request(&view);
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
     for field in view.fields() {
@@ -34,7 +34,7 @@ pub(crate) fn write<C: Client>(
     }
     fields.extend(request.edits.iter().filter_map(Edit::field));
     let content_length = match request.body {
-        Body::None => view.facts().content_length,
+        BufferedBody::None => view.facts().content_length,
         body => Some(body.len()),
     };
     let described = CgiRequest {

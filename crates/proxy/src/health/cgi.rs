@@ -2,10 +2,10 @@
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tutti_config::model::{Gateway, GatewayKind};
-use tutti_gateway::cgi::{Request, variables};
-use tutti_gateway::fastcgi::{Decoder, Event, ONLY_REQUEST, stdin_end};
-use tutti_http::{Limits, Progress, ResponseHead, split_port};
-use tutti_upstream::Connection;
+use tutti_gateway::cgi::{CgiRequest, variables};
+use tutti_gateway::fastcgi::{ONLY_REQUEST, RecordDecoder, RecordEvent, stdin_end};
+use tutti_http::{MessageLimits, Progress, ResponseHead, split_port};
+use tutti_upstream::UpstreamConnection;
 
 use crate::cgi::frame::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
 use crate::scripts::{ScriptCache, find};
@@ -16,7 +16,7 @@ const ANSWER_BYTES: usize = 64 * 1024;
 /// Sends the request of a check; the status of the answer.
 pub(crate) async fn ask(
     gateway: &Gateway,
-    connection: Connection,
+    connection: UpstreamConnection,
     (uri, host): (&str, &str),
 ) -> Result<u16, String> {
     let request = request(gateway, uri, host)?;
@@ -24,7 +24,7 @@ pub(crate) async fn ask(
     let sent = io.write_all(&request).await;
     sent.map_err(|error| format!("sending the request failed: {error}"))?;
     let mut raw = Vec::new();
-    let mut answer = Answer::new(gateway.kind);
+    let mut answer = PartialResponse::new(gateway.kind);
     loop {
         raw.clear();
         let received = (&mut io).take(ANSWER_BYTES as u64).read_buf(&mut raw).await;
@@ -47,7 +47,7 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let path = path.as_bytes();
     let fields = [(&b"Host"[..], host.as_bytes())];
-    let cgi = Request {
+    let cgi = CgiRequest {
         method: b"GET",
         target: uri.as_bytes(),
         query: query.as_bytes(),
@@ -93,16 +93,16 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
 }
 
 /// The part of an answer that has come.
-struct Answer {
+struct PartialResponse {
     /// Set if it comes in FastCGI's records.
-    records: Option<Decoder>,
+    records: Option<RecordDecoder>,
     bytes: Vec<u8>,
 }
 
-impl Answer {
+impl PartialResponse {
     fn new(kind: GatewayKind) -> Self {
         Self {
-            records: (kind == GatewayKind::FastCgi).then(Decoder::new),
+            records: (kind == GatewayKind::FastCgi).then(RecordDecoder::new),
             bytes: Vec::new(),
         }
     }
@@ -115,8 +115,10 @@ impl Answer {
         };
         loop {
             match decoder.next(&mut raw) {
-                Ok(Some(Event::Stdout(ONLY_REQUEST, bytes))) => self.bytes.extend_from_slice(bytes),
-                Ok(Some(Event::End { .. })) => return Ok(true),
+                Ok(Some(RecordEvent::Stdout(ONLY_REQUEST, bytes))) => {
+                    self.bytes.extend_from_slice(bytes)
+                }
+                Ok(Some(RecordEvent::End { .. })) => return Ok(true),
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(false),
                 Err(error) => return Err(format!("its answer cannot be read: {error}")),
@@ -135,7 +137,7 @@ fn status(mut answer: Vec<u8>) -> Result<u16, String> {
         answer.splice(..0, STATUS_LINE.iter().copied());
     }
     let mut head = ResponseHead::new();
-    let parsed = head.parse(&answer, &Limits::default());
+    let parsed = head.parse(&answer, &MessageLimits::default());
     let parsed = parsed.and_then(|progress| match progress {
         Progress::Complete { .. } if is_cgi => head.read_as_cgi(&answer).map(|()| true),
         progress => Ok(matches!(progress, Progress::Complete { .. })),

@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 use tutti_config::model::HttpVersion;
 use tutti_dialer::error_chain;
-use tutti_upstream::{Connection, Upstream};
+use tutti_upstream::{ServerGroup, UpstreamConnection};
 
 /// Most bytes that are read of an answer's body.
 const BODY_BYTES: usize = 64 * 1024;
@@ -22,8 +22,8 @@ const SERVING: u64 = 1;
 
 /// Sends the request of a check; the status of the answer.
 pub(crate) async fn ask(
-    upstream: &Upstream,
-    connection: Connection,
+    upstream: &ServerGroup,
+    connection: UpstreamConnection,
     (uri, authority): (&str, &str),
 ) -> Result<u16, String> {
     let version = upstream.options().http_version;
@@ -53,8 +53,8 @@ pub(crate) async fn ask(
 
 /// Asks by `grpc.health.v1.Health/Check`.
 pub(crate) async fn ask_grpc(
-    upstream: &Upstream,
-    connection: Connection,
+    upstream: &ServerGroup,
+    connection: UpstreamConnection,
     (service, authority): (&str, &str),
 ) -> Result<(), String> {
     let uri = format!(
@@ -94,7 +94,7 @@ pub(crate) async fn ask_grpc(
     }
 }
 
-fn scheme(upstream: &Upstream) -> &'static str {
+fn scheme(upstream: &ServerGroup) -> &'static str {
     if upstream.tls().is_some() {
         "https"
     } else {
@@ -105,8 +105,8 @@ fn scheme(upstream: &Upstream) -> &'static str {
 /// Sends a request and waits for the head of its answer. The connection ends with the second of what is returned, also when nobody waits
 /// any more.
 async fn send(
-    upstream: &Upstream,
-    connection: Connection,
+    upstream: &ServerGroup,
+    connection: UpstreamConnection,
     request: Request<Full<Bytes>>,
     version: HttpVersion,
 ) -> Result<(Response<Incoming>, JoinSet<hyper::Result<()>>), String> {

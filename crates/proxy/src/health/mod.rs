@@ -1,7 +1,7 @@
 //! Health checks: servers of upstreams are asked from time to time whether they work.
 //!
 //! Once for all listen threads, on the thread that looks after upstreams ([`monitor`](crate::monitor)): a round asks all servers of a
-//! group at the same time, each on a connection of its own, to see that it takes one. The outcome is noted at the [`Server`], where the
+//! group at the same time, each on a connection of its own, to see that it takes one. The outcome is noted at the [`GroupServer`], where the
 //! threads that choose one see it.
 //!
 //! Must never: take a server out without saying so and why; hold up the checks of others by one that does not answer.
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tutti_config::model::{HealthCheckOptions, HealthQuestion, UpstreamAddress, UpstreamProtocol};
 use tutti_conn::clock::now_millis;
 use tutti_log::Level;
-use tutti_upstream::{Connection, Health, Server, ServerStatus, Upstream};
+use tutti_upstream::{GroupServer, ServerGroup, ServerHealth, ServerStatus, UpstreamConnection};
 
 use crate::cgi::frame::write_announcement;
 
@@ -28,7 +28,7 @@ pub type Report = Arc<dyn Fn(Level, &str) + Send + Sync>;
 const AT_ONCE: usize = 64;
 
 /// Checks the servers of a group as `rules` say, for as long as this runs.
-pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheckOptions, report: Report) {
+pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions, report: Report) {
     let rules = Arc::new(rules);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut is_hopeless = false;
@@ -51,7 +51,7 @@ pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheckOptions, re
         let all = upstream.status(now_millis());
         let is_failing = |server: &ServerStatus| {
             let checks = server.checks.as_ref();
-            checks.is_some_and(|checks| checks.health == Health::Failing)
+            checks.is_some_and(|checks| checks.health == ServerHealth::Failing)
         };
         let was_hopeless = is_hopeless;
         is_hopeless = !all.is_empty() && all.iter().all(is_failing);
@@ -68,8 +68,8 @@ pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheckOptions, re
 
 /// One check of one server.
 async fn ask(
-    upstream: &Upstream,
-    server: &Server,
+    upstream: &ServerGroup,
+    server: &GroupServer,
     rules: &HealthCheckOptions,
 ) -> Result<(), String> {
     let asked = async {
@@ -77,7 +77,7 @@ async fn ask(
         if let Some(version) = upstream.options().proxy_protocol {
             write_announcement(&mut greeting, version, None);
         }
-        let opened = Connection::open(server, &greeting).await;
+        let opened = UpstreamConnection::open(server, &greeting).await;
         let connection = opened.map_err(|failure| failure.to_string())?;
         match rules.question() {
             HealthQuestion::Connection => Ok(()),
@@ -110,9 +110,9 @@ async fn ask(
 
 /// Logs what has changed.
 fn tell(
-    upstream: &Upstream,
-    server: &Server,
-    health: Health,
+    upstream: &ServerGroup,
+    server: &GroupServer,
+    health: ServerHealth,
     rules: &HealthCheckOptions,
     why: Option<String>,
     report: &Report,
@@ -124,7 +124,7 @@ fn tell(
         HealthQuestion::Grpc(service) => format!("gRPC health of \"{service}\""),
     };
     match health {
-        Health::Failing => {
+        ServerHealth::Failing => {
             let why = why.unwrap_or_default();
             let text = format!(
                 "{subject} fails its health check ({question}): {why}; it gets no requests until it passes {} in a row",
@@ -132,7 +132,7 @@ fn tell(
             );
             report(Level::Warn, &text);
         }
-        Health::Passing | Health::Unknown => {
+        ServerHealth::Passing | ServerHealth::Unknown => {
             let text = format!("{subject} passes its health check ({question})");
             report(Level::Notice, &text);
         }
@@ -140,7 +140,7 @@ fn tell(
 }
 
 /// The `Host` of a check's request if nothing else is written.
-fn host(server: &Server) -> String {
+fn host(server: &GroupServer) -> String {
     match (server.address(), server.host()) {
         (UpstreamAddress::Inet(address), Some(name)) => format!("{name}:{}", address.port()),
         (UpstreamAddress::Inet(address), None) => address.to_string(),

@@ -11,7 +11,7 @@ use h2::client::{Builder, Connection as Streams};
 use tutti_config::model::UpstreamOptions;
 use tutti_conn::buffers::{BUFFER_BYTES, Buffers};
 use tutti_conn::pipe::{Face, Pipe};
-use tutti_upstream::{Connection, Failure};
+use tutti_upstream::{UpstreamConnection, UpstreamError};
 
 use crate::sessions::Session;
 
@@ -33,13 +33,13 @@ const TURNS: u32 = 16;
 /// Begins to speak HTTP/2 on a connection that has been opened for it. With TLS the server must have agreed to that (RFC 9113 §3.2).
 pub(crate) async fn begin(
     buffers: &Rc<Buffers>,
-    connection: Connection,
+    connection: UpstreamConnection,
     options: &UpstreamOptions,
     is_tls: bool,
-) -> Result<Session, Failure> {
+) -> Result<Session, UpstreamError> {
     if is_tls && connection.protocol() != Some(b"h2") {
         let message = "it does not agree to speak HTTP/2 (ALPN `h2`); hint: `\"http_version\": 1`";
-        return Err(Failure::Tls(message.to_owned()));
+        return Err(UpstreamError::Tls(message.to_owned()));
     }
     let pipe = Rc::new(RefCell::new(Pipe::default()));
     let list_size = u32::try_from(options.max_head_size).unwrap_or(u32::MAX);
@@ -52,7 +52,7 @@ pub(crate) async fn begin(
         .max_send_buffer_size(STREAM_BUFFER)
         .handshake::<_, Bytes>(Face(Rc::clone(&pipe)))
         .await;
-    let (client, streams) = begun.map_err(|error| Failure::Malformed(error.to_string()))?;
+    let (client, streams) = begun.map_err(|error| UpstreamError::Malformed(error.to_string()))?;
     let mut driver = Driver {
         buffers: Rc::clone(buffers),
         connection,
@@ -65,7 +65,7 @@ pub(crate) async fn begin(
 
 struct Driver {
     buffers: Rc<Buffers>,
-    connection: Connection,
+    connection: UpstreamConnection,
     streams: Streams<Face, Bytes>,
     pipe: Rc<RefCell<Pipe>>,
 }

@@ -18,22 +18,22 @@ use http::uri::Scheme;
 use smallvec::SmallVec;
 use tutti_conn::output::Gone;
 use tutti_http::{Known, PerConnection, RequestFraming, Trailers};
-use tutti_upstream::{Failure, Server};
+use tutti_upstream::{GroupServer, UpstreamError};
 
 use super::head::RequestHead;
 use super::upload::{Upload, is_empty, is_whole};
 use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, framing};
-use crate::client::{AnswerHead, BodyFault, Client};
-use crate::head::{self, Terms};
+use crate::client::{AnswerHead, BodyStreamError, Client};
+use crate::head::{self, HeadOptions};
 use crate::outgoing::Source;
-use crate::request::Request;
+use crate::request::ProxyRequest;
 use crate::sessions::Lease;
 use crate::wait::{self, Deadline, has_enough};
 
 /// Why an exchange got no further.
 enum ExchangeError {
     /// The server's fault. It may have begun with the request.
-    Server(Failure),
+    Server(UpstreamError),
     /// The server has refused the request without having begun with it.
     Refused(String),
     Client(Gone),
@@ -47,18 +47,18 @@ impl From<Gone> for ExchangeError {
     }
 }
 
-impl From<BodyFault> for ExchangeError {
-    fn from(fault: BodyFault) -> Self {
+impl From<BodyStreamError> for ExchangeError {
+    fn from(fault: BodyStreamError) -> Self {
         match fault {
-            BodyFault::Refused(status) => Self::Body(status),
-            BodyFault::Gone(gone) => Self::Client(gone),
+            BodyStreamError::Refused(status) => Self::Body(status),
+            BodyStreamError::Gone(gone) => Self::Client(gone),
         }
     }
 }
 
 /// A request that has been sent, and its answer.
 struct Exchange<'e, C: Client> {
-    request: &'e Request<'e>,
+    request: &'e ProxyRequest<'e>,
     client: &'e mut C,
     times: &'e Times,
     body: Source<'e, C::Body>,
@@ -73,7 +73,7 @@ struct Exchange<'e, C: Client> {
 /// Sends the request to this server on this connection, and the answer to the client.
 pub(crate) async fn attempt<C: Client>(
     forwarding: &mut Forwarding<'_, C>,
-    server: &Server,
+    server: &GroupServer,
     lease: &Lease,
 ) -> Result<Done<C::Ending>, AttemptError> {
     let Forwarding {
@@ -83,7 +83,7 @@ pub(crate) async fn attempt<C: Client>(
         times,
         ..
     } = forwarding;
-    let terms = Terms {
+    let terms = HeadOptions {
         // A body ends with its stream.
         framing: match framing(request, upload.is_some()) {
             RequestFraming::Chunked => RequestFraming::None,
@@ -107,7 +107,7 @@ pub(crate) async fn attempt<C: Client>(
     let is_empty = is_empty(&body);
     let begun = lease.client().send_request(head, is_empty);
     let Ok((response, stream)) = begun else {
-        let failure = Failure::Refused("it has closed the connection".to_owned());
+        let failure = UpstreamError::Refused("it has closed the connection".to_owned());
         return Err(ServerFault::unsent(failure).into());
     };
     let mut exchange = Exchange {
@@ -139,7 +139,7 @@ pub(crate) async fn attempt<C: Client>(
             has_begun,
         })),
         Err(ExchangeError::Refused(text)) => Err(AttemptError::Server(ServerFault {
-            failure: Failure::Refused(text),
+            failure: UpstreamError::Refused(text),
             was_sent: !is_whole,
             has_begun,
         })),
@@ -251,12 +251,12 @@ impl<C: Client> Exchange<'_, C> {
             Err(wait::TimedOut) => {
                 let options = self.request.upstream().options();
                 let failure = if self.upload.is_done() || self.upload.awaits_client() {
-                    Failure::ReadTimeout {
+                    UpstreamError::ReadTimeout {
                         received: self.count,
                         limit: options.read_timeout,
                     }
                 } else {
-                    Failure::SendTimeout(options.send_timeout)
+                    UpstreamError::SendTimeout(options.send_timeout)
                 };
                 Err(ExchangeError::Server(failure))
             }
@@ -266,7 +266,7 @@ impl<C: Client> Exchange<'_, C> {
     /// Tells whose fault an error of the stream or its connection is.
     fn fault(&mut self, error: &h2::Error) -> ExchangeError {
         if let Some(error) = self.upload.take_error() {
-            return ExchangeError::Server(Failure::Send(error));
+            return ExchangeError::Server(UpstreamError::Send(error));
         }
         let reason = error.reason();
         if error.is_remote() && error.is_go_away() {
@@ -282,17 +282,17 @@ impl<C: Client> Exchange<'_, C> {
             if let Some(reason) = reason {
                 self.client.note_reset(reason.into());
             }
-            return ExchangeError::Server(Failure::Reset {
+            return ExchangeError::Server(UpstreamError::Reset {
                 reason: name(reason),
                 is_cancelled: reason == Some(Reason::CANCEL),
             });
         }
         let failure = match error.get_io() {
-            Some(_) if self.count == 0 && !self.has_begun => Failure::Closed,
-            Some(_) => Failure::CutShort {
+            Some(_) if self.count == 0 && !self.has_begun => UpstreamError::Closed,
+            Some(_) => UpstreamError::CutShort {
                 received: self.count,
             },
-            None => Failure::Malformed(error.to_string()),
+            None => UpstreamError::Malformed(error.to_string()),
         };
         ExchangeError::Server(failure)
     }
@@ -316,7 +316,7 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
         Some(length) if is_certain => Ok(Some(length)),
         _ => {
             let message = "its content-length is none".to_owned();
-            Err(ExchangeError::Server(Failure::Malformed(message)))
+            Err(ExchangeError::Server(UpstreamError::Malformed(message)))
         }
     }
 }

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use h2::SendStream;
 use tutti_http::Trailers;
 
-use crate::client::{BodyFault, RequestBody};
+use crate::client::{BodyStreamError, RequestBody};
 use crate::outgoing::Source;
-use crate::request::Body;
+use crate::request::BufferedBody;
 
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
@@ -30,10 +30,10 @@ pub(crate) fn is_whole<B: RequestBody>(body: &Source<'_, B>) -> bool {
 }
 
 /// The bytes of a kept body behind the first `from`.
-fn read(body: Body<'_>, from: u64) -> io::Result<Bytes> {
+fn read(body: BufferedBody<'_>, from: u64) -> io::Result<Bytes> {
     match body {
-        Body::None => Ok(Bytes::new()),
-        Body::Memory(bytes) => {
+        BufferedBody::None => Ok(Bytes::new()),
+        BufferedBody::Memory(bytes) => {
             let rest = usize::try_from(from)
                 .ok()
                 .and_then(|from| bytes.get(from..));
@@ -41,8 +41,8 @@ fn read(body: Body<'_>, from: u64) -> io::Result<Bytes> {
             let piece = rest.get(..PIECE).unwrap_or(rest);
             Ok(Bytes::copy_from_slice(piece))
         }
-        Body::Spooled(region) if from >= region.len() => Ok(Bytes::new()),
-        Body::Spooled(region) => {
+        BufferedBody::Spooled(region) if from >= region.len() => Ok(Bytes::new()),
+        BufferedBody::Spooled(region) => {
             let mut piece = vec![0; PIECE];
             let count = region.read(from, &mut piece)?;
             if count == 0 {
@@ -102,7 +102,7 @@ impl Upload {
         context: &mut Context<'_>,
         body: &mut Source<'_, B>,
         mut progress: impl FnMut(),
-    ) -> Result<(), BodyFault> {
+    ) -> Result<(), BodyStreamError> {
         while !self.is_done {
             if self.piece.is_empty() {
                 match self.poll_piece(context, body) {
@@ -141,7 +141,7 @@ impl Upload {
         &mut self,
         context: &mut Context<'_>,
         body: &mut Source<'_, B>,
-    ) -> Poll<Result<Bytes, BodyFault>> {
+    ) -> Poll<Result<Bytes, BodyStreamError>> {
         match body {
             Source::Client(upload) => upload.poll_kept(context, &mut self.position.pieces),
             Source::Kept(kept) => {

@@ -10,14 +10,14 @@ use quinn_proto::{
     EndpointConfig, Event, ReadError, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
-use tutti_http::http3::{MessageReader, Part, decode, encode_fields};
+use tutti_http::http3::{MessagePart, MessageReader, decode, encode_fields};
 
 use super::network::now;
 
 /// The way to the server.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 443);
 
-pub(super) struct Client {
+pub(super) struct TestClient {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     pub(super) state: Connection,
@@ -46,7 +46,7 @@ pub(super) enum End {
     Reset(u64),
 }
 
-impl Client {
+impl TestClient {
     pub(super) fn new(config: ClientConfig, number: u16) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 2], 1000 + number));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
@@ -210,9 +210,9 @@ pub(super) fn parse(bytes: &[u8]) -> Response {
     let (mut reader, mut rest) = (MessageReader::new(1 << 16), bytes);
     while let Some(part) = reader.next(&mut rest).unwrap() {
         match part {
-            Part::Head(section) => response.head = fields(&section),
-            Part::Data(data) => response.body.extend_from_slice(data),
-            Part::Trailers(section) => response.trailers = fields(&section),
+            MessagePart::Head(section) => response.head = fields(&section),
+            MessagePart::Data(data) => response.body.extend_from_slice(data),
+            MessagePart::Trailers(section) => response.trailers = fields(&section),
         }
     }
     response
@@ -267,6 +267,6 @@ pub(super) fn limits(window: u32) -> Arc<TransportConfig> {
 }
 
 /// Closes without a reason.
-pub(super) fn close(client: &mut Client) {
+pub(super) fn close(client: &mut TestClient) {
     client.state.close(now(), VarInt::from_u32(0), Bytes::new());
 }

@@ -4,7 +4,7 @@ use quinn_proto::StreamId;
 use tutti_conn::output::Gone;
 use tutti_http::http3::Code;
 
-use super::client::{Client, End, data, head, limits};
+use super::client::{End, TestClient, data, head, limits};
 use super::world::{Flag, LIMITS, Request, World};
 
 /// More than a client may send of one body.
@@ -48,12 +48,12 @@ fn a_client_is_asked_to_stop_once_it_has_the_response() {
 
 #[test]
 fn windows_and_streams_come_back_after_responses_that_come_early() {
-    type Way = (&'static str, fn(&mut Client, StreamId));
+    type Way = (&'static str, fn(&mut TestClient, StreamId));
     // The ways of a client to end a request of which it has sent a part.
     let ways: [Way; 4] = [
         ("is asked to stop", |_, _| {}),
-        ("ends its request", Client::finish),
-        ("resets its request", Client::reset),
+        ("ends its request", TestClient::finish),
+        ("resets its request", TestClient::reset),
         ("gives up its request", |client, id| {
             client.stop(id);
             client.reset(id);

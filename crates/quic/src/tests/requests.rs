@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use quinn_proto::{ConnectionError, Dir, StreamId};
 use tutti_conn::output::Gone;
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 use tutti_http::http3::frame::{DATA, HEADERS};
 use tutti_http::http3::{Code, encode_fields};
 
@@ -47,7 +47,7 @@ fn a_body_waits_until_what_came_of_it_has_been_taken() {
     let (flag, mut taken) = (Flag::new(), 0);
     while taken < 100_000 {
         match request.take(5000, &flag) {
-            Some(Ok(Received::Bytes(count))) => {
+            Some(Ok(ReadResult::Bytes(count))) => {
                 assert!(count <= 5000);
                 taken += count;
             }
@@ -65,7 +65,7 @@ fn a_body_waits_until_what_came_of_it_has_been_taken() {
     world.client().finish(id);
     world.settle();
     assert!(flag.take());
-    assert_eq!(request.take(5000, &flag), Some(Ok(Received::End)));
+    assert_eq!(request.take(5000, &flag), Some(Ok(ReadResult::End)));
 }
 
 #[test]

@@ -19,17 +19,18 @@ use tutti_config::Pointer;
 use tutti_config::model::{Http3, StoredName, Tickets, Tls, TlsProtocol, TlsSession};
 use tutti_config::table::TlsSessionOptions;
 use tutti_conn::clock::Millis;
-use tutti_conn::listener::{Listener, ListenerHold};
+use tutti_conn::listener::{ListenerHold, SharedListener};
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 use tutti_http::http3::{ALPN, Section};
 use tutti_http::{OutgoingHead, Trailers};
 use tutti_tls::{Bundle, Offer};
 
-use super::client::{Client, limits};
+use super::client::{TestClient, limits};
 use super::network;
 use crate::{
-    Connection, Datagrams, Endpoint, Manner, Ports, Server, Spoken, Stream, Terms, Timeouts,
+    Datagrams, Ports, QuicConnection, QuicEndpoint, QuicOptions, QuicServer, QuicStream,
+    QuicTimeouts, RequestTraits, Spoken,
 };
 
 /// The limits of a test that has none of its own.
@@ -42,14 +43,14 @@ pub(super) const LIMITS: Http3 = Http3 {
 };
 
 /// The timeouts of clients.
-pub(super) const TIMEOUTS: Timeouts = Timeouts {
+pub(super) const TIMEOUTS: QuicTimeouts = QuicTimeouts {
     head: 5_000,
     idle: 10_000,
 };
 
 /// The server's side: what a test sets, and what it looks at.
 pub(super) struct Site {
-    pub(super) listener: Arc<Listener>,
+    pub(super) listener: Arc<SharedListener>,
     offer: Offer,
     spoken: Spoken,
     pub(super) requests: RefCell<VecDeque<Request>>,
@@ -69,8 +70,8 @@ pub(super) struct Site {
 /// A request.
 pub(super) struct Request {
     pub(super) method: Vec<u8>,
-    pub(super) stream: Stream,
-    pub(super) manner: Manner,
+    pub(super) stream: QuicStream,
+    pub(super) manner: RequestTraits,
     /// The status that it is to be refused with.
     pub(super) refusal: Option<u16>,
 }
@@ -79,16 +80,16 @@ struct Entrance(Rc<Site>);
 
 struct Visit(Rc<Site>);
 
-impl Server for Entrance {
+impl QuicServer for Entrance {
     type Connection = Visit;
 
-    fn listener(&self) -> &Arc<Listener> {
+    fn listener(&self) -> &Arc<SharedListener> {
         &self.0.listener
     }
 
-    fn terms(&self) -> Option<Terms> {
+    fn terms(&self) -> Option<QuicOptions> {
         let (crypto, client) = self.0.offer.quic()?.begin()?;
-        Some(Terms {
+        Some(QuicOptions {
             crypto,
             client,
             spoken: self.0.spoken.clone(),
@@ -115,8 +116,8 @@ impl Drop for Visit {
     }
 }
 
-impl Connection for Visit {
-    fn timeouts(&self) -> Timeouts {
+impl QuicConnection for Visit {
+    fn timeouts(&self) -> QuicTimeouts {
         TIMEOUTS
     }
 
@@ -151,7 +152,7 @@ impl Connection for Visit {
         self.0.mentions.borrow_mut().push(text.to_owned());
     }
 
-    fn begin(&self, section: &Section, stream: Stream, manner: Manner, _: &Waker) {
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, _: &Waker) {
         self.0.requests.borrow_mut().push_back(Request {
             method: section.method().to_vec(),
             stream,
@@ -160,11 +161,11 @@ impl Connection for Visit {
         });
     }
 
-    fn refuse(&self, stream: Stream, status: u16, _: &str, _: &Waker) {
+    fn refuse(&self, stream: QuicStream, status: u16, _: &str, _: &Waker) {
         self.0.requests.borrow_mut().push_back(Request {
             method: Vec::new(),
             stream,
-            manner: Manner {
+            manner: RequestTraits {
                 has_body: false,
                 is_early: false,
             },
@@ -176,8 +177,8 @@ impl Connection for Visit {
 /// A server, its clients and the time.
 pub(super) struct World {
     pub(super) site: Rc<Site>,
-    endpoint: Rc<Endpoint<Entrance>>,
-    pub(super) clients: Vec<Client>,
+    endpoint: Rc<QuicEndpoint<Entrance>>,
+    pub(super) clients: Vec<TestClient>,
     crypto: Arc<QuicClientConfig>,
     tasks: LocalSet,
     runtime: Runtime,
@@ -211,7 +212,7 @@ impl World {
         };
         let ports = Arc::new(Ports::new(datagrams, &offer).unwrap());
         let site = Rc::new(Site {
-            listener: Listener::without_socket("*:443", 1, 1),
+            listener: SharedListener::without_socket("*:443", 1, 1),
             offer,
             spoken: Spoken::new(http3, Arc::clone(&ports), 443),
             requests: RefCell::default(),
@@ -229,7 +230,7 @@ impl World {
             .build()
             .unwrap();
         let tasks = LocalSet::new();
-        let endpoint = Endpoint::new(Entrance(Rc::clone(&site)), &ports, 0).unwrap();
+        let endpoint = QuicEndpoint::new(Entrance(Rc::clone(&site)), &ports, 0).unwrap();
         tasks.spawn_local(Rc::clone(&endpoint).run());
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone()).unwrap();
@@ -269,11 +270,11 @@ impl World {
         let mut config = ClientConfig::new(self.crypto.clone());
         config.transport_config(limits);
         let number = self.clients.len() as u16;
-        self.clients.push(Client::new(config, number));
+        self.clients.push(TestClient::new(config, number));
     }
 
     /// The first client.
-    pub(super) fn client(&mut self) -> &mut Client {
+    pub(super) fn client(&mut self) -> &mut TestClient {
         &mut self.clients[0]
     }
 
@@ -387,7 +388,7 @@ impl Request {
     }
 
     /// Takes bytes of the body, `most` or fewer; `None` if none have come.
-    pub(super) fn take(&self, most: usize, flag: &Flag) -> Option<Result<Received, Gone>> {
+    pub(super) fn take(&self, most: usize, flag: &Flag) -> Option<Result<ReadResult, Gone>> {
         let waker = flag.waker();
         let mut buffer = Vec::with_capacity(most);
         let mut cx = Context::from_waker(&waker);
@@ -402,7 +403,7 @@ impl Request {
         let mut length = 0;
         loop {
             match self.take(1 << 16, &Flag::new())? {
-                Ok(Received::Bytes(count)) => length += count,
+                Ok(ReadResult::Bytes(count)) => length += count,
                 Ok(_) => return Some(length),
                 Err(gone) => panic!("{gone:?}"),
             }

@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
-use tutti_config::{Config, Context, parse, validate};
+use tutti_config::{Config, ValidationContext, parse, validate};
 use tutti_http::{OwnedPath, PathRules, RequestPath};
 use tutti_routing::{
-    Action, Decision, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed,
+    Decision, DecisionKind, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed,
 };
 
 pub(crate) struct Request {
@@ -157,8 +157,11 @@ impl ResponseInfo for Answered {
 }
 
 pub(crate) fn config(text: &str) -> Config {
-    let context =
-        Context::with_modules([("perl", "5.36.0"), ("php", "8.2.35"), ("python", "3.12.1")]);
+    let context = ValidationContext::with_modules([
+        ("perl", "5.36.0"),
+        ("php", "8.2.35"),
+        ("python", "3.12.1"),
+    ]);
     match parse(text.as_bytes()).and_then(|document| validate(&document, &context)) {
         Ok(config) => config,
         Err(faults) => panic!("{faults}"),
@@ -185,21 +188,21 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
         }
     };
     match decision.action {
-        Action::Application(application) => match application.target {
+        DecisionKind::Application(application) => match application.target {
             Some(target) => format!("{}/{target}", application.name),
             None => application.name.to_owned(),
         },
-        Action::Share(share) => share.paths.iter().map(text).collect::<Vec<_>>().join(" "),
-        Action::Return(answer) => match &answer.location {
+        DecisionKind::Share(share) => share.paths.iter().map(text).collect::<Vec<_>>().join(" "),
+        DecisionKind::Return(answer) => match &answer.location {
             Some(location) => format!("{} {}", answer.status, text(location)),
             None => answer.status.to_string(),
         },
-        Action::Metrics => "metrics".to_owned(),
-        Action::Spooler(index) => format!("spooler {index}"),
-        Action::Upstream(index) => format!("upstream {index}"),
-        Action::NotFound => "not found".to_owned(),
-        Action::Loop => "loop".to_owned(),
-        Action::Undecided => "failed".to_owned(),
+        DecisionKind::Metrics => "metrics".to_owned(),
+        DecisionKind::Spooler(index) => format!("spooler {index}"),
+        DecisionKind::Upstream(index) => format!("upstream {index}"),
+        DecisionKind::NotFound => "not found".to_owned(),
+        DecisionKind::Loop => "loop".to_owned(),
+        DecisionKind::Undecided => "failed".to_owned(),
     }
 }
 

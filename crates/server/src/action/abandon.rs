@@ -8,16 +8,16 @@ use std::cell::Cell;
 use std::task::{Context, Poll};
 
 use tutti_http::is_safe;
-use tutti_pool::{Abandoned, Application};
+use tutti_pool::{Abandoned, ApplicationPool};
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use tutti_conn::departure::Presence;
 
 /// Decides how long a request is worth its work.
 pub(crate) struct Abandonment<'a> {
-    client: &'a Client,
+    client: &'a ClientSide,
     exchange: &'a Exchange,
     /// As configured; by method where it is not.
     policy: Option<Abandoned>,
@@ -29,7 +29,11 @@ pub(crate) struct Abandonment<'a> {
 }
 
 impl<'a> Abandonment<'a> {
-    pub(crate) fn new(request: &Request<'a>, application: &Application, is_upgrade: bool) -> Self {
+    pub(crate) fn new(
+        request: &Request<'a>,
+        application: &ApplicationPool,
+        is_upgrade: bool,
+    ) -> Self {
         Self {
             client: request.client,
             exchange: request.exchange,

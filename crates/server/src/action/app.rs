@@ -14,7 +14,10 @@ use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
 use tutti_http::edits::{Edit, is_alias, is_ours_to_say, replaces};
 use tutti_http::{FieldLines, PerConnection};
-use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
+use tutti_pool::{
+    ApplicationExchange, ApplicationPool, ExchangeError, Level, OutgoingBody, SubmitError,
+    WireRequestHead,
+};
 use tutti_routing::RequestInfo;
 
 use crate::action::abandon::Abandonment;
@@ -23,14 +26,14 @@ use crate::action::{app_response, upgrade};
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Called, Changes};
-use crate::step::Step;
 use tutti_cache::now;
-use tutti_conn::address::Address;
+use tutti_conn::address::AddressText;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_proxy::BodyFault;
+use tutti_proxy::BodyStreamError;
 use tutti_request_log::Phases;
 
 /// Runs a request through its application. What cannot be sent at once is in `output`.
@@ -39,7 +42,7 @@ pub(crate) async fn run<'r>(
     call: (&Called, &Changes),
     body: ActionBody<'r>,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let (client, send_timeout) = (request.client, request.snapshot.timeouts.send);
     let (called, changes) = call;
     let (collected, body) = body.parts();
@@ -96,8 +99,10 @@ pub(crate) async fn run<'r>(
                 output,
             ));
         }
-        Err(BodyFault::Refused(status)) => return Ok(instead::refuse(request, status, output)),
-        Err(BodyFault::Gone(gone)) => return Err(gone),
+        Err(BodyStreamError::Refused(status)) => {
+            return Ok(internal_redirect::refuse(request, status, output));
+        }
+        Err(BodyStreamError::Gone(gone)) => return Err(gone),
     };
     if abandonment.is_run() {
         app_response::discard_all(&mut conversation, output).await;
@@ -135,7 +140,7 @@ async fn submit(
     (called, changes): (&Called, &Changes),
     sent: Sent,
     abandonment: &Abandonment<'_>,
-) -> Result<Result<Exchange, SubmitError>, Gone> {
+) -> Result<Result<ApplicationExchange, SubmitError>, Gone> {
     let application = &called.application;
     let Sent {
         body,
@@ -145,8 +150,8 @@ async fn submit(
     let view = request.view;
     let mut fields = Fields::new();
     collect_fields(&mut fields, request, application, &changes.edits);
-    let remote = Address::of(request.remote());
-    let local = Address::of(request.local());
+    let remote = AddressText::of(request.remote());
+    let local = AddressText::of(request.local());
     let body_length = match &body {
         Collected::None | Collected::Job(_) => view.facts().content_length,
         Collected::Memory(bytes) => Some(bytes.len() as u64),
@@ -154,7 +159,7 @@ async fn submit(
     };
     let is_https = request.is_https();
     let path = changes.request_path(&view);
-    let head = RequestHead {
+    let head = WireRequestHead {
         method: view.method_text(),
         target: match application.relays() {
             // A program that speaks HTTP has no other place for the path.
@@ -180,12 +185,12 @@ async fn submit(
         websocket: is_websocket,
     };
     let body = match &body {
-        _ if is_websocket => Body::Stream { len: None },
-        _ if is_stream => Body::Stream { len: body_length },
-        Collected::Memory(bytes) => Body::Inline(bytes),
+        _ if is_websocket => OutgoingBody::Stream { len: None },
+        _ if is_stream => OutgoingBody::Stream { len: body_length },
+        Collected::Memory(bytes) => OutgoingBody::Inline(bytes),
         _ => match body {
-            Collected::Spool(region) => Body::Spooled(region),
-            _ => Body::None,
+            Collected::Spool(region) => OutgoingBody::Spooled(region),
+            _ => OutgoingBody::None,
         },
     };
     let is_complete = !is_stream && !is_websocket;
@@ -206,7 +211,7 @@ type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
 fn collect_fields<'a>(
     fields: &mut Fields<'a>,
     request: &'a Request<'_>,
-    application: &Application,
+    application: &ApplicationPool,
     edits: &'a [Edit],
 ) {
     let view = request.view;
@@ -256,11 +261,11 @@ fn is_told_by_relays(name: &[u8]) -> bool {
 
 fn submit_failed(
     request: &Request<'_>,
-    application: &Application,
+    application: &ApplicationPool,
     error: &SubmitError,
     is_body_coming: bool,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let level = match error {
         SubmitError::QueueFull { .. } | SubmitError::Timeout | SubmitError::Stopped => Level::Warn,
         _ => Level::Error,
@@ -272,11 +277,11 @@ fn submit_failed(
 
 fn exchange_failed(
     request: &Request<'_>,
-    application: &Application,
+    application: &ApplicationPool,
     error: &ExchangeError,
     is_body_coming: bool,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     // The pool has logged the deaths and overdue requests of its workers, which it knows more about.
     if matches!(
         error,
@@ -293,7 +298,7 @@ fn exchange_failed(
 
 fn complain(
     request: &Request<'_>,
-    application: &Application,
+    application: &ApplicationPool,
     level: Level,
     status: u16,
     error: &dyn std::fmt::Display,
@@ -310,15 +315,15 @@ fn fail(
     retry_after: Option<Duration>,
     is_body_coming: bool,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let mut fields = FieldLines::new();
     if let Some(wait) = retry_after {
         fields.push_number(b"Retry-After", wait.as_secs().max(1));
     }
-    let failure = Failure {
+    let failure = ErrorResponse {
         status,
         fields: &fields,
         is_body_coming,
     };
-    instead::fail(request, &failure, &Changes::default(), output)
+    internal_redirect::fail(request, &failure, &Changes::default(), output)
 }

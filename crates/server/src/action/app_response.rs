@@ -7,30 +7,30 @@
 
 use smallvec::SmallVec;
 use tutti_http::{Known, Trailers, Version};
-use tutti_pool::ResponseHead;
+use tutti_pool::WireResponseHead;
 
 use super::conversation::Conversation;
 use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, is_framing};
-use crate::instead::{self, Begun};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, Begun};
 use crate::plan::Changes;
-use crate::step::Step;
 use crate::writer::{Head, Writer, Written};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_proxy::BodyFault;
+use tutti_proxy::BodyStreamError;
 
 /// Sends the response whose head has come, or what stands in for it. What the socket does not take at once at the end stays in `output`; it is
 /// not logged yet if that is much.
 pub(super) async fn send(
     request: &Request<'_>,
-    head: &ResponseHead,
+    head: &WireResponseHead,
     mut conversation: Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let send_timeout = request.snapshot.timeouts.send;
     let (begun, body) = begin(request, head, &conversation, changes, output);
     let mut writer = match begun {
@@ -68,15 +68,15 @@ pub(super) async fn send(
 }
 
 /// Nothing has been sent: a stored response stands in.
-pub(super) fn held(request: &Request<'_>) -> Step {
-    Step::End(request.persistence())
+pub(super) fn held(request: &Request<'_>) -> ExchangeStep {
+    ExchangeStep::End(request.persistence())
 }
 
 /// True if trailer fields may follow the body: the client takes them, its framing has a place for them, and the application has announced them. Over
 /// HTTP/2 and 3, where a body of unknown length has no other end, none has to: services of gRPC do not.
 fn trails(
     request: &Request<'_>,
-    head: &ResponseHead,
+    head: &WireResponseHead,
     declared: Option<u64>,
     conversation: &Conversation<'_>,
 ) -> bool {
@@ -131,8 +131,8 @@ async fn discard(
         left -= length;
         match conversation.more(output, send_timeout).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(BodyFault::Refused(_)) => return Ok(()),
-            Err(BodyFault::Gone(gone)) => return Err(gone),
+            Ok(Err(_)) | Err(BodyStreamError::Refused(_)) => return Ok(()),
+            Err(BodyStreamError::Gone(gone)) => return Err(gone),
         }
     }
 }
@@ -152,7 +152,7 @@ pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mu
 /// Begins the response; also how many bytes the application said it would give, and whether trailer fields may follow them.
 fn begin(
     request: &Request<'_>,
-    head: &ResponseHead,
+    head: &WireResponseHead,
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
@@ -200,7 +200,7 @@ fn begin(
         may_have_trailers: trails,
     };
     let fields = fields.iter().copied();
-    let begun = instead::begin(request, &head_of_it, fields, changes, output);
+    let begun = internal_redirect::begin(request, &head_of_it, fields, changes, output);
     (begun, RingBody { declared, trails })
 }
 
@@ -303,7 +303,7 @@ async fn more(
     match conversation.more(output, send_timeout).await {
         Ok(Ok(())) => Ok(()),
         // The rest will not come; or that of the request, and it is too late to say so in another way.
-        Ok(Err(_)) | Err(BodyFault::Refused(_)) => Err(Gone::Closed),
-        Err(BodyFault::Gone(gone)) => Err(gone),
+        Ok(Err(_)) | Err(BodyStreamError::Refused(_)) => Err(Gone::Closed),
+        Err(BodyStreamError::Gone(gone)) => Err(gone),
     }
 }

@@ -13,19 +13,19 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use tutti_pool::{Exchange, ExchangeError, ResponseHead};
+use tutti_pool::{ApplicationExchange, ExchangeError, WireResponseHead};
 
 use crate::action::abandon::Abandonment;
 use crate::early_hints;
 use crate::exchange::body::ClientBody;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
+use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
-use tutti_conn::holdings::Store;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::Room;
-use tutti_proxy::BodyFault;
+use tutti_conn::response_buffers::OverflowFile;
+use tutti_proxy::BodyStreamError;
 
 /// Bytes of one response that are kept in memory for a client that does not take them.
 const ABSORBED_BYTES: usize = 512 * 1024;
@@ -35,12 +35,12 @@ const TURNS: u32 = 16;
 
 /// The exchange, with what feeds it.
 pub(crate) struct Conversation<'a> {
-    pub(crate) exchange: Exchange,
-    client: &'a Client,
+    pub(crate) exchange: ApplicationExchange,
+    client: &'a ClientSide,
     /// Decides whether the request goes on without its client.
     abandonment: &'a Abandonment<'a>,
     /// Where what does not fit in memory waits for a slow client.
-    store: Option<&'a Store>,
+    store: Option<&'a OverflowFile>,
     /// `None`: there is no body, or the application has all of it.
     body: Option<Box<ClientBody<'a>>>,
 }
@@ -49,7 +49,7 @@ impl<'a> Conversation<'a> {
     /// `body` is what is to be handed over while it comes, if anything.
     pub(crate) fn new(
         request: &Request<'a>,
-        exchange: Exchange,
+        exchange: ApplicationExchange,
         body: Option<Box<ClientBody<'a>>>,
         abandonment: &'a Abandonment<'a>,
     ) -> Self {
@@ -82,7 +82,7 @@ impl<'a> Conversation<'a> {
         request: &Request<'_>,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<Result<ResponseHead, ExchangeError>, BodyFault> {
+    ) -> Result<Result<WireResponseHead, ExchangeError>, BodyStreamError> {
         let mut deadline = NEVER;
         poll_fn(|cx| {
             self.poll_body(cx)?;
@@ -127,7 +127,7 @@ impl<'a> Conversation<'a> {
         &mut self,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<Result<(), ExchangeError>, BodyFault> {
+    ) -> Result<Result<(), ExchangeError>, BodyStreamError> {
         if let Some(body) = &mut self.body {
             body.start_clock();
         }
@@ -136,13 +136,13 @@ impl<'a> Conversation<'a> {
         poll_fn(|cx| {
             self.poll_body(cx)?;
             match client.room(output, ABSORBED_BYTES, self.store) {
-                Room::Some => {
+                BufferSpace::Some => {
                     if let Poll::Ready(more) = self.exchange.poll_more(cx) {
                         return Poll::Ready(Ok(more));
                     }
                 }
-                Room::Made => cx.waker().wake_by_ref(),
-                Room::None => {}
+                BufferSpace::Made => cx.waker().wake_by_ref(),
+                BufferSpace::None => {}
             }
             if is_sending && client.poll_send(output, cx)?.is_ready() {
                 return Poll::Ready(Ok(Ok(())));
@@ -153,7 +153,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Nothing to do now: is the client still there? It is not asked while it has something to take.
-    fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyFault>> {
+    fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyStreamError>> {
         let has_begun = || self.exchange.waited().is_some();
         let is_complete = self.body.is_none();
         if deadline == NEVER
@@ -173,7 +173,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Hands over what there is of the body and finds room.
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), BodyFault> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), BodyStreamError> {
         let Some(body) = &mut self.body else {
             return Ok(());
         };

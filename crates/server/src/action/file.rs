@@ -12,14 +12,14 @@ use tutti_pool::Level;
 
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Persistence};
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Served};
-use crate::step::Step;
 use crate::writer::{Body, Encoder, Response, Segment, Writer};
 use tutti_conn::output::Output;
 use tutti_files::cache::{CachedFile, Content};
 use tutti_files::compression::{self, Choice, Described};
-use tutti_files::conditional::{Validators, Verdict};
+use tutti_files::conditional::{PreconditionResult, Validators};
 use tutti_files::range::{self, ByteRange, Requested};
 
 /// Appends the response to GET or HEAD of `file`.
@@ -28,7 +28,7 @@ pub(crate) fn respond(
     served: Served,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let Served {
         file,
         is_encoded,
@@ -40,7 +40,7 @@ pub(crate) fn respond(
         is_fixed: is_encoded,
         length: Some(file.size),
     });
-    let answer = Answer {
+    let answer = FileResponse {
         request,
         changes,
         varies: varies || choice.varies(),
@@ -61,13 +61,13 @@ pub(crate) fn respond(
         modified: file.modified,
     };
     match conditions.evaluate(validators) {
-        Verdict::Failed => short(answer, 412, &NO_FIELDS, output),
-        Verdict::NotModified => short(answer, 304, &file.validators, output),
+        PreconditionResult::Failed => short(answer, 412, &NO_FIELDS, output),
+        PreconditionResult::NotModified => short(answer, 304, &file.validators, output),
         // RFC 9110 §14.2: a `Range` is for GET.
-        Verdict::Proceed if request.is_head() || compressor.is_some() => {
+        PreconditionResult::Proceed if request.is_head() || compressor.is_some() => {
             whole(answer, file, compressor, output)
         }
-        Verdict::Proceed => match conditions
+        PreconditionResult::Proceed => match conditions
             .effective_range(validators)
             .map(|range| range::parse(range, file.size))
         {
@@ -87,7 +87,7 @@ pub(crate) fn respond(
 
 /// A request for a file, and what the configuration changes about the answer.
 #[derive(Clone, Copy)]
-struct Answer<'a> {
+struct FileResponse<'a> {
     request: &'a Request<'a>,
     changes: &'a Changes,
     /// The answer depends on `Accept-Encoding`.
@@ -114,7 +114,7 @@ fn representation(
     }
 }
 
-impl Answer<'_> {
+impl FileResponse<'_> {
     /// Appends `Vary`, if it is needed.
     fn vary(&self, fields: &mut FieldLines) {
         if self.varies {
@@ -138,7 +138,12 @@ impl Answer<'_> {
 }
 
 /// A response without the file's content.
-fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Output) -> Step {
+fn short(
+    answer: FileResponse<'_>,
+    status: u16,
+    fields: &FieldLines,
+    output: &mut Output,
+) -> ExchangeStep {
     let request = answer.request;
     let mut varying;
     let fields = if answer.varies && status == 304 {
@@ -148,16 +153,16 @@ fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Outp
     } else {
         fields
     };
-    let response = Failure::of(status, fields);
-    instead::page(request, &response, answer.changes, output)
+    let response = ErrorResponse::of(status, fields);
+    internal_redirect::page(request, &response, answer.changes, output)
 }
 
 fn whole(
-    answer: Answer<'_>,
+    answer: FileResponse<'_>,
     file: Rc<CachedFile>,
     compressor: Option<Option<Encoder>>,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let request = answer.request;
     let status = request.status(200);
     let mut head = answer.begin(status);
@@ -198,7 +203,12 @@ fn whole(
     body(answer, content, head, output)
 }
 
-fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, output: &mut Output) -> Step {
+fn single(
+    answer: FileResponse<'_>,
+    file: Rc<CachedFile>,
+    part: ByteRange,
+    output: &mut Output,
+) -> ExchangeStep {
     let mut head = answer.begin(206);
     let fields = &mut head.fields;
     if let Some(mime) = &file.mime {
@@ -227,11 +237,11 @@ fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, output: &mu
 
 /// `multipart/byteranges` (RFC 9110 §14.6).
 fn multiple(
-    answer: Answer<'_>,
+    answer: FileResponse<'_>,
     file: Rc<CachedFile>,
     parts: &[ByteRange],
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let boundary = boundary(answer.request, &file);
     let mut segments = SmallVec::new();
     let mut total = 0;
@@ -308,11 +318,11 @@ struct FileContent {
 
 /// Sends the head, and appends the body if it is in memory; otherwise that is still to be sent.
 fn body(
-    answer: Answer<'_>,
+    answer: FileResponse<'_>,
     content: FileContent,
     mut head: OutgoingHead,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let request = answer.request;
     request.adjust(answer.changes, &mut head);
     if let Content::Bytes(bytes) = &content.file.content {
@@ -329,7 +339,7 @@ fn body(
                 }
             }
         }
-        return Step::End(content.persistence);
+        return ExchangeStep::End(content.persistence);
     }
     let is_head = content.segments.is_empty();
     let (encoder, framing) = match content.encoding {
@@ -347,7 +357,7 @@ fn body(
     if is_head {
         return writer.end(request, output).into();
     }
-    Step::Send(Box::new(Response {
+    ExchangeStep::Send(Box::new(Response {
         writer,
         body: Body::File(content.file, content.segments),
         lingers: false,

@@ -11,10 +11,10 @@ use tutti_http::{FieldLines, NO_FIELDS};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -29,13 +29,13 @@ pub(crate) async fn run(
     folder: &Arc<Folder>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let client = request.client;
     client.set_deadline(NEVER);
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
-        let failure = Failure::of(503, &fields);
-        return Ok(instead::fail(request, &failure, changes, output));
+        let failure = ErrorResponse::of(503, &fields);
+        return Ok(internal_redirect::fail(request, &failure, changes, output));
     };
     let is_json = folder.is_json(request.view.get_all(b"Accept"));
     let varies = folder.varies();
@@ -46,7 +46,12 @@ pub(crate) async fn run(
         page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
     let fail = |status, output: &mut Output| {
-        instead::fail(request, &Failure::of(status, &NO_FIELDS), changes, output)
+        internal_redirect::fail(
+            request,
+            &ErrorResponse::of(status, &NO_FIELDS),
+            changes,
+            output,
+        )
     };
     let page = match request.unless_gone(reading).await? {
         Ok(Ok(page)) => page,
@@ -72,5 +77,5 @@ pub(crate) async fn run(
         body: page.as_bytes(),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(Step::from)
+    whole.send(request, changes, output).map(ExchangeStep::from)
 }

@@ -6,13 +6,13 @@
 //! does not lead here.
 
 use tutti_files::compression::gzipped;
-use tutti_metrics::Format;
+use tutti_metrics::ExpositionFormat;
 
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_http::NO_FIELDS;
@@ -22,15 +22,15 @@ pub(crate) async fn run(
     request: &Request<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let client = request.client;
     client.set_deadline(NEVER);
     let format = format(request);
     let shared = &client.local.shared;
     let page = request.unless_gone(shared.scraper.scrape(format)).await?;
     let Some(page) = page else {
-        let answer = Failure::of(503, &NO_FIELDS);
-        return Ok(instead::page(request, &answer, changes, output));
+        let answer = ErrorResponse::of(503, &NO_FIELDS);
+        return Ok(internal_redirect::page(request, &answer, changes, output));
     };
     // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);
@@ -47,12 +47,12 @@ pub(crate) async fn run(
         body: &compressed.unwrap_or(page),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(Step::from)
+    whole.send(request, changes, output).map(ExchangeStep::from)
 }
 
 /// The format that the client reads best.
-fn format(request: &Request<'_>) -> Format {
+fn format(request: &Request<'_>) -> ExpositionFormat {
     let fields: Vec<&[u8]> = request.view.get_all(b"Accept").collect();
     // Several fields are one list (RFC 9110 §5.3).
-    Format::accepted(&String::from_utf8_lossy(&fields.join(&b","[..])))
+    ExpositionFormat::accepted(&String::from_utf8_lossy(&fields.join(&b","[..])))
 }

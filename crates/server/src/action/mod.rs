@@ -18,10 +18,10 @@ use tutti_conn::output::{Gone, Output};
 
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Plan};
 use crate::slow_watch::watched;
-use crate::step::Step;
 
 /// Performs the action of a plan, unless that has to wait for something.
 pub(crate) fn perform(
@@ -29,22 +29,22 @@ pub(crate) fn perform(
     plan: Plan,
     body: Collected,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     match plan.act {
         Act::Page { status, fields } => {
-            let answer = Failure::of(status, &fields);
+            let answer = ErrorResponse::of(status, &fields);
             match status >= 400 {
-                true => instead::fail(request, &answer, &plan.changes, output),
-                false => instead::page(request, &answer, &plan.changes, output),
+                true => internal_redirect::fail(request, &answer, &plan.changes, output),
+                false => internal_redirect::page(request, &answer, &plan.changes, output),
             }
         }
-        Act::Substitute(substitute) => Step::Substitute(substitute),
+        Act::Substitute(substitute) => ExchangeStep::Substitute(substitute),
         Act::File(served) => file::respond(request, served, &plan.changes, output),
         Act::Metrics
         | Act::Spooler(_)
         | Act::Listing(_)
         | Act::Upstream(_)
-        | Act::Application(_) => Step::Action(Box::new(plan), body),
+        | Act::Application(_) => ExchangeStep::Action(Box::new(plan), body),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn run<'r>(
     plan: &Plan,
     body: ActionBody<'r>,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     // Earlier responses must not wait for this one.
     if !output.is_empty() {
         request.flush(output).await?;

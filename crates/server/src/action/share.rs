@@ -12,7 +12,7 @@ use tutti_pool::Level;
 use crate::exchange::request::Request;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
-use tutti_files::place::{Bounds, Place};
+use tutti_files::share_path::{ResolutionLimits, SharePath};
 
 /// The result of looking up a path of a `share`.
 pub(crate) enum Found {
@@ -31,7 +31,7 @@ pub(crate) fn find(
     request: &Request<'_>,
     path: &mut Vec<u8>,
     index: &str,
-    bounds: Option<Bounds<'_>>,
+    bounds: Option<ResolutionLimits<'_>>,
     has_parent_segments: bool,
 ) -> Found {
     // A path would end there, and another file be served than the one that was looked at.
@@ -53,10 +53,11 @@ pub(crate) fn find(
         path.extend_from_slice(index.as_bytes());
     }
     let local = &request.client.local;
-    match local
-        .files
-        .lookup(Place { path, bounds }, &request.snapshot.mime, now_millis())
-    {
+    match local.files.lookup(
+        SharePath { path, bounds },
+        &request.snapshot.mime,
+        now_millis(),
+    ) {
         Lookup::File(file) => Found::File(file),
         Lookup::Directory => Found::Directory,
         Lookup::Missing => Found::Refused(404),
@@ -73,7 +74,12 @@ pub(crate) fn find(
 }
 
 /// The reason why a path is not served, for the log; with the user and the folder or file that denies access, where that is the cause.
-pub(crate) fn explained(path: &[u8], bounds: Option<Bounds<'_>>, status: u16, why: &str) -> String {
+pub(crate) fn explained(
+    path: &[u8],
+    bounds: Option<ResolutionLimits<'_>>,
+    status: u16,
+    why: &str,
+) -> String {
     let reason = format!("{:?} {why}", String::from_utf8_lossy(path));
     // With bounds the path may begin at another root, and links in it lead nowhere.
     if status != 403 || bounds.is_some() {

@@ -12,11 +12,11 @@ use tutti_http::{FieldLines, Known, PerConnection};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
+use crate::job_submission::{Gathered, JobNotStored, Post};
 use crate::plan::Changes;
-use crate::posts::{Gathered, NotStored, Post};
 use crate::sending::Whole;
-use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(
     (spooler, changes): (&Spooler, &Changes),
     mut body: Gathered,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let client = request.client;
     client.set_deadline(NEVER);
     let Ok(delay) = delay(request) else {
@@ -62,7 +62,7 @@ pub(crate) async fn run(
         delay,
         answer,
     });
-    let unavailable = |reason: &str| NotStored {
+    let unavailable = |reason: &str| JobNotStored {
         status: 503,
         retry_after: RETRY_AFTER,
         reason: Some(reason.to_owned()),
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     };
     match outcome {
         Ok(id) => accepted(request, &id, changes, output),
-        Err(NotStored {
+        Err(JobNotStored {
             status,
             retry_after,
             reason,
@@ -128,7 +128,7 @@ fn accepted(
     id: &str,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let body = format!("{{\"id\": \"{id}\"}}\n");
     let whole = Whole {
         status: 202,
@@ -136,7 +136,7 @@ fn accepted(
         body: body.as_bytes(),
         is_body_coming: false,
     };
-    whole.send(request, changes, output).map(Step::from)
+    whole.send(request, changes, output).map(ExchangeStep::from)
 }
 
 fn page(
@@ -145,10 +145,15 @@ fn page(
     retry_after: u32,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let mut fields = FieldLines::new();
     if retry_after > 0 {
         fields.push_number(b"Retry-After", u64::from(retry_after));
     }
-    instead::page(request, &Failure::of(status, &fields), changes, output)
+    internal_redirect::page(
+        request,
+        &ErrorResponse::of(status, &fields),
+        changes,
+        output,
+    )
 }

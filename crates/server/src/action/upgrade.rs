@@ -4,21 +4,21 @@
 //! it will parse the frames.
 
 use tutti_http::Known;
-use tutti_pool::{Exchange, ResponseHead};
+use tutti_pool::{ApplicationExchange, WireResponseHead};
 
 use crate::exchange::request::Request;
 use crate::exchange::respond;
-use crate::step::{Step, Upgraded};
+use crate::exchange_step::{ExchangeStep, Upgraded};
 use tutti_conn::output::Output;
 
 /// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.
 pub(crate) fn accept(
     request: &Request<'_>,
-    head: &ResponseHead,
-    exchange: Exchange,
+    head: &WireResponseHead,
+    exchange: ApplicationExchange,
     accept: &[u8; 28],
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let local = &request.client.local;
     let mut response = respond::begin(local, request.snapshot, head.status);
     let fields = &mut response.fields;
@@ -32,7 +32,7 @@ pub(crate) fn accept(
     fields.push(b"Sec-WebSocket-Accept", accept);
     request.identify(fields);
     let head = request.put(response, output);
-    Step::WebSocket(Box::new(Upgraded { exchange, head }))
+    ExchangeStep::WebSocket(Box::new(Upgraded { exchange, head }))
 }
 
 /// No extension is spoken here, so none can have been agreed on.

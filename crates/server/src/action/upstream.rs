@@ -12,11 +12,11 @@ use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
-    AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, NoScript, Outcome, RequestBody,
-    find,
+    AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult, NoScript,
+    RequestBody, UpstreamDestination, find,
 };
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
-use tutti_upstream::Upstream;
+use tutti_upstream::ServerGroup;
 
 use crate::early_hints;
 use crate::exchange::body::ClientBody;
@@ -26,15 +26,15 @@ use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::Own;
 use crate::exchange::stream::Stream;
-use crate::instead::{self, Begun, Failure, Instead};
+use crate::exchange_step::{ExchangeStep, Tunnel};
+use crate::internal_redirect::{self, Begun, ErrorResponse, Instead};
 use crate::plan::Changes;
-use crate::step::{Step, Tunnel};
 use crate::writer::{Head, Writer};
 use tutti_cache::now as now_wall;
+use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::Room;
 use tutti_request_log::Phases;
 
 /// Finds where in the upstream a request goes: the variables in the configuration get their values now.
@@ -42,17 +42,17 @@ use tutti_request_log::Phases;
 /// # Errors
 /// It is known already that there is nothing to be asked for, or one of them comes from a script that failed.
 pub(crate) fn destination(
-    upstream: &Arc<Upstream>,
+    upstream: &Arc<ServerGroup>,
     decision: &Decision<'_>,
     request: &Request<'_>,
-) -> Result<Destination, NoScript> {
+) -> Result<UpstreamDestination, NoScript> {
     let mut key = Vec::new();
     if let Balance::Hash(template) = &upstream.model().balance {
         decision
             .render(template, request, &mut key)
             .map_err(failed)?;
     }
-    Ok(Destination {
+    Ok(UpstreamDestination {
         upstream: Arc::clone(upstream),
         key,
         cgi: cgi(upstream, decision, request)?,
@@ -61,7 +61,7 @@ pub(crate) fn destination(
 
 /// Finds what a request has for a server that takes CGI variables.
 fn cgi(
-    upstream: &Upstream,
+    upstream: &ServerGroup,
     decision: &Decision<'_>,
     request: &Request<'_>,
 ) -> Result<Cgi, NoScript> {
@@ -93,10 +93,10 @@ fn failed(_: ScriptFailed) -> NoScript {
 /// Sends a request to its upstream. The bytes that cannot be sent to the client at once are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
-    (destination, changes): (&Destination, &Changes),
+    (destination, changes): (&UpstreamDestination, &Changes),
     body: ActionBody<'r>,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let (collected, body) = body.parts();
     request.note_phase(|phases| {
         *phases = Phases {
@@ -104,15 +104,15 @@ pub(crate) async fn run<'r>(
             ..Phases::default()
         };
     });
-    let asked = tutti_proxy::Request {
+    let asked = tutti_proxy::ProxyRequest {
         view: request.view,
         destination,
         path: changes.request_path(&request.view),
         edits: &changes.edits,
         body: match &collected {
-            Collected::None | Collected::Job(_) => Body::None,
-            Collected::Memory(bytes) => Body::Memory(bytes),
-            Collected::Spool(region) => Body::Spooled(region),
+            Collected::None | Collected::Job(_) => BufferedBody::None,
+            Collected::Memory(bytes) => BufferedBody::Memory(bytes),
+            Collected::Spool(region) => BufferedBody::Spooled(region),
         },
     };
     let mut client = Requester {
@@ -127,25 +127,27 @@ pub(crate) async fn run<'r>(
     request.client.set_deadline(NEVER);
     let (outcome, rest) = outcome?;
     let step = match outcome {
-        Outcome::Answered(step) => step,
-        Outcome::Tunnel(to_server) => Step::Tunnel(Box::new(Tunnel { to_server, head })),
+        ForwardResult::Answered(step) => step,
+        ForwardResult::Tunnel(to_server) => {
+            ExchangeStep::Tunnel(Box::new(Tunnel { to_server, head }))
+        }
     };
     let Some(rest) = rest else {
         return Ok(step);
     };
     match step {
-        Step::End(persistence) => {
+        ExchangeStep::End(persistence) => {
             let is_read =
                 persistence.is_open() && rest.drain(output, request.snapshot.timeouts.send).await?;
-            Ok(if is_read { step } else { Step::Linger })
+            Ok(if is_read { step } else { ExchangeStep::Linger })
         }
-        Step::Send(mut response) => {
+        ExchangeStep::Send(mut response) => {
             response.lingers = true;
-            Ok(Step::Send(response))
+            Ok(ExchangeStep::Send(response))
         }
-        Step::Substitute(mut substitute) => {
+        ExchangeStep::Substitute(mut substitute) => {
             substitute.lingers = true;
-            Ok(Step::Substitute(substitute))
+            Ok(ExchangeStep::Substitute(substitute))
         }
         _ => Ok(step),
     }
@@ -187,7 +189,7 @@ impl Requester<'_, '_> {
 impl<'r> Client for Requester<'_, 'r> {
     type Body = ClientBody<'r>;
     type Answer = Given;
-    type Ending = Step;
+    type Ending = ExchangeStep;
 
     fn remote(&self) -> Option<SocketAddr> {
         self.request.remote()
@@ -244,7 +246,8 @@ impl<'r> Client for Requester<'_, 'r> {
             may_persist: head.may_persist,
             may_have_trailers: head.may_have_trailers,
         };
-        let begun = instead::begin(self.request, &head, fields, self.changes, self.output);
+        let begun =
+            internal_redirect::begin(self.request, &head, fields, self.changes, self.output);
         Ok(match begun {
             Begun::Sent(writer) => Given::Answer(writer),
             Begun::Held => Given::Answer(Writer::held(self.request, head.status)),
@@ -284,7 +287,7 @@ impl<'r> Client for Requester<'_, 'r> {
         answer.finish(self.request, trailers, self.output)
     }
 
-    fn end(&mut self, answer: Given) -> Step {
+    fn end(&mut self, answer: Given) -> ExchangeStep {
         let answer = match answer {
             Given::Answer(answer) => answer,
             Given::Nothing(instead, _) => return instead.go_on(self.request, false, self.output),
@@ -308,27 +311,27 @@ impl<'r> Client for Requester<'_, 'r> {
         }
     }
 
-    fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Step {
+    fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> ExchangeStep {
         if let Some(recording) = &self.changes.cache
             && recording.holds_error(status, now_wall())
         {
-            return Step::End(self.request.persistence());
+            return ExchangeStep::End(self.request.persistence());
         }
-        let failure = Failure {
+        let failure = ErrorResponse {
             status,
             fields,
             is_body_coming,
         };
         let changes = Changes::default();
         match status >= 400 {
-            true => instead::fail(self.request, &failure, &changes, self.output),
+            true => internal_redirect::fail(self.request, &failure, &changes, self.output),
             // A call of gRPC that fails has the status 200.
-            false => instead::page(self.request, &failure, &changes, self.output),
+            false => internal_redirect::page(self.request, &failure, &changes, self.output),
         }
     }
 
-    fn refuse(&mut self, status: u16) -> Step {
-        instead::refuse(self.request, status, self.output)
+    fn refuse(&mut self, status: u16) -> ExchangeStep {
+        internal_redirect::refuse(self.request, status, self.output)
     }
 
     fn discard(&mut self) {
@@ -369,7 +372,7 @@ impl<'r> Client for Requester<'_, 'r> {
     fn poll_room(
         &mut self,
         context: &mut Context<'_>,
-        backlog: Backlog,
+        backlog: BufferLimits,
         wake: Millis,
     ) -> Poll<Result<(), Gone>> {
         let client = self.request.client;
@@ -377,12 +380,12 @@ impl<'r> Client for Requester<'_, 'r> {
         let store = store.filter(|_| backlog.may_spill);
         loop {
             match client.room(self.output, backlog.memory, store) {
-                Room::Some => return Poll::Ready(Ok(())),
-                Room::Made => {
+                BufferSpace::Some => return Poll::Ready(Ok(())),
+                BufferSpace::Made => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Room::None => {}
+                BufferSpace::None => {}
             }
             if client.poll_send(self.output, context)?.is_pending() {
                 let deadline = client.owes(self.send_timeout());
@@ -401,7 +404,7 @@ impl<'r> Client for Requester<'_, 'r> {
 }
 
 impl RequestBody for ClientBody<'_> {
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>> {
         self.poll_ready(context)
     }
 

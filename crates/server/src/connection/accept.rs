@@ -22,10 +22,10 @@ use tutti_pool::Level;
 
 use crate::connection::connection_task;
 use crate::local::{Command, Local};
-use tutti_conn::bounds::Client;
 use tutti_conn::clock::now_millis;
+use tutti_conn::connection_limits::ClientKey;
 use tutti_conn::counters::ThreadCounters;
-use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
+use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
 use tutti_conn::socket;
 
 /// Pause where a listener has as many connections as it may: the end of one is seen so soon.
@@ -38,14 +38,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LINE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Takes whoever waits now; the listener is to be closed, and closing it would reset their connections.
-pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) {
+pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) {
     while let Batch::Full = accept(local, listener, socket) {}
 }
 
 /// Accepts until the task is aborted.
 pub(crate) async fn accept_forever(
     local: Rc<Local>,
-    listener: Arc<Listener>,
+    listener: Arc<SharedListener>,
     socket: Arc<OwnedFd>,
 ) {
     let socket = match socket::watch(socket, Interest::READABLE) {
@@ -78,7 +78,7 @@ pub(crate) async fn accept_forever(
     }
 }
 
-fn accept(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
+fn accept(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) -> Batch {
     accept_batch(listener, socket, |mut accepted| {
         if !has_room(local, &mut accepted.listener, accepted.peer) {
             return;
@@ -103,7 +103,7 @@ pub(crate) fn has_room(local: &Local, listener: &mut ListenerHold, peer: Peer) -
     if entry.is_some_and(|entry| entry.is_proxy(peer)) {
         return true;
     }
-    let has_room = listener.count_client(Client::at(address.ip()));
+    let has_room = listener.count_client(ClientKey::at(address.ip()));
     if !has_room {
         refuse(local, listener, address.ip());
     }
@@ -111,7 +111,7 @@ pub(crate) fn has_room(local: &Local, listener: &mut ListenerHold, peer: Peer) -
 }
 
 /// Tells that a connection is closed, because its client has too many.
-fn refuse(local: &Local, listener: &Listener, client: IpAddr) {
+fn refuse(local: &Local, listener: &SharedListener, client: IpAddr) {
     listener.counters.refused.fetch_add(1, Ordering::Relaxed);
     let line = format!(
         "connection refused: client {} has `max_connections_per_client` of listener \"{}\" open",
@@ -153,7 +153,7 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
 }
 
 /// Logs, at most as often as `limit` says, that a listener has as many connections as it may.
-fn log_held(local: &Local, listener: &Listener, limit: &LineLimit) {
+fn log_held(local: &Local, listener: &SharedListener, limit: &LineLimit) {
     let message = format!(
         "listener \"{}\" has `max_connections` open; others wait to be accepted",
         listener.name
@@ -164,7 +164,7 @@ fn log_held(local: &Local, listener: &Listener, limit: &LineLimit) {
 }
 
 /// Logs, at most as often as `limit` says, that connections wait.
-fn log_lack(local: &Local, listener: &Listener, errno: Errno, limit: &LineLimit) {
+fn log_lack(local: &Local, listener: &SharedListener, errno: Errno, limit: &LineLimit) {
     let hint = match errno {
         Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",
         Errno::NFILE => "; raise fs.file-max",

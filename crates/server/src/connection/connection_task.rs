@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tutti_config::model::Http2;
-use tutti_conn::tls::{Session, TlsSocket};
+use tutti_conn::tls::{TlsRecords, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_http::Method;
 use tutti_pool::Level;
@@ -22,17 +22,17 @@ use crate::connection::handshake;
 use crate::connection::http1::{self, Next, Reader, Work};
 use crate::connection::http2;
 use crate::connection::proxy_header;
-use crate::connection::{Connection, Counted, LAST_MOMENT};
+use crate::connection::{Counted, LAST_MOMENT, TcpConnection};
 use crate::exchange::channel::Channel;
-use crate::exchange::client::{Client, Ends};
+use crate::exchange::client::{ClientSide, Ends};
 use crate::exchange::respond::{self, Persistence};
+use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::Ending;
-use crate::step::Step;
 use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::listener::{Accepted, Listener};
+use tutti_conn::listener::{Accepted, SharedListener};
 use tutti_conn::output::Output;
-use tutti_conn::socket::{self, Received};
+use tutti_conn::socket::{self, ReadResult};
 
 /// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
 /// to ask do so sooner.
@@ -63,8 +63,8 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     };
     let counted = Counted::new(&local);
     let ends = Ends::new(local, accepted.listener, accepted.peer);
-    let mut connection = Connection {
-        client: Client::new(channel, ends, waker),
+    let mut connection = TcpConnection {
+        client: ClientSide::new(channel, ends, waker),
         counted,
         has_served: false,
         is_hurried: false,
@@ -121,14 +121,14 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
 }
 
 /// True for a handshake by which an authority has looked whether a name is ours.
-fn has_answered_authority(client: &Client) -> bool {
+fn has_answered_authority(client: &ClientSide) -> bool {
     let transport = client.channel.transport();
     let tls = transport.and_then(Transport::tls);
     tls.is_some_and(|tls| tls.has_agreed_on(tutti_tls::ACME_PROTOCOL))
 }
 
 /// The limits of HTTP/2, if the client and the listener have agreed to speak it.
-fn agreed_on_http2(client: &Client) -> Option<Http2> {
+fn agreed_on_http2(client: &ClientSide) -> Option<Http2> {
     let tls = client.channel.transport()?.tls()?;
     if !tls.has_agreed_on(b"h2") {
         return None;
@@ -140,7 +140,7 @@ fn agreed_on_http2(client: &Client) -> Option<Http2> {
 /// The channel that the listener has for its connections at this moment.
 fn channel(
     io: AsyncFd<OwnedFd>,
-    listener: &Listener,
+    listener: &SharedListener,
     local: &Rc<Local>,
 ) -> Result<Channel, rustls::Error> {
     let snapshot = local.snapshot_of(listener);
@@ -148,7 +148,7 @@ fn channel(
         None => Transport::Plain(io),
         Some(offer) => {
             let challenges = local.shared.challenges.load();
-            let session = Session::new(offer, Rc::clone(&local.buffers), Some(&challenges.tls))?;
+            let session = TlsRecords::new(offer, Rc::clone(&local.buffers), Some(&challenges.tls))?;
             Transport::Tls(Box::new(TlsSocket::new(io, session)))
         }
     };
@@ -157,14 +157,14 @@ fn channel(
 
 /// Waits for requests and answers them, until there is work that takes longer (`Ok`) or the connection ends (`Err`).
 fn poll_requests(
-    connection: &mut Connection,
+    connection: &mut TcpConnection,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Box<Work>, Ending>> {
     loop {
         let mut input = connection.client.local.buffers.take();
         let received = connection.client.channel.poll_receive(&mut input, cx);
         match received {
-            Poll::Ready(Ok(Received::Bytes(_))) => {}
+            Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
             Poll::Ready(_) => {
                 connection.client.local.buffers.give(input);
                 return Poll::Ready(Err(Ending::Close));
@@ -184,7 +184,7 @@ fn poll_requests(
 }
 
 /// Nothing came: has it waited too long, or is it to go?
-fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
+fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
     if connection.client.is_ending() {
         // One accepted a moment ago may have its first request on the way; where the server stops, one kept open its next. Nobody is to
         // answer by a listener that is no longer there.
@@ -219,7 +219,7 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
 }
 
 /// Answers the requests in `input`.
-fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
+fn answer(connection: &mut TcpConnection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
     let is_first = !std::mem::replace(&mut connection.has_served, true);
     let client = &connection.client;
     // On the stack until it turns out that it must live longer.
@@ -231,8 +231,8 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
     let messages = &mut work.reader.messages;
     let ending = match &work.next {
         Next::Read if messages.is_done() => Ending::Idle,
-        Next::Exchange(_, Step::End(Persistence::Close)) => Ending::Close,
-        Next::Exchange(_, Step::Linger) => Ending::Linger,
+        Next::Exchange(_, ExchangeStep::End(Persistence::Close)) => Ending::Close,
+        Next::Exchange(_, ExchangeStep::Linger) => Ending::Linger,
         Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut messages.input))),
         _ => return Ok(Some(Box::new(work))),
     };

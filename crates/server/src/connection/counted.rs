@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tutti_conn::clock::{Millis, now_millis};
 
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::local::Local;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
@@ -46,8 +46,8 @@ impl Drop for Counted {
 }
 
 /// A connection over a socket of its own: HTTP/1, and HTTP/2 until its streams go their own ways.
-pub(crate) struct Connection {
-    pub(crate) client: Client,
+pub(crate) struct TcpConnection {
+    pub(crate) client: ClientSide,
     pub(crate) counted: Counted,
     /// Bytes of a request have been read on it before.
     pub(crate) has_served: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
     pub(crate) is_hurried: bool,
 }
 
-impl Connection {
+impl TcpConnection {
     /// It waits for a request.
     pub(crate) fn set_idle(&self) {
         self.counted.set_active(false);

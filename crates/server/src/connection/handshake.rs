@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use tokio::sync::oneshot;
-use tutti_tls::{Hello, Offer, Outcome};
+use tutti_tls::{CertificateResult, Hello, Offer};
 
 use rustix::net::Shutdown;
 use tutti_conn::socket::try_send;
@@ -17,7 +17,7 @@ use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::refusals::Unread;
 use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
@@ -37,7 +37,7 @@ const AFTER_CERTIFICATE: Millis = 10_000;
 const LISTEN_ON: Millis = 2_000;
 
 /// Shakes hands, within the deadline that the connection has; false if it ends, the reason being logged.
-pub(crate) async fn shake(client: &Client) -> bool {
+pub(crate) async fn shake(client: &ClientSide) -> bool {
     let Some(tls) = client.channel.transport().and_then(Transport::tls) else {
         return true;
     };
@@ -85,7 +85,7 @@ pub(crate) async fn shake(client: &Client) -> bool {
 }
 
 /// Waits for the certificate of the name that the client asks for, where it is got on demand. Returns why there is none.
-async fn certificate(client: &Client, tls: &TlsSocket) -> Option<String> {
+async fn certificate(client: &ClientSide, tls: &TlsSocket) -> Option<String> {
     let snapshot = client.local.snapshot_of(&client.listener);
     let on_demand = snapshot.offer_of(client.listener.id)?.on_demand()?;
     let timeout = on_demand.timeout();
@@ -118,7 +118,10 @@ async fn certificate(client: &Client, tls: &TlsSocket) -> Option<String> {
 }
 
 /// Waits for a certificate, until the deadline of the connection or its end.
-async fn outcome_of(client: &Client, mut outcome: oneshot::Receiver<Outcome>) -> Outcome {
+async fn outcome_of(
+    client: &ClientSide,
+    mut outcome: oneshot::Receiver<CertificateResult>,
+) -> CertificateResult {
     poll_fn(|cx| match Pin::new(&mut outcome).poll(cx) {
         Poll::Ready(told) => {
             Poll::Ready(told.unwrap_or_else(|_| Err("nobody gets it any more".to_owned())))
@@ -135,7 +138,7 @@ async fn outcome_of(client: &Client, mut outcome: oneshot::Receiver<Outcome>) ->
 }
 
 /// Tells a client that speaks plain HTTP, and listens for a moment to what it still sends, or the reset might overtake the answer.
-async fn answer_plain(client: &Client, tls: &TlsSocket) {
+async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     let mut output = Output::default();
     let snapshot = client.local.snapshot();
     let head = respond::hint(&client.local, &snapshot, HINT);
@@ -171,7 +174,7 @@ async fn answer_plain(client: &Client, tls: &TlsSocket) {
 }
 
 /// Logs that there is no TLS on the connection.
-fn log(client: &Client, reason: &str) {
+fn log(client: &ClientSide, reason: &str) {
     let address = client
         .peer
         .address()

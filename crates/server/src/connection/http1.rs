@@ -1,7 +1,7 @@
 //! HTTP/1: the requests in a connection's bytes, one after the other.
 //!
 //! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
-//! waiting for something stops the others, with its [`Step`]; [`run`] goes on with it, in a box while that lasts.
+//! waiting for something stops the others, with its [`ExchangeStep`]; [`run`] goes on with it, in a box while that lasts.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -13,12 +13,12 @@ use tutti_http::{NO_FIELDS, Progress};
 
 use crate::exchange::Exchange;
 use crate::exchange::arrival;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange::refusals::Unread;
+use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
-use crate::step::Step;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;
@@ -30,7 +30,7 @@ pub(crate) enum Next {
     /// Send what there is to send, then look for further requests.
     Flush,
     /// Go on with this exchange, which is in a box from here on: one that is answered at once needs none.
-    Exchange(Box<Exchange>, Step),
+    Exchange(Box<Exchange>, ExchangeStep),
     /// The client begins to speak HTTP/2.
     Http2,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Work {
 
 impl Reader {
     /// `is_first`: `input` begins with the first byte of the connection.
-    pub(crate) fn new(client: &Client, input: Vec<u8>, is_first: bool) -> Self {
+    pub(crate) fn new(client: &ClientSide, input: Vec<u8>, is_first: bool) -> Self {
         Self {
             messages: Messages::new(client, input),
             head_begun: None,
@@ -66,7 +66,7 @@ impl Reader {
     }
 
     /// Reads and answers complete requests, until one needs more than what is there.
-    pub(crate) fn answer_complete(&mut self, client: &Client) -> Next {
+    pub(crate) fn answer_complete(&mut self, client: &ClientSide) -> Next {
         if self.may_be_http2
             && let Some(next) = self.begins_http2(client)
         {
@@ -86,7 +86,7 @@ impl Reader {
                 Err(error) => {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     messages.refuse(client, &exchange, error.status(), &error.to_string());
-                    return Next::Exchange(Box::new(exchange), Step::Linger);
+                    return Next::Exchange(Box::new(exchange), ExchangeStep::Linger);
                 }
             };
             self.may_be_http2 = false;
@@ -95,7 +95,7 @@ impl Reader {
             arrival::note(&request);
             match pipeline::start(&request, output) {
                 // It counts as under way until its client has the response.
-                Step::End(persistence)
+                ExchangeStep::End(persistence)
                     if persistence.is_open()
                         && (!exchange.admission.holds_permits()
                             || client.channel.try_send(output) == Ok(true)) =>
@@ -111,7 +111,7 @@ impl Reader {
     }
 
     /// Returns what is next if the first bytes of a connection are HTTP/2's preface, or may become it.
-    fn begins_http2(&self, client: &Client) -> Option<Next> {
+    fn begins_http2(&self, client: &ClientSide) -> Option<Next> {
         let messages = &self.messages;
         let is_spoken = || messages.snapshot.http2_of(client.listener.id).is_some();
         match Preface::of(&messages.input) {
@@ -122,7 +122,7 @@ impl Reader {
     }
 
     /// Reads the rest of a head; `None`: there is nothing more to do.
-    async fn read_head(&mut self, client: &Client) -> Result<Option<Next>, Gone> {
+    async fn read_head(&mut self, client: &ClientSide) -> Result<Option<Next>, Gone> {
         let timeouts = self.messages.snapshot.timeouts;
         client
             .flush(&mut self.messages.output, timeouts.send)
@@ -140,7 +140,10 @@ impl Reader {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     let reason = "the head does not come (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
-                    return Ok(Some(Next::Exchange(Box::new(exchange), Step::Linger)));
+                    return Ok(Some(Next::Exchange(
+                        Box::new(exchange),
+                        ExchangeStep::Linger,
+                    )));
                 }
                 Err(gone) => {
                     self.broken_off(client);
@@ -156,7 +159,7 @@ impl Reader {
     }
 
     /// The client has gone in the middle of a head.
-    fn broken_off(&mut self, client: &Client) {
+    fn broken_off(&mut self, client: &ClientSide) {
         let exchange = Exchange::new(client, self.head_begun.take());
         Unread {
             client,
@@ -175,7 +178,7 @@ impl Reader {
 ///
 /// The box comes first, so that the future is made in it: what is made before an allocation is copied, here kilobytes for each request.
 pub(crate) fn start<'c>(
-    client: &'c Client,
+    client: &'c ClientSide,
     work: &'c mut Work,
 ) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
     let place = Box::new_uninit();
@@ -183,7 +186,7 @@ pub(crate) fn start<'c>(
 }
 
 /// Goes on with the requests of a connection until it is idle or ends.
-async fn run(client: &Client, work: &mut Work) -> Ending {
+async fn run(client: &ClientSide, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {
         *next = match std::mem::replace(next, Next::Read) {

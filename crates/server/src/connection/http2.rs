@@ -1,5 +1,5 @@
 //! HTTP/2: what [`tutti_http2`] asks of the server. One connection, many requests, each served like one of HTTP/1: a stream is the
-//! [`Client`] of its exchange, through the channel of a [`Stream`]. A request's head comes out of it
+//! [`ClientSide`] of its exchange, through the channel of a [`Http2Stream`]. A request's head comes out of it
 //! as a head, a response's goes in as HTTP/1's; everything between, from routing to the access log, knows no difference. A request that can be
 //! answered at once is, in the connection's own task; every other one gets a task.
 //!
@@ -12,17 +12,17 @@ use tutti_config::model::Http2;
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
-use tutti_http2::{Ending, Head, Stream, Terms, Timeouts};
+use tutti_conn::socket::ReadResult;
+use tutti_http2::{Ending, Http2Head, Http2Options, Http2Stream, Http2Timeouts};
 use tutti_pool::Level;
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
-use crate::connection::Connection;
-use crate::connection::stream_task::{self, Asked};
-use crate::exchange::client::Client;
+use crate::connection::TcpConnection;
+use crate::connection::stream_task::{self, StreamRequest};
+use crate::exchange::client::ClientSide;
 
 /// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
-pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
+pub(crate) async fn serve(connection: TcpConnection, input: Vec<u8>, options: Http2) {
     match tutti_http2::serve(&connection, input, options).await {
         Ending::Linger => connection.client.linger().await,
         Ending::Abort => {}
@@ -30,12 +30,12 @@ pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2
     }
 }
 
-impl tutti_http2::Connection for Connection {
-    fn terms(&self) -> Terms {
+impl tutti_http2::Http2Connection for TcpConnection {
+    fn terms(&self) -> Http2Options {
         let snapshot = self.client.local.snapshot_of(&self.client.listener);
-        Terms {
+        Http2Options {
             most_head_bytes: snapshot.limits.max_head_bytes(),
-            timeouts: Timeouts {
+            timeouts: Http2Timeouts {
                 head: snapshot.timeouts.header_read,
                 send: snapshot.timeouts.send,
                 idle: snapshot.timeouts.idle,
@@ -43,7 +43,7 @@ impl tutti_http2::Connection for Connection {
         }
     }
 
-    fn facts(&self) -> Option<Rc<Facts>> {
+    fn facts(&self) -> Option<Rc<HandshakeFacts>> {
         self.client.channel.facts().cloned()
     }
 
@@ -55,7 +55,7 @@ impl tutti_http2::Connection for Connection {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         self.client.channel.poll_receive(buffer, cx)
     }
 
@@ -103,15 +103,15 @@ impl tutti_http2::Connection for Connection {
             .mention(Level::Info, &closed(self, reason));
     }
 
-    fn begin(&self, head: &Head, stream: Stream, waker: &Waker) {
-        let asked = Asked {
+    fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker) {
+        let asked = StreamRequest {
             has_body: head.has_body(),
             is_websocket: head.is_websocket(),
             is_unknown: head.is_unknown(),
         };
         let client = &self.client;
         let ends = client.another_end();
-        let client = Client::of_stream(stream.into(), ends, client.share(), waker.clone());
+        let client = ClientSide::of_stream(stream.into(), ends, client.share(), waker.clone());
         stream_task::begin(client, &asked, |written, input, limits, writing| {
             let opening = head.opening(writing.has_body, writing.websocket);
             written.compose(input, &opening, || head.fields(), limits)
@@ -120,7 +120,7 @@ impl tutti_http2::Connection for Connection {
 }
 
 /// A line of the log.
-fn closed(connection: &Connection, reason: &str) -> String {
+fn closed(connection: &TcpConnection, reason: &str) -> String {
     let peer = connection.client.peer.address();
     let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());
     format!("HTTP/2 connection from {peer} closed: {reason}")

@@ -1,4 +1,4 @@
-//! HTTP/3: what [`tutti_quic`] asks of the server. A stream is the [`Client`] of its exchange, as for HTTP/2.
+//! HTTP/3: what [`tutti_quic`] asks of the server. A stream is the [`ClientSide`] of its exchange, as for HTTP/2.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -7,27 +7,29 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tutti_conn::clock::Millis;
-use tutti_conn::connections::Entry;
-use tutti_conn::holdings::Share;
-use tutti_conn::listener::{Listener, ListenerHold, Peer};
+use tutti_conn::connections::ConnectionEntry;
+use tutti_conn::listener::{ListenerHold, Peer, SharedListener};
+use tutti_conn::response_buffers::ConnectionBuffers;
 use tutti_http::Version;
 use tutti_http::http2::Opening;
 use tutti_http::http3::Section;
 use tutti_pool::Level;
-use tutti_quic::{Endpoint, Manner, Ports, Server, Stream, Terms, Timeouts};
+use tutti_quic::{
+    Ports, QuicEndpoint, QuicOptions, QuicServer, QuicStream, QuicTimeouts, RequestTraits,
+};
 
 use crate::connection::Counted;
 use crate::connection::accept;
-use crate::connection::stream_task::{self, Asked};
-use crate::exchange::client::{Client, Ends};
+use crate::connection::stream_task::{self, StreamRequest};
+use crate::exchange::client::{ClientSide, Ends};
 use crate::local::Local;
 
 /// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
 pub(crate) fn take_datagrams(
     local: &Rc<Local>,
-    listener: &Arc<Listener>,
+    listener: &Arc<SharedListener>,
     ports: &Arc<Ports>,
-) -> Vec<Rc<Endpoint<Entrance>>> {
+) -> Vec<Rc<QuicEndpoint<Entrance>>> {
     let threads = local.shared.inboxes.len().max(1);
     let numbers = (local.thread as usize..ports.sockets.len()).step_by(threads);
     let begin = |number| {
@@ -35,7 +37,7 @@ pub(crate) fn take_datagrams(
             local: Rc::clone(local),
             listener: Arc::clone(listener),
         };
-        match Endpoint::new(entrance, ports, number) {
+        match QuicEndpoint::new(entrance, ports, number) {
             Ok(endpoint) => {
                 tokio::task::spawn_local(Rc::clone(&endpoint).run());
                 Some(endpoint)
@@ -49,7 +51,7 @@ pub(crate) fn take_datagrams(
     numbers.filter_map(begin).collect()
 }
 
-fn complain(local: &Local, listener: &Listener, reason: &str) {
+fn complain(local: &Local, listener: &SharedListener, reason: &str) {
     let text = format!("cannot take HTTP/3 at \"{}\": {reason}", listener.name);
     local.log(Level::Alert, &text);
 }
@@ -57,20 +59,20 @@ fn complain(local: &Local, listener: &Listener, reason: &str) {
 /// A listener on a listen thread.
 pub(crate) struct Entrance {
     local: Rc<Local>,
-    listener: Arc<Listener>,
+    listener: Arc<SharedListener>,
 }
 
-impl Server for Entrance {
-    type Connection = Connection;
+impl QuicServer for Entrance {
+    type Connection = Http3Connection;
 
-    fn listener(&self) -> &Arc<Listener> {
+    fn listener(&self) -> &Arc<SharedListener> {
         &self.listener
     }
 
-    fn terms(&self) -> Option<Terms> {
+    fn terms(&self) -> Option<QuicOptions> {
         let snapshot = self.local.snapshot_of(&self.listener);
         let (crypto, client) = snapshot.offer_of(self.listener.id)?.quic()?.begin()?;
-        Some(Terms {
+        Some(QuicOptions {
             crypto,
             client,
             spoken: snapshot.http3_of(self.listener.id)?.clone(),
@@ -82,7 +84,12 @@ impl Server for Entrance {
         accept::has_room(&self.local, &mut hold, Peer::Inet(from)).then_some(hold)
     }
 
-    fn connect(&self, hold: ListenerHold, from: SocketAddr, to: Option<SocketAddr>) -> Connection {
+    fn connect(
+        &self,
+        hold: ListenerHold,
+        from: SocketAddr,
+        to: Option<SocketAddr>,
+    ) -> Http3Connection {
         let counters = self.local.counters();
         counters.accepted.add(1);
         counters.open.fetch_add(1, Ordering::Relaxed);
@@ -92,10 +99,10 @@ impl Server for Entrance {
         if let Some(address) = to {
             ends.note_local_address(address);
         }
-        Connection {
+        Http3Connection {
             entry: self.local.connections.enter(Waker::noop().clone()),
             counted: Counted::new(&self.local),
-            share: Share::new(&self.local.shared.holdings),
+            share: ConnectionBuffers::new(&self.local.shared.holdings),
             ends,
         }
     }
@@ -106,19 +113,19 @@ impl Server for Entrance {
 }
 
 /// A connection of HTTP/3: only its streams carry bytes, through a UDP socket that others have as well.
-pub(crate) struct Connection {
+pub(crate) struct Http3Connection {
     ends: Ends,
     counted: Counted,
     /// The memory that the responses of all its streams may have together.
-    share: Rc<Share>,
+    share: Rc<ConnectionBuffers>,
     /// Its deadline, and how to wake its task.
-    entry: Entry,
+    entry: ConnectionEntry,
 }
 
-impl Connection {
+impl Http3Connection {
     /// The client of a stream.
-    fn client(&self, stream: Stream, waker: &Waker) -> Client {
-        Client::of_stream(
+    fn client(&self, stream: QuicStream, waker: &Waker) -> ClientSide {
+        ClientSide::of_stream(
             stream.into(),
             self.ends.another(),
             &self.share,
@@ -127,10 +134,10 @@ impl Connection {
     }
 }
 
-impl tutti_quic::Connection for Connection {
-    fn timeouts(&self) -> Timeouts {
+impl tutti_quic::QuicConnection for Http3Connection {
+    fn timeouts(&self) -> QuicTimeouts {
         let snapshot = self.ends.local.snapshot_of(&self.ends.listener);
-        Timeouts {
+        QuicTimeouts {
             head: snapshot.timeouts.header_read,
             idle: snapshot.timeouts.idle,
         }
@@ -166,9 +173,9 @@ impl tutti_quic::Connection for Connection {
         self.ends.local.mention(Level::Info, text);
     }
 
-    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker) {
+    fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker) {
         let is_websocket = section.protocol() == Some(b"websocket");
-        let asked = Asked {
+        let asked = StreamRequest {
             has_body: manner.has_body,
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
@@ -188,7 +195,7 @@ impl tutti_quic::Connection for Connection {
         });
     }
 
-    fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker) {
+    fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker) {
         let client = self.client(stream, waker);
         stream_task::refuse(client, status, reason);
     }

@@ -10,4 +10,4 @@ pub(crate) mod http3;
 mod proxy_header;
 mod stream_task;
 
-pub(crate) use counted::{Connection, Counted, LAST_MOMENT};
+pub(crate) use counted::{Counted, LAST_MOMENT, TcpConnection};

@@ -11,11 +11,11 @@ use tutti_conn::proxy_header::{ProxyHeaderError, poll_proxy_header};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::connection::{Connection, LAST_MOMENT};
+use crate::connection::{LAST_MOMENT, TcpConnection};
 use tutti_conn::clock::now_millis;
 
 /// Reads the header, if the connection must have one. False: it cannot be served.
-pub(crate) async fn receive(connection: &mut Connection) -> bool {
+pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
     let snapshot = connection
         .client
         .local

@@ -6,19 +6,19 @@ use std::task::Poll;
 
 use tutti_http::http2::WebSocketKey;
 use tutti_http::websocket::handshake;
-use tutti_http::{HeadError, Limits, RequestHead};
+use tutti_http::{HeadError, MessageLimits, RequestHead};
 
 use crate::exchange::Exchange;
 use crate::exchange::arrival;
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
+use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
-use crate::step::Step;
 
 /// The facts about a request before its head is written down.
-pub(crate) struct Asked {
+pub(crate) struct StreamRequest {
     /// The stream does not end with the head.
     pub(crate) has_body: bool,
     /// It is an extended `CONNECT` for WebSocket.
@@ -36,16 +36,21 @@ pub(crate) struct Writing<'a> {
 
 /// Begins with the request of a stream, whose head `compose` writes down: answers it, or starts a task that will.
 pub(crate) fn begin(
-    client: Client,
-    asked: &Asked,
-    compose: impl FnOnce(&mut RequestHead, &mut Vec<u8>, &Limits, &Writing<'_>) -> Result<(), HeadError>,
+    client: ClientSide,
+    asked: &StreamRequest,
+    compose: impl FnOnce(
+        &mut RequestHead,
+        &mut Vec<u8>,
+        &MessageLimits,
+        &Writing<'_>,
+    ) -> Result<(), HeadError>,
 ) {
     let mut messages = messages(&client);
     let exchange = Exchange::new(&client, None);
     if asked.is_unknown {
         let reason = "CONNECT for a protocol that is not known";
         messages.refuse(&client, &exchange, 501, reason);
-        return go_on(client, messages, exchange, Step::Linger);
+        return go_on(client, messages, exchange, ExchangeStep::Linger);
     }
     let key = asked
         .is_websocket
@@ -63,7 +68,7 @@ pub(crate) fn begin(
     let step = match compose(head, input, &snapshot.limits, &writing) {
         Err(error) => {
             messages.refuse(&client, &exchange, error.status(), &error.to_string());
-            Step::Linger
+            ExchangeStep::Linger
         }
         Ok(()) => {
             let (request, output) = messages.parts(&client, &exchange);
@@ -81,20 +86,20 @@ pub(crate) fn begin(
 }
 
 /// Answers a request whose head cannot be taken.
-pub(crate) fn refuse(client: Client, status: u16, reason: &str) {
+pub(crate) fn refuse(client: ClientSide, status: u16, reason: &str) {
     let mut messages = messages(&client);
     let exchange = Exchange::new(&client, None);
     messages.refuse(&client, &exchange, status, reason);
-    go_on(client, messages, exchange, Step::Linger);
+    go_on(client, messages, exchange, ExchangeStep::Linger);
 }
 
-fn messages(client: &Client) -> Messages {
+fn messages(client: &ClientSide) -> Messages {
     Messages::new(client, client.local.buffers.take())
 }
 
 /// Ends a stream that has its answer, or starts a task for it.
-fn go_on(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
-    if matches!(step, Step::End(_) | Step::Linger) {
+fn go_on(client: ClientSide, mut messages: Messages, exchange: Exchange, step: ExchangeStep) {
+    if matches!(step, ExchangeStep::End(_) | ExchangeStep::Linger) {
         match client.channel.try_send(&mut messages.output) {
             Ok(true) => {
                 finish(&client, &Ending::Close);
@@ -109,7 +114,12 @@ fn go_on(client: Client, mut messages: Messages, exchange: Exchange, step: Step)
 }
 
 /// The task of a request that takes longer.
-async fn run(client: Client, mut messages: Messages, mut exchange: Exchange, step: Step) {
+async fn run(
+    client: ClientSide,
+    mut messages: Messages,
+    mut exchange: Exchange,
+    step: ExchangeStep,
+) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     client.set_waker(waker);
     let ending = pipeline::run(&client, &mut messages, &mut exchange, step).await;
@@ -120,7 +130,7 @@ async fn run(client: Client, mut messages: Messages, mut exchange: Exchange, ste
 }
 
 /// Ends a stream as its response has ended.
-fn finish(client: &Client, ending: &Ending) {
+fn finish(client: &ClientSide, ending: &Ending) {
     if let Channel::Stream(stream) = &client.channel {
         match ending {
             Ending::Abort => stream.abort(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tutti_routing::RequestInfo as _;
-use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
+use tutti_telemetry::{MAX_TEXT, Parent, Span, TraceContext, Tracer};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
@@ -63,7 +63,7 @@ fn parent(request: &Request<'_>) -> Option<Parent> {
 }
 
 /// Makes the span of a request from its head.
-fn span(request: &Request<'_>, context: Context, has_parent: bool) -> Span {
+fn span(request: &Request<'_>, context: TraceContext, has_parent: bool) -> Span {
     let view = &request.view;
     let path = view.origin_target().split(|byte| *byte == b'?').next();
     let user_agent = view.get_all(b"User-Agent").next();

@@ -10,17 +10,17 @@ use std::ops::Range;
 use std::task::{Context, Poll};
 
 use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
-use tutti_proxy::BodyFault;
+use tutti_proxy::BodyStreamError;
 
 use crate::exchange::Exchange;
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 
 /// Most room that is made for one read of a body.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,7 +36,7 @@ const DRAIN_TOTAL: Millis = 5_000;
 const DRAIN_PAUSE: Millis = 2_000;
 
 /// The terms on which a body is read: its framing as the head says it, and how long the client may pause.
-pub(crate) struct Terms {
+pub(crate) struct BodyTerms {
     pub(crate) decoder: BodyDecoder,
     /// The client waits for 100 (Continue).
     pub(crate) expects_continue: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Terms {
     pub(crate) read_timeout: Millis,
 }
 
-impl Terms {
+impl BodyTerms {
     pub(crate) fn of(request: &Request<'_>, decoder: BodyDecoder) -> Self {
         Self {
             decoder,
@@ -56,7 +56,7 @@ impl Terms {
 
 /// The body of one request.
 pub(crate) struct ClientBody<'a> {
-    client: &'a Client,
+    client: &'a ClientSide,
     exchange: &'a Exchange,
     /// Bytes that have come. From `start` on: those dealt with, the piece, those not looked at.
     input: &'a mut Vec<u8>,
@@ -76,10 +76,10 @@ pub(crate) struct ClientBody<'a> {
 impl<'a> ClientBody<'a> {
     /// The body that begins at `start` of `input`.
     pub(crate) fn new(
-        (client, exchange): (&'a Client, &'a Exchange),
+        (client, exchange): (&'a ClientSide, &'a Exchange),
         input: &'a mut Vec<u8>,
         start: usize,
-        terms: Terms,
+        terms: BodyTerms,
     ) -> Self {
         let awaits_continue = terms.expects_continue && input.len() <= start;
         exchange.set_body_coming(true);
@@ -113,7 +113,7 @@ impl<'a> ClientBody<'a> {
         &mut self,
         output: &mut Output,
         send_timeout: Millis,
-    ) -> Result<bool, BodyFault> {
+    ) -> Result<bool, BodyStreamError> {
         if self.look()? {
             return Ok(!self.piece.is_empty());
         }
@@ -180,8 +180,8 @@ impl<'a> ClientBody<'a> {
             match self.ready(output, send_timeout).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(true),
-                Err(BodyFault::Refused(_)) => return Ok(false),
-                Err(BodyFault::Gone(gone)) => return Err(gone),
+                Err(BodyStreamError::Refused(_)) => return Ok(false),
+                Err(BodyStreamError::Gone(gone)) => return Err(gone),
             }
             let length = self.piece().len();
             left = left.saturating_sub(length as u64);
@@ -208,7 +208,10 @@ impl<'a> ClientBody<'a> {
 
     /// Reads until there is a piece; false at the end. The caller sees to it that it is polled again at the
     /// [`deadline`](Self::deadline).
-    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
+    pub(crate) fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyStreamError>> {
         loop {
             if self.look()? {
                 return Poll::Ready(Ok(!self.piece.is_empty()));
@@ -218,18 +221,18 @@ impl<'a> ClientBody<'a> {
                 self.start_clock();
             }
             match self.client.channel.poll_receive(self.input, cx) {
-                Poll::Ready(Ok(Received::Bytes(_))) => {
+                Poll::Ready(Ok(ReadResult::Bytes(_))) => {
                     self.awaits_continue = false;
                     self.deadline = NEVER;
                 }
                 // `look` finds the end, where the end of a stream is that of the body.
-                Poll::Ready(Ok(Received::End)) if self.decoder.end() => {}
-                Poll::Ready(Ok(Received::End | Received::Nothing)) => {
+                Poll::Ready(Ok(ReadResult::End)) if self.decoder.end() => {}
+                Poll::Ready(Ok(ReadResult::End | ReadResult::Nothing)) => {
                     return Poll::Ready(Err(Gone::Closed.into()));
                 }
                 Poll::Ready(Err(gone)) => return Poll::Ready(Err(gone.into())),
                 Poll::Pending if self.deadline <= now_millis() => {
-                    return Poll::Ready(Err(BodyFault::Refused(408)));
+                    return Poll::Ready(Err(BodyStreamError::Refused(408)));
                 }
                 Poll::Pending => return Poll::Pending,
             }
@@ -237,7 +240,7 @@ impl<'a> ClientBody<'a> {
     }
 
     /// Looks for a piece, or the end, in what has come; false if more must be read.
-    fn look(&mut self) -> Result<bool, BodyFault> {
+    fn look(&mut self) -> Result<bool, BodyStreamError> {
         while self.piece.is_empty() && !self.has_ended {
             let rest = self.input.get(self.next..).unwrap_or_default();
             let found = self.decoder.decode(rest)?;

@@ -12,11 +12,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
 use tutti_conn::transport::Transport;
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
 use crate::exchange::stream::Stream;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::{BodyPart, Received};
+use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// The way of a client's bytes.
 pub(crate) enum Channel {
@@ -57,7 +57,7 @@ impl Channel {
     }
 
     /// The outcome of the handshake, if the bytes are encrypted.
-    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+    pub(crate) fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         match self {
             Self::Transport(transport) => transport.facts(),
             Self::Stream(stream) => stream.facts(),
@@ -70,11 +70,11 @@ impl Channel {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         match self {
             Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
-            Self::Discard => Poll::Ready(Ok(Received::End)),
+            Self::Discard => Poll::Ready(Ok(ReadResult::End)),
         }
     }
 

@@ -14,15 +14,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tutti_config::model::Compressor;
+use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::connections::{Entry, NEVER};
+use tutti_conn::connections::{ConnectionEntry, NEVER};
 use tutti_conn::departure::{Presence, SendingSide, Waited};
-use tutti_conn::holdings::{EncoderCharge, Share, Store};
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::{Room, Waiting};
+use tutti_conn::response_buffers::{ConnectionBuffers, EncoderCharge, OverflowFile};
 use tutti_conn::send_deadline::SendDeadline;
-use tutti_conn::socket::Received;
+use tutti_conn::socket::ReadResult;
 use tutti_files::compression;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
@@ -96,7 +96,7 @@ impl Ends {
 }
 
 /// The client of an exchange.
-pub(crate) struct Client {
+pub(crate) struct ClientSide {
     ends: Ends,
     pub(crate) channel: Channel,
     /// Bytes of its responses in memory that it has not taken.
@@ -108,10 +108,10 @@ pub(crate) struct Client {
     /// The end of its sending side, as far as it is known.
     sending_side: SendingSide,
     /// Its deadline, and how to wake its task.
-    entry: Entry,
+    entry: ConnectionEntry,
 }
 
-impl std::ops::Deref for Client {
+impl std::ops::Deref for ClientSide {
     type Target = Ends;
 
     fn deref(&self) -> &Ends {
@@ -119,7 +119,7 @@ impl std::ops::Deref for Client {
     }
 }
 
-impl Client {
+impl ClientSide {
     /// Enters a client into its thread; `waker` wakes its task.
     pub(crate) fn new(channel: Channel, ends: Ends, waker: Waker) -> Self {
         let entry = ends.local.connections.enter(waker);
@@ -135,7 +135,12 @@ impl Client {
     }
 
     /// The client of one stream of a connection; `share` is the share of the connection: a client has as much with one stream as with a hundred.
-    pub(crate) fn of_stream(stream: Stream, ends: Ends, share: &Rc<Share>, waker: Waker) -> Self {
+    pub(crate) fn of_stream(
+        stream: Stream,
+        ends: Ends,
+        share: &Rc<ConnectionBuffers>,
+        waker: Waker,
+    ) -> Self {
         Self {
             waiting: Waiting::beside(share),
             ..Self::new(Channel::Stream(Box::new(stream)), ends, waker)
@@ -254,7 +259,7 @@ impl Client {
     }
 }
 
-impl Client {
+impl ClientSide {
     /// Reads at least one byte behind what `buffer` has, until `deadline`.
     pub(crate) async fn read_more(
         &self,
@@ -266,8 +271,10 @@ impl Client {
             buffer.reserve(buffer.len().max(tutti_conn::buffers::BUFFER_BYTES));
         }
         poll_fn(|cx| match self.channel.poll_receive(buffer, cx) {
-            Poll::Ready(Ok(Received::Bytes(_))) => Poll::Ready(Ok(())),
-            Poll::Ready(Ok(Received::End | Received::Nothing)) => Poll::Ready(Err(Gone::Closed)),
+            Poll::Ready(Ok(ReadResult::Bytes(_))) => Poll::Ready(Ok(())),
+            Poll::Ready(Ok(ReadResult::End | ReadResult::Nothing)) => {
+                Poll::Ready(Err(Gone::Closed))
+            }
             Poll::Ready(Err(gone)) => Poll::Ready(Err(gone)),
             Poll::Pending if deadline <= now_millis() => Poll::Ready(Err(Gone::TimedOut)),
             Poll::Pending => Poll::Pending,
@@ -361,9 +368,9 @@ impl Client {
     }
 }
 
-impl Client {
+impl ClientSide {
     /// The share of the client's connection.
-    pub(crate) fn share(&self) -> &Rc<Share> {
+    pub(crate) fn share(&self) -> &Rc<ConnectionBuffers> {
         self.waiting.share(&self.local.shared.holdings)
     }
 
@@ -386,7 +393,12 @@ impl Client {
 
     /// Makes room for more of an answer whose beginning waits in `output`. Alone it may have `most` bytes in memory; the rest goes to
     /// `store`.
-    pub(crate) fn room(&self, output: &mut Output, most: usize, store: Option<&Store>) -> Room {
+    pub(crate) fn room(
+        &self,
+        output: &mut Output,
+        most: usize,
+        store: Option<&OverflowFile>,
+    ) -> BufferSpace {
         let all = &self.local.shared.holdings;
         let outcome = self.waiting.room(output, most, store, all);
         outcome.unwrap_or_else(|error| {
@@ -398,7 +410,7 @@ impl Client {
                     folder.display()
                 ),
             );
-            Room::None
+            BufferSpace::None
         })
     }
 

@@ -4,8 +4,8 @@ use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
 
 use crate::exchange::body::ClientBody;
-use crate::exchange::client::Client;
-use crate::posts::Gathered;
+use crate::exchange::client::ClientSide;
+use crate::job_submission::Gathered;
 
 /// A request's body.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds bytes; the status if that is not possible.
-    pub(crate) fn add(&mut self, data: &[u8], client: &Client) -> Result<(), u16> {
+    pub(crate) fn add(&mut self, data: &[u8], client: &ClientSide) -> Result<(), u16> {
         let outcome = match &mut self.body {
             Collected::Spool(region) => region.append(data),
             Collected::None if data.len() <= self.memory_limit => {

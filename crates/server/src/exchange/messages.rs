@@ -9,8 +9,8 @@ use tutti_conn::output::Output;
 use tutti_http::{BodyDecoder, Method, RequestHead};
 
 use crate::exchange::Exchange;
-use crate::exchange::body::{ClientBody, Terms};
-use crate::exchange::client::Client;
+use crate::exchange::body::{BodyTerms, ClientBody};
+use crate::exchange::client::ClientSide;
 use crate::exchange::refusals::Unread;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
@@ -30,7 +30,7 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// The messages of a client that has sent `input`.
-    pub(crate) fn new(client: &Client, input: Vec<u8>) -> Self {
+    pub(crate) fn new(client: &ClientSide, input: Vec<u8>) -> Self {
         let local = &client.local;
         Self {
             snapshot: local.snapshot_of(&client.listener),
@@ -52,7 +52,11 @@ impl Messages {
     }
 
     /// The request whose head is in front of the input.
-    pub(crate) fn request<'a>(&'a self, client: &'a Client, exchange: &'a Exchange) -> Request<'a> {
+    pub(crate) fn request<'a>(
+        &'a self,
+        client: &'a ClientSide,
+        exchange: &'a Exchange,
+    ) -> Request<'a> {
         let view = self.head.view(self.rest());
         Request::new(client, exchange, &self.snapshot, view)
     }
@@ -60,7 +64,7 @@ impl Messages {
     /// That request, and where its response goes.
     pub(crate) fn parts<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
     ) -> (Request<'a>, &'a mut Output) {
         let rest = self.input.get(self.position..).unwrap_or_default();
@@ -76,11 +80,11 @@ impl Messages {
     /// The body of that request, and where its response goes.
     pub(crate) fn body<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
         decoder: BodyDecoder,
     ) -> (ClientBody<'a>, &'a mut Output) {
-        let terms = Terms::of(&self.request(client, exchange), decoder);
+        let terms = BodyTerms::of(&self.request(client, exchange), decoder);
         let start = self.body_start();
         let body = ClientBody::new((client, exchange), &mut self.input, start, terms);
         (body, &mut self.output)
@@ -89,7 +93,7 @@ impl Messages {
     /// That request beside its body, which is read in `input` from now on. What is left there in the end is to be taken back.
     pub(crate) fn detach_body<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
         decoder: BodyDecoder,
         input: &'a mut Vec<u8>,
@@ -97,13 +101,13 @@ impl Messages {
         let start = self.body_start();
         input.extend(self.input.drain(start.min(self.input.len())..));
         let (request, output) = self.parts(client, exchange);
-        let terms = Terms::of(&request, decoder);
+        let terms = BodyTerms::of(&request, decoder);
         let body = ClientBody::new((client, exchange), input, 0, terms);
         (request, body, output)
     }
 
     /// Takes back what is left of a body's input in the end: the next request, behind the head.
-    pub(crate) fn take_back(&mut self, client: &Client, input: Vec<u8>) {
+    pub(crate) fn take_back(&mut self, client: &ClientSide, input: Vec<u8>) {
         self.input.extend_from_slice(&input);
         client.local.buffers.give(input);
     }
@@ -111,7 +115,7 @@ impl Messages {
     /// Answers an exchange without a request (its head is malformed, or did not come); the connection ends.
     pub(crate) fn refuse(
         &mut self,
-        client: &Client,
+        client: &ClientSide,
         exchange: &Exchange,
         status: u16,
         reason: &str,

@@ -7,13 +7,13 @@
 use std::net::SocketAddr;
 
 use tutti_config::model::TlsVariable;
-use tutti_http::websocket::Fault;
+use tutti_http::websocket::WebSocketError;
 use tutti_http::{FieldLines, RequestPath};
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::route_log::Plain;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
@@ -59,7 +59,7 @@ pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, re
 }
 
 /// A WebSocket connection is closed for what its client did. A limit of the configuration is told to who has set it.
-pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: Fault) {
+pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: WebSocketError) {
     let (level, cure) = if fault.is_limit() {
         (Level::Warn, " of `settings.http.websocket`")
     } else {
@@ -92,7 +92,7 @@ pub(crate) fn body_reason(status: u16) -> Option<&'static str> {
 
 /// How a request ended that was never read.
 pub(crate) struct Unread<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a ClientSide,
     pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
     /// The answer's status; 400 where the client did not wait for an answer.

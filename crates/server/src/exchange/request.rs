@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
 use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
 use tutti_pool::Level;
-use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
+use tutti_routing::{Modules, RequestInfo, ResponseHeader, RouteEvent, ScriptError, Seen};
 
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::refusals;
 use crate::exchange::respond::{self, Page, Persistence};
 use crate::exchange::route_log;
@@ -24,15 +24,15 @@ use crate::substitute::{Mended, Substitute};
 use tutti_conn::departure::Presence;
 use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
-use tutti_files::conditional::Conditions;
+use tutti_files::conditional::Preconditions;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
-use tutti_request_log::{Entry, Phases, SLOW, Server};
+use tutti_request_log::{Phases, RequestTarget, SLOW, SlowRequest};
 
 /// A request in its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a ClientSide,
     pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) view: RequestView<'a>,
@@ -45,7 +45,7 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// The request whose head is `view`, or the one that is answered in its place.
     pub(crate) fn new(
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
         snapshot: &'a Snapshot,
         view: RequestView<'a>,
@@ -133,7 +133,7 @@ impl<'a> Request<'a> {
 
     /// Says among the fields of the response to which trace the request belongs, and its id.
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
-        self.exchange.admission.tell(fields);
+        self.exchange.admission.add_fields(fields);
         self.exchange.traced.tell(fields);
         let wanted = self.snapshot.request_id.as_deref();
         request_id::tell(wanted, fields, || refusals::id(self));
@@ -221,8 +221,8 @@ impl<'a> Request<'a> {
     }
 
     /// The fields that make the request conditional.
-    pub(crate) fn conditions(&self) -> Conditions<'a> {
-        Conditions::of(&self.view)
+    pub(crate) fn conditions(&self) -> Preconditions<'a> {
+        Preconditions::of(&self.view)
     }
 
     /// Chooses how a response is compressed.
@@ -327,24 +327,24 @@ impl Request<'_> {
     }
 
     /// An entry of the slow log.
-    pub(crate) fn slow_entry(&self, status: Option<u16>) -> Entry {
+    pub(crate) fn slow_entry(&self, status: Option<u16>) -> SlowRequest {
         let exchange = self.exchange;
         let server = match exchange.answerer.get() {
             Answerer::Application(index) => {
                 let application = self.snapshot.applications.get(index);
-                application.map(|one| Server::Application(one.name().as_ref().into()))
+                application.map(|one| RequestTarget::Application(one.name().as_ref().into()))
             }
             Answerer::Upstream(index) => {
                 let upstream = self.snapshot.upstreams.get(index);
-                upstream.map(|one| Server::Upstream(one.name().into()))
+                upstream.map(|one| RequestTarget::Upstream(one.name().into()))
             }
             _ => None,
         };
-        Entry {
+        SlowRequest {
             begun: exchange.begun,
             arrived: exchange.arrived,
             phases: exchange.phases.get(),
-            server: server.unwrap_or(Server::Own),
+            server: server.unwrap_or(RequestTarget::Own),
             status,
             client: refusals::client(self.remote()),
             method: refusals::shown(self.original.method_text()),
@@ -416,7 +416,7 @@ impl RequestInfo for Request<'_> {
     fn modules(&self) -> Option<&Modules> {
         Some(&self.snapshot.modules)
     }
-    fn script_failed(&self, template: &str, failure: &Failure) {
+    fn script_failed(&self, template: &str, failure: &ScriptError) {
         self.client.local.complain_of(
             Level::Error,
             &format!(

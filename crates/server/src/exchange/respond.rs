@@ -10,8 +10,8 @@ use tutti_http::{
 };
 
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
-pub(crate) use crate::fields::own::Own;
+use crate::exchange::client::ClientSide;
+pub(crate) use crate::fields::server_date::Own;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
 use tutti_conn::output::Output;
@@ -59,7 +59,7 @@ pub(crate) fn begin_with(
 }
 
 /// Appends a head to what waits for the client, in the protocol that the connection speaks.
-pub(crate) fn put(client: &Client, head: &OutgoingHead, output: &mut Output) {
+pub(crate) fn put(client: &ClientSide, head: &OutgoingHead, output: &mut Output) {
     match &client.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
         Channel::Transport(_) | Channel::Discard => head.write_http1(&mut output.bytes),
@@ -102,7 +102,7 @@ impl Made {
     }
 
     /// Appends head and content to what waits for the client, and gives the memory back.
-    pub(crate) fn put(self, client: &Client, output: &mut Output) {
+    pub(crate) fn put(self, client: &ClientSide, output: &mut Output) {
         put(client, &self.head, output);
         output.bytes.extend_from_slice(&self.body);
         client.local.buffers.give(self.body);
@@ -133,7 +133,12 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
 }
 
 /// Makes the error page for a client whose request of this method could not be read; its connection ends.
-pub(crate) fn refusal(client: &Client, snapshot: &Snapshot, status: u16, method: Method) -> Made {
+pub(crate) fn refusal(
+    client: &ClientSide,
+    snapshot: &Snapshot,
+    status: u16,
+    method: Method,
+) -> Made {
     let refused = Page {
         status,
         is_head: method == Method::Head,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use tutti_config::model::{OutOfSteps, Pointer};
 use tutti_config::pattern::BACKTRACK_LIMIT;
 use tutti_pool::Level;
-use tutti_routing::{Failure, RouteEvent};
+use tutti_routing::{RouteEvent, ScriptError};
 
 use crate::local::Local;
 
@@ -20,12 +20,14 @@ pub(crate) fn begin(local: &Local, number: u64, request_line: &[u8]) {
 /// Something on its way.
 pub(crate) fn note(local: &Local, number: u64, event: RouteEvent<'_>) {
     let (level, text) = match event {
-        RouteEvent::Discarded(route, step) => {
-            (Level::Info, format!("\"{}\" discarded", Step(route, step)))
-        }
-        RouteEvent::Selected(route, step) => {
-            (Level::Notice, format!("\"{}\" selected", Step(route, step)))
-        }
+        RouteEvent::Discarded(route, step) => (
+            Level::Info,
+            format!("\"{}\" discarded", LoggedStep(route, step)),
+        ),
+        RouteEvent::Selected(route, step) => (
+            Level::Notice,
+            format!("\"{}\" selected", LoggedStep(route, step)),
+        ),
         RouteEvent::Rewritten(path) => (
             Level::Notice,
             format!("URI rewritten to \"{}\"", Plain(path)),
@@ -41,9 +43,9 @@ fn log(local: &Local, number: u64, level: Level, text: &str) {
 }
 
 /// A step as the control API names it.
-struct Step<'a>(Option<&'a str>, usize);
+struct LoggedStep<'a>(Option<&'a str>, usize);
 
-impl std::fmt::Display for Step<'_> {
+impl std::fmt::Display for LoggedStep<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(route) => write!(f, "routes/{route}/{}", self.1),
@@ -67,9 +69,9 @@ pub(crate) fn script(template: &str) -> String {
 }
 
 /// Returns the cure for a script that failed, where one can be told.
-pub(crate) fn cure(failure: &Failure) -> &'static str {
+pub(crate) fn cure(failure: &ScriptError) -> &'static str {
     match failure {
-        Failure::Thrown(text) if text.ends_with(" is not defined") => {
+        ScriptError::Thrown(text) if text.ends_with(" is not defined") => {
             "; a module can be used if `settings/js_module` names it"
         }
         _ => "",

@@ -2,7 +2,7 @@
 //!
 //! Made anew for each request: by HTTP/1 for each head in a connection's bytes, by each stream of HTTP/2 or 3, and by the server for a request that it
 //! makes for itself. The bytes of its head, and of its response on the way, are in its [`Messages`](crate::exchange::messages::Messages); the way to its client is
-//! its [`Client`](crate::exchange::client::Client).
+//! its [`ClientSide`](crate::exchange::client::Client).
 //!
 //! Must never: outlive its request, or be used for another one.
 
@@ -16,10 +16,10 @@ use tutti_conn::output::{Gone, Output};
 use tutti_guard::Admission;
 use tutti_http::OwnedPath;
 use tutti_pool::Whereabouts;
-use tutti_request_log::{Answerer, Counts, Phases};
+use tutti_request_log::{Answerer, Phases, ResponseCounts};
 use tutti_routing::RuleSet;
 
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::trace::Traced;
 use crate::fields::forwarded::Origin;
 use crate::local::Local;
@@ -62,7 +62,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// The exchange of a request whose head is complete, or will not be, and whose first byte came at `begun`, or just now.
-    pub(crate) fn new(client: &Client, begun: Option<Instant>) -> Self {
+    pub(crate) fn new(client: &ClientSide, begun: Option<Instant>) -> Self {
         client.local.counters().requests.add(1);
         let arrived = Instant::now();
         Self::at(&client.local, begun.unwrap_or(arrived), arrived)
@@ -113,7 +113,13 @@ impl Exchange {
     }
 
     /// Counts it as answered with this status after `took`, or as if it had been.
-    pub(crate) fn count(&self, client: &Client, counts: &Counts, status: u16, took: Duration) {
+    pub(crate) fn count(
+        &self,
+        client: &ClientSide,
+        counts: &ResponseCounts,
+        status: u16,
+        took: Duration,
+    ) {
         let thread = client.local.thread;
         if let Some(classes) = client.listener.counters.requests.of(thread) {
             classes.add(status);
@@ -133,7 +139,7 @@ impl Exchange {
     }
 
     /// The response begins.
-    pub(crate) fn note_response_begun(&self, client: &Client) {
+    pub(crate) fn note_response_begun(&self, client: &ClientSide) {
         client.note_response_begun(self.waited());
         self.has_response_begun.set(true);
     }
@@ -157,7 +163,7 @@ impl Exchange {
     /// Sends all of `output`. An exchange that has been logged is under way no longer.
     pub(crate) async fn flush(
         &self,
-        client: &Client,
+        client: &ClientSide,
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<(), Gone> {

@@ -5,25 +5,25 @@ use std::task::{Context, Poll};
 
 use h2::Reason;
 use tutti_http::{OutgoingHead, Trailers, Version};
-use tutti_tls::Facts;
+use tutti_tls::HandshakeFacts;
 
 use tutti_conn::output::{Gone, Output, StreamHead};
-use tutti_conn::socket::{BodyPart, Received};
+use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// The stream, of either protocol.
 pub(crate) enum Stream {
-    Http2(tutti_http2::Stream),
-    Http3(tutti_quic::Stream),
+    Http2(tutti_http2::Http2Stream),
+    Http3(tutti_quic::QuicStream),
 }
 
-impl From<tutti_http2::Stream> for Stream {
-    fn from(stream: tutti_http2::Stream) -> Self {
+impl From<tutti_http2::Http2Stream> for Stream {
+    fn from(stream: tutti_http2::Http2Stream) -> Self {
         Self::Http2(stream)
     }
 }
 
-impl From<tutti_quic::Stream> for Stream {
-    fn from(stream: tutti_quic::Stream) -> Self {
+impl From<tutti_quic::QuicStream> for Stream {
+    fn from(stream: tutti_quic::QuicStream) -> Self {
         Self::Http3(stream)
     }
 }
@@ -84,7 +84,7 @@ impl Stream {
     }
 
     /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
-    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+    pub(crate) fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         either!(self, stream => stream.facts())
     }
 
@@ -99,7 +99,7 @@ impl Stream {
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Received, Gone>> {
+    ) -> Poll<Result<ReadResult, Gone>> {
         either!(self, stream => stream.poll_receive(buffer, cx))
     }
 

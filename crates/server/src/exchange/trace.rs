@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
-use tutti_telemetry::{Context, Span, Tracer};
+use tutti_telemetry::{Span, TraceContext, Tracer};
 
 pub(crate) const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
 /// A request that is traced.
 pub(crate) struct Trace {
-    pub(crate) context: Context,
+    pub(crate) context: TraceContext,
     /// The client has said where the request belongs.
     pub(crate) has_parent: bool,
     /// `None`: it is not recorded.

@@ -1,6 +1,6 @@
 //! `request_headers`: changes to a request before whoever it is for gets it, an application or a server of an upstream.
 
-use tutti_config::model::{GatewayParameter, Part, RequestHeader, RequestHeaderChange};
+use tutti_config::model::{GatewayParameter, RequestHeader, RequestHeaderChange, TemplatePart};
 use tutti_http::edits::Edit;
 use tutti_routing::{Decision, RequestInfo, ScriptFailed};
 
@@ -65,7 +65,7 @@ pub(crate) fn shared<R: RequestInfo>(
             continue;
         };
         let start = out.len();
-        let is_own = |part: &Part| matches!(part, Part::Variable(one) if one.is_of_one_request());
+        let is_own = |part: &TemplatePart| matches!(part, TemplatePart::Variable(one) if one.is_of_one_request());
         match template.parts().iter().any(is_own) {
             true => decision.render(&template.without(is_own), request, &mut out)?,
             false => decision.render(template, request, &mut out)?,

@@ -4,53 +4,55 @@ use std::time::Instant;
 
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
-use tutti_conn::bounds::Client;
+use tutti_conn::connection_limits::ClientKey;
+use tutti_guard::auth_request::{self, AuthClient};
 use tutti_guard::passwords::Accounts;
-use tutti_guard::question::{self, Told};
-use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim, unfit};
-use tutti_guard::{Busy, Guard, Identity, KeySet, PasswordDesk, State};
+use tutti_guard::token::{Claims, TokenError, VerificationKeys, Verifier, claim, unfit};
+use tutti_guard::{ActionGuard, Busy, Identity, IdentityState, KeySet, PasswordDesk};
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Level;
 use tutti_routing::RequestInfo as _;
 
-use super::answer::Answer;
-use super::question as way;
+use super::response::GuardResponse;
+use super::subrequest as way;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 
 /// Who a request is from: the fields that tell it to the application, or what it is answered.
-pub(super) type Found = Result<Vec<Edit>, Answer>;
+pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
 
 /// Finds who a request is from.
 pub(super) async fn find(
     request: &Request<'_>,
-    guard: &Guard,
+    guard: &ActionGuard,
     identity: &Identity,
     desk: &PasswordDesk,
 ) -> Found {
     match (&identity.model, &identity.state) {
-        (Authenticate::Basic(model), State::Basic(accounts)) => {
+        (Authenticate::Basic(model), IdentityState::Basic(accounts)) => {
             let Some(accounts) = accounts.load_full() else {
                 return Err(not_read(request, guard));
             };
             basic(request, model, &accounts, desk).await
         }
-        (Authenticate::Jwt(model), State::Jwt(verifier, keys)) => {
+        (Authenticate::Jwt(model), IdentityState::Jwt(verifier, keys)) => {
             jwt(request, guard, (model, verifier, keys)).await
         }
-        (Authenticate::Forward(model), State::Forward) => forward(request, guard, model).await,
+        (Authenticate::Forward(model), IdentityState::Forward) => {
+            forward(request, guard, model).await
+        }
         // They are made together.
-        _ => Err(Answer::of(500)),
+        _ => Err(GuardResponse::of(500)),
     }
 }
 
 /// The file has not been read yet, or cannot be.
-fn not_read(request: &Request<'_>, guard: &Guard) -> Answer {
+fn not_read(request: &Request<'_>, guard: &ActionGuard) -> GuardResponse {
     let place = &guard.model.pointer;
     let reason = format!("the file for `authenticate` of `{place}` could not be read yet");
     refusals::failed(&request.client.local, request, 503, &reason);
-    Answer::of(503)
+    GuardResponse::of(503)
 }
 
 async fn basic(
@@ -62,9 +64,9 @@ async fn basic(
     let refuse = |reason: &str| {
         refusals::refused(&request.client.local, request, 401, reason);
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.options.realm);
-        Err(Answer {
+        Err(GuardResponse {
             fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
-            ..Answer::of(401)
+            ..GuardResponse::of(401)
         })
     };
     let Some(decoded) = credentials(request, b"basic").and_then(|text| BASE64.decode(text).ok())
@@ -80,7 +82,7 @@ async fn basic(
         return refuse("name or password is wrong");
     };
     let mut source = Vec::new();
-    Client::write(request.remote().map(|address| address.ip()), &mut source);
+    ClientKey::write(request.remote().map(|address| address.ip()), &mut source);
     match desk.ask(name, question, &source).await {
         Ok(true) => {
             request.exchange.admission.name_user(name.as_bytes());
@@ -92,9 +94,9 @@ async fn basic(
         Err(Busy) => {
             let reason = "too many passwords are being looked at";
             refusals::refused(&request.client.local, request, 503, reason);
-            Err(Answer {
+            Err(GuardResponse {
                 fields: FieldLines::of("Retry-After", b"1"),
-                ..Answer::of(503)
+                ..GuardResponse::of(503)
             })
         }
     }
@@ -129,7 +131,7 @@ fn cookie<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
 
 async fn jwt(
     request: &Request<'_>,
-    guard: &Guard,
+    guard: &ActionGuard,
     (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
 ) -> Found {
     let refuse = |error: &str, reason: &str| {
@@ -138,9 +140,9 @@ async fn jwt(
         if !error.is_empty() {
             challenge = format!("{challenge}, error=\"{error}\"");
         }
-        Err(Answer {
+        Err(GuardResponse {
             fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
-            ..Answer::of(401)
+            ..GuardResponse::of(401)
         })
     };
     let token = match &model.options.cookie {
@@ -173,35 +175,36 @@ async fn jwt(
             };
             Ok(model.fields.iter().map(edit).collect())
         }
-        Err(Refusal::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),
-        Err(Refusal::Invalid(why)) => refuse("invalid_token", &why),
+        Err(TokenError::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),
+        Err(TokenError::Invalid(why)) => refuse("invalid_token", &why),
     }
 }
 
 /// Verifies with keys that are fetched: those that are there, and where it is another key perhaps with newer ones.
 async fn fetched(
     request: &Request<'_>,
-    guard: &Guard,
+    guard: &ActionGuard,
     (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
     token: &[u8],
-) -> Result<Result<Claims, Refusal>, Answer> {
+) -> Result<Result<Claims, TokenError>, GuardResponse> {
     let KeySource::Fetched(question, options) = &model.keys else {
-        return Err(Answer::of(500));
+        return Err(GuardResponse::of(500));
     };
     let mut outcome = None;
     if let Some(known) = keys.fresh(Instant::now(), options.refresh) {
         match verifier.verify(token, &known) {
-            Err(Refusal::UnknownKey) => outcome = Some(Err(Refusal::UnknownKey)),
+            Err(TokenError::UnknownKey) => outcome = Some(Err(TokenError::UnknownKey)),
             verified => return Ok(verified),
         }
     }
     let ask = || async {
-        let outgoing = question::for_keys(question, &options.host);
+        let outgoing = auth_request::for_keys(question, &options.host);
         let outgoing = outgoing.map_err(|failure| failure.reason)?;
         let asked = way::ask(request, guard, question, outgoing).await;
         let asked = asked.map_err(|failure| failure.reason)?;
         match asked.status {
-            200 => Keys::read_set(&asked.body, model).map_err(|why| format!("the answer {why}")),
+            200 => VerificationKeys::read_set(&asked.body, model)
+                .map_err(|why| format!("the answer {why}")),
             other => Err(format!("who was asked answered {other}")),
         }
     };
@@ -214,18 +217,18 @@ async fn fetched(
     match (keys.now(), outcome) {
         (Some(known), _) => Ok(verifier.verify(token, &known)),
         (None, Some(outcome)) => Ok(outcome),
-        (None, None) => Err(Answer::of(502)),
+        (None, None) => Err(GuardResponse::of(502)),
     }
 }
 
-async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -> Found {
+async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::ForwardAuth) -> Found {
     let client = refusals::client(request.remote());
-    let told = Told {
+    let told = AuthClient {
         client: &client,
         is_https: request.is_https(),
         own: request.snapshot.guards.fields(),
     };
-    let asked = match question::about(model, &request.view, &told) {
+    let asked = match auth_request::about(model, &request.view, &told) {
         Ok(outgoing) => way::ask(request, guard, &model.question, outgoing).await,
         Err(failure) => Err(failure),
     };
@@ -235,7 +238,7 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
             let place = &guard.model.pointer;
             let reason = format!("`authenticate` of `{place}`: {}", failure.reason);
             refusals::failed(&request.client.local, request, failure.status, &reason);
-            return Err(Answer::of(failure.status));
+            return Err(GuardResponse::of(failure.status));
         }
     };
     match asked.status {
@@ -253,7 +256,7 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
         status @ (301 | 302 | 303 | 307 | 308 | 401 | 403) => {
             let reason = "who was asked does not let it in";
             refusals::refused(&request.client.local, request, status, reason);
-            Err(Answer {
+            Err(GuardResponse {
                 status,
                 fields: asked.for_the_client(),
                 body: Some(asked.body),
@@ -263,7 +266,7 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
             let place = &guard.model.pointer;
             let reason = format!("`authenticate` of `{place}`: who was asked answered {other}");
             refusals::failed(&request.client.local, request, 502, &reason);
-            Err(Answer::of(502))
+            Err(GuardResponse::of(502))
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tutti_conn::bounds::Client;
-use tutti_guard::{Bound, Limit, Quota, Taken};
+use tutti_conn::connection_limits::ClientKey;
+use tutti_guard::{Bound, Quota, RequestLimit, Taken};
 use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
-use super::answer::Answer;
+use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;
@@ -22,7 +22,11 @@ pub(super) enum Pace {
 }
 
 /// Counts a request for a limit.
-pub(super) fn pass(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
+pub(super) fn pass(
+    request: &Request<'_>,
+    plan: &Plan,
+    limit: &RequestLimit,
+) -> Result<Pace, GuardResponse> {
     let mut key = request.client.local.buffers.take();
     let outcome = match write_key(request, plan, limit, &mut key) {
         Ok(()) if key.is_empty() => Ok(Pace::Now),
@@ -33,7 +37,7 @@ pub(super) fn pass(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<
     outcome
 }
 
-fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answer> {
+fn count(request: &Request<'_>, limit: &RequestLimit, key: &[u8]) -> Result<Pace, GuardResponse> {
     if let Some(concurrency) = &limit.concurrency {
         match concurrency.enter(key) {
             Some(permit) => request.exchange.admission.hold(permit),
@@ -53,10 +57,10 @@ fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answe
 /// Goes on with what a rate has said, whose bound is `quota`.
 pub(super) fn taken_from(
     request: &Request<'_>,
-    limit: &Limit,
+    limit: &RequestLimit,
     quota: Quota,
     taken: Taken,
-) -> Result<Pace, Answer> {
+) -> Result<Pace, GuardResponse> {
     let options = &limit.model.options;
     match taken {
         Taken::Refused { retry } => {
@@ -84,9 +88,9 @@ pub(super) fn taken_from(
 /// The request is beyond the limit: it is answered, or only told of.
 fn refuse(
     request: &Request<'_>,
-    limit: &Limit,
+    limit: &RequestLimit,
     rate: Option<(Quota, Duration)>,
-) -> Result<(), Answer> {
+) -> Result<(), GuardResponse> {
     let options = &limit.model.options;
     let what = match rate {
         Some(_) => "`rate`",
@@ -114,7 +118,7 @@ fn refuse(
         let mut put = |name: &str, value: &str| fields.push(name.as_bytes(), value.as_bytes());
         limit.announce(quota, (0, retry), &mut put);
     }
-    Err(Answer {
+    Err(GuardResponse {
         status: options.status,
         fields,
         body: None,
@@ -125,11 +129,11 @@ fn refuse(
 pub(super) fn write_key(
     request: &Request<'_>,
     plan: &Plan,
-    limit: &Limit,
+    limit: &RequestLimit,
     key: &mut Vec<u8>,
-) -> Result<(), Answer> {
+) -> Result<(), GuardResponse> {
     let Some(template) = &limit.model.key else {
-        Client::write(request.remote().map(|address| address.ip()), key);
+        ClientKey::write(request.remote().map(|address| address.ip()), key);
         return Ok(());
     };
     let seen = Seen {
@@ -138,5 +142,5 @@ pub(super) fn write_key(
         response: None,
     };
     // A key that nobody knows counts nothing: whoever could make a script fail would have no bound.
-    tutti_routing::render(template, &seen, key).map_err(|_| Answer::of(500))
+    tutti_routing::render(template, &seen, key).map_err(|_| GuardResponse::of(500))
 }

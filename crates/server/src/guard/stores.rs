@@ -5,11 +5,11 @@
 use std::time::{Duration, Instant};
 
 use tutti_config::model::LimitFallback;
-use tutti_guard::Limit;
+use tutti_guard::RequestLimit;
 use tutti_http::FieldLines;
 
-use super::answer::Answer;
 use super::limits::{self, Pace};
+use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;
@@ -20,7 +20,7 @@ pub(super) async fn ask(
     request: &Request<'_>,
     plan: &Plan,
     pause: Duration,
-) -> Result<Result<Duration, Answer>, Gone> {
+) -> Result<Result<Duration, GuardResponse>, Gone> {
     let guards = &request.snapshot.guards;
     let limits = guards.of(&plan.guards).flat_map(|guard| &guard.limits);
     let mut counted = limits.filter(|limit| limit.store.is_some()).peekable();
@@ -36,12 +36,16 @@ pub(super) async fn ask(
                 Pace::Now | Pace::Asked => {}
             }
         }
-        Ok::<_, Answer>(pause)
+        Ok::<_, GuardResponse>(pause)
     });
     request.unless_gone(asking).await
 }
 
-async fn count(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
+async fn count(
+    request: &Request<'_>,
+    plan: &Plan,
+    limit: &RequestLimit,
+) -> Result<Pace, GuardResponse> {
     let mut key = Vec::new();
     limits::write_key(request, plan, limit, &mut key)?;
     let Some(rate) = limit.rate.as_ref().filter(|_| !key.is_empty()) else {
@@ -60,13 +64,13 @@ async fn count(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace
 }
 
 /// The answer to a request that nobody can count.
-fn refuse(request: &Request<'_>, limit: &Limit) -> Answer {
+fn refuse(request: &Request<'_>, limit: &RequestLimit) -> GuardResponse {
     let place = &limit.model.pointer;
     let reason = format!("the store of `{place}` does not answer");
     refusals::failed(&request.client.local, request, 503, &reason);
     let mut fields = FieldLines::new();
     fields.push_number(b"Retry-After", 1);
-    Answer {
+    GuardResponse {
         status: 503,
         fields,
         body: None,

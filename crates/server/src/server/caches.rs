@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_cache::{CacheStatus, Purge, Store};
+use tutti_cache::{CacheStatus, Purge, ResponseStore};
 use tutti_config::Config;
 
 use crate::server::Server;
@@ -21,7 +21,8 @@ impl Server {
     /// store.
     pub async fn purge(&self, store: Option<&str>, purge: &Purge) -> Option<usize> {
         let live = self.live();
-        let is_meant = |known: &&Arc<Store>| store.is_none_or(|store| known.name() == store);
+        let is_meant =
+            |known: &&Arc<ResponseStore>| store.is_none_or(|store| known.name() == store);
         let found: Vec<_> = live.caches.iter().filter(is_meant).cloned().collect();
         drop(live);
         if found.is_empty() && store.is_some() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tutti_conn::clock::now_millis;
 use tutti_metrics::{Classes, Page, names};
-use tutti_upstream::{CheckStatus, ServerStatus, Upstream};
+use tutti_upstream::{CheckStatus, ServerGroup, ServerStatus};
 
 use crate::server::Server;
 
@@ -54,7 +54,7 @@ impl Server {
             for (fate, count) in upstreams.first().iter().flat_map(|one| one.copies()) {
                 page.add(names::MIRRORED, &[name, fate], count);
             }
-            let status = |one: &&Arc<Upstream>| one.status(now_millis());
+            let status = |one: &&Arc<ServerGroup>| one.status(now_millis());
             let servers: Vec<ServerStatus> = upstreams.iter().flat_map(status).collect();
             measure_servers(name, &servers, page);
         }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_config::model::Resolver;
 use tutti_guard::SharedLimit;
-use tutti_guard::valkey::{Event, Pinned, Surroundings};
+use tutti_guard::valkey::{BoxFuture, StoreEnvironment, StoreEvent};
 use tutti_pool::{Level, LogSink};
 use tutti_proxy::FileWanted;
 
 use crate::server::Server;
 
-pub use tutti_guard::valkey::Status as StoreStatus;
+pub use tutti_guard::valkey::StoreStatus;
 
 /// A store that limits are counted in.
 #[derive(Clone, Debug)]
-pub struct LimitStore {
+pub struct SharedLimitStore {
     /// Its name.
     pub name: String,
     /// How it is.
@@ -44,10 +44,10 @@ impl Server {
     }
 
     /// The stores that limits are counted in.
-    pub fn limit_stores(&self) -> Vec<LimitStore> {
+    pub fn limit_stores(&self) -> Vec<SharedLimitStore> {
         let live = self.live();
         let stores = live.guards.stores().iter();
-        let told = stores.map(|store| LimitStore {
+        let told = stores.map(|store| SharedLimitStore {
             name: store.model.name.clone(),
             status: store.status(),
         });
@@ -58,7 +58,7 @@ impl Server {
     pub(crate) fn begin_limit_stores(&self) {
         let live = self.live();
         for store in live.guards.stores() {
-            let around = || -> Arc<dyn Surroundings> {
+            let around = || -> Arc<dyn StoreEnvironment> {
                 Arc::new(Around {
                     files: self.files.clone(),
                     resolver: live.resolver.clone(),
@@ -80,19 +80,19 @@ struct Around {
     log: Arc<dyn LogSink>,
 }
 
-impl Surroundings for Around {
-    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>> {
+impl StoreEnvironment for Around {
+    fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>> {
         Box::pin(FileWanted::read(&self.files, file))
     }
 
-    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>> {
+    fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>> {
         Box::pin(tutti_upstream::addresses(host, &self.resolver))
     }
 
-    fn tell(&self, event: Event, text: &str) {
+    fn report(&self, event: StoreEvent, text: &str) {
         let level = match event {
-            Event::Lost => Level::Warn,
-            Event::Found => Level::Notice,
+            StoreEvent::Lost => Level::Warn,
+            StoreEvent::Found => Level::Notice,
         };
         self.log.log(level, text);
     }

@@ -17,14 +17,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tutti_pool::Level;
-use tutti_quic::Endpoint;
+use tutti_quic::QuicEndpoint;
 
 use crate::connection::accept::{accept_forever, accept_rest};
 use crate::connection::connection_task;
 use crate::connection::http3::{self, Entrance};
 use crate::local::{Command, Local, Shared};
 use tutti_conn::connections::sweep_forever;
-use tutti_conn::listener::{Listener, ListenerHold};
+use tutti_conn::listener::{ListenerHold, SharedListener};
 
 /// How often to look whether the last connection of a removed listener has ended. Until then the configuration it had is kept, and
 /// with it the applications of that configuration.
@@ -33,7 +33,7 @@ const RETIREMENT: Duration = Duration::from_millis(50);
 /// A listener this thread accepts on.
 struct Accepting {
     task: JoinHandle<()>,
-    listener: Arc<Listener>,
+    listener: Arc<SharedListener>,
     socket: Arc<OwnedFd>,
 }
 
@@ -53,11 +53,11 @@ struct Runner {
     local: Rc<Local>,
     accepting: FxHashMap<u64, Accepting>,
     /// The UDP sockets of this thread.
-    endpoints: Vec<Rc<Endpoint<Entrance>>>,
+    endpoints: Vec<Rc<QuicEndpoint<Entrance>>>,
 }
 
 impl Runner {
-    fn leave_datagrams(&mut self, is_left: impl Fn(&Endpoint<Entrance>) -> bool) {
+    fn leave_datagrams(&mut self, is_left: impl Fn(&QuicEndpoint<Entrance>) -> bool) {
         self.endpoints.retain(|endpoint| {
             let is_left = is_left(endpoint);
             if is_left {
@@ -68,7 +68,7 @@ impl Runner {
         self.local.connections.wake_all();
     }
 
-    fn listen(&mut self, listener: Arc<Listener>, socket: Arc<OwnedFd>) {
+    fn listen(&mut self, listener: Arc<SharedListener>, socket: Arc<OwnedFd>) {
         let accepts = accept_forever(
             Rc::clone(&self.local),
             Arc::clone(&listener),
@@ -254,10 +254,10 @@ mod tests {
     use std::task::Poll;
 
     use tokio::sync::mpsc::unbounded_channel;
-    use tutti_pool::{LogSink, Threads};
+    use tutti_pool::{LogSink, ThreadWakers};
 
     use super::*;
-    use crate::posts::Desk;
+    use crate::job_submission::Desk;
     use crate::scraper::Scraper;
     use tutti_conn::listener::{Accepted, Peer};
     use tutti_files::cache::CacheLimits;
@@ -276,7 +276,7 @@ mod tests {
         let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
         let (socket, address) = listening.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let listener = Listener::new("127.0.0.1:1", 1, listening.into(), 1);
+        let listener = SharedListener::new("127.0.0.1:1", 1, listening.into(), 1);
         listener.close();
         shared.counters[to].open.fetch_add(1, Ordering::Relaxed);
         let accepted = Accepted {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_thread_without_connections_drains_until_nobody_can_hand_it_one() {
         let (senders, mut inboxes): (Vec<_>, Vec<_>) = (0..2).map(|_| unbounded_channel()).unzip();
-        let threads = Threads::new(2).unwrap();
+        let threads = ThreadWakers::new(2).unwrap();
         let limits = CacheLimits::default();
         let shared = Arc::new(
             Shared::new(

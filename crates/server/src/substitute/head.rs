@@ -3,8 +3,8 @@
 use tutti_http::edits::is_ours_to_say;
 use tutti_http::http2::{Opening, is_connection_specific};
 use tutti_http::{
-    Known, Limits, Method, PathRules, PerConnection, Progress, RequestHead, RequestView, Version,
-    write_field, write_request_line,
+    Known, MessageLimits, Method, PathRules, PerConnection, Progress, RequestHead, RequestView,
+    Version, write_field, write_request_line,
 };
 
 /// Writes the head down: without a body and what belongs to it, and for an error without conditions and ranges: all of the page is
@@ -30,12 +30,12 @@ pub(crate) fn write(
         });
         kept.map(|field| (field.name, field.value))
     };
-    let limits = Limits {
+    let limits = MessageLimits {
         large_header_buffer_size: 1 << 20,
         large_header_buffers: 1,
         discard_unsafe_fields: false,
         paths: Some(PathRules::CHECKED),
-        ..Limits::default()
+        ..MessageLimits::default()
     };
     let mut head = Box::<RequestHead>::default();
     let mut bytes = Vec::new();

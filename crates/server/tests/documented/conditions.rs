@@ -1,8 +1,8 @@
 //! Requests that are matched, rewritten, computed and answered without a file.
 
-use super::{Asked, asked};
+use super::{DocumentedCase, asked};
 
-pub(super) const CONDITIONS: &[Asked] = &[
+pub(super) const CONDITIONS: &[DocumentedCase] = &[
     asked(
         "routes-array",
         &[("GET /there", "204"), ("GET /nowhere", "404")],

@@ -1,8 +1,8 @@
 //! Shares, their restrictions, fallbacks and header fields.
 
-use super::{Asked, asked};
+use super::{DocumentedCase, asked};
 
-pub(super) const FILES: &[Asked] = &[
+pub(super) const FILES: &[DocumentedCase] = &[
     asked(
         "variables-host-share",
         &[

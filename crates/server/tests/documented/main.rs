@@ -17,13 +17,16 @@ use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::wait_until;
 
 /// A request and the answer that has to come: `STATUS`, then `> LOCATION` or the body, then the fields that were asked for.
-struct Asked {
+struct DocumentedCase {
     case: &'static str,
     requests: &'static [(&'static str, &'static str)],
 }
 
-const fn asked(case: &'static str, requests: &'static [(&'static str, &'static str)]) -> Asked {
-    Asked { case, requests }
+const fn asked(
+    case: &'static str,
+    requests: &'static [(&'static str, &'static str)],
+) -> DocumentedCase {
+    DocumentedCase { case, requests }
 }
 
 /// The configuration of a case, for a folder.
@@ -137,12 +140,12 @@ fn tell(response: &Reply, fields: &str) -> String {
 }
 
 /// Every configuration in turn on one server.
-fn run(cases: &[Asked]) {
+fn run(cases: &[DocumentedCase]) {
     let site = Site::new(1, |folder| documented("routes-array", folder));
     fill(&site);
     let folder = site.path().to_string_lossy().into_owned();
     let mut wrong = Vec::new();
-    for Asked { case, requests } in cases {
+    for DocumentedCase { case, requests } in cases {
         if let Err(faults) = site.configure(&documented(case, &folder)) {
             wrong.push(format!("{case}: {faults}"));
             continue;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tutti_options::application::Common;
 use tutti_options::perl::Perl;
 use tutti_options::types::Special;
-use tutti_pool::{AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, Threads};
+use tutti_pool::{AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ThreadWakers};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
 use tutti_testkit::workers::{self, SampleLauncher};
@@ -36,7 +36,7 @@ impl App {
     }
 
     fn start(workers: u32, limits: Limits, http: &str, request_buffering: bool) -> Self {
-        let threads = Threads::new(2).unwrap();
+        let threads = ThreadWakers::new(2).unwrap();
         let (manager, launcher, log) = workers::manager(&threads);
         let control = workers::control_thread();
         let spec = AppSpec {

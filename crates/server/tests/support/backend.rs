@@ -33,12 +33,12 @@ pub(crate) struct Peer {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }
@@ -150,9 +150,9 @@ impl Peer {
     }
 
     /// The next request; `None` when there is none.
-    pub(crate) fn request(&mut self) -> Option<Asked> {
+    pub(crate) fn request(&mut self) -> Option<ReceivedRequest> {
         let head = self.request_head()?;
-        let mut asked = Asked {
+        let mut asked = ReceivedRequest {
             head,
             body: Vec::new(),
         };

@@ -19,15 +19,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tempfile::TempDir;
 use tutti_config::model::Listener;
-use tutti_config::{Context, Diagnostics, validate};
-use tutti_pool::{Application, Manager, Threads};
-use tutti_server::{Options, Server, Surroundings};
+use tutti_config::{Diagnostics, ValidationContext, validate};
+use tutti_pool::{ApplicationPool, Manager, ThreadWakers};
+use tutti_server::{Server, SnapshotEnvironment, StartOptions};
 use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::workers::Log;
 
 struct Local<'a>(Option<&'a Manager>);
 
-impl Surroundings for Local<'_> {
+impl SnapshotEnvironment for Local<'_> {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
         // The names in these tests differ in their port only to tell listeners apart; the kernel chooses one that is free.
         if let Some(path) = listener.name.strip_prefix("unix:") {
@@ -41,7 +41,7 @@ impl Surroundings for Local<'_> {
         Ok(socket.into())
     }
 
-    fn application(&mut self, name: &str) -> Option<Arc<Application>> {
+    fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>> {
         self.0.and_then(|manager| manager.application(name))
     }
 }
@@ -67,19 +67,19 @@ impl Site {
 
     /// A server with the configuration that `config` makes for its folder.
     pub(crate) fn new(threads: u32, config: impl Fn(&str) -> String) -> Self {
-        let threads = Threads::new(threads).unwrap();
+        let threads = ThreadWakers::new(threads).unwrap();
         Self::with(threads, Arc::new(Log::default()), None, config)
     }
 
     /// A server beside a pool.
     pub(crate) fn with(
-        threads: Arc<Threads>,
+        threads: Arc<ThreadWakers>,
         log: Arc<Log>,
         manager: Option<Manager>,
         config: impl Fn(&str) -> String,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = StartOptions {
             threads,
             log: log.clone(),
             // Nobody makes a page of metrics here.
@@ -128,7 +128,10 @@ impl Site {
 
     pub(crate) fn configure(&self, json: &str) -> Result<(), Diagnostics> {
         let document = tutti_config::parse(json.as_bytes())?;
-        let config = validate(&document, &Context::with_modules([("php", "8.2.0")]))?;
+        let config = validate(
+            &document,
+            &ValidationContext::with_modules([("php", "8.2.0")]),
+        )?;
         let prepared = self
             .server
             .prepare(&config, &mut Local(self.manager.as_ref()))?;

@@ -1,6 +1,6 @@
 //! Another root of the file system: prepared by the parent, entered by the child.
 //!
-//! Called by [`super::Isolation`]. Must never happen: a path resolved outside of the new root once the process is in it, or a mount that the rest of the
+//! Called by [`super::IsolationPlan`]. Must never happen: a path resolved outside of the new root once the process is in it, or a mount that the rest of the
 //! system sees.
 
 use std::ffi::{CStr, CString, OsStr};

@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
-use tutti_config::table::{Kind, Object, ROOT, TYPES, Text};
+use tutti_config::table::{Object, ROOT, TYPES, Text, ValueKind};
 use tutti_config::validate;
-use tutti_script::{Module, Modules};
+use tutti_script::{Modules, ScriptModule};
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn parsed(text: &str) -> Document {
 }
 
 /// Disables parts until the rest is valid. Returns that and all faults.
-fn pruned(mut document: Document, context: &Context) -> (Json, Vec<Diagnostic>) {
+fn pruned(mut document: Document, context: &ValidationContext) -> (Json, Vec<Diagnostic>) {
     let mut all = Vec::new();
     for _ in 0..9 {
         match validate(&document, context) {
@@ -30,7 +30,11 @@ fn pruned(mut document: Document, context: &Context) -> (Json, Vec<Diagnostic>) 
 }
 
 fn left(text: &str) -> Json {
-    pruned(parsed(text), &Context::with_modules([("php", "8.2.0")])).0
+    pruned(
+        parsed(text),
+        &ValidationContext::with_modules([("php", "8.2.0")]),
+    )
+    .0
 }
 
 #[test]
@@ -303,31 +307,32 @@ fn expected() -> BTreeMap<&'static str, Vec<&'static str>> {
 const MODULES: [(&str, &str); 3] = [("php", "8.2.0"), ("perl", "5.36.0"), ("ruby", "3.1.0")];
 
 /// The machine without this thing.
-fn without(target: &Target) -> Context {
-    let is_other = |other: Target| other != *target;
+fn without(target: &ReferenceTarget) -> ValidationContext {
+    let is_other = |other: ReferenceTarget| other != *target;
     let modules = MODULES.into_iter();
-    let modules = modules.filter(|(kind, _)| is_other(Target::Module((*kind).to_owned())));
+    let modules = modules.filter(|(kind, _)| is_other(ReferenceTarget::Module((*kind).to_owned())));
     let certificates = ["one", "two", "three"].into_iter();
     let certificates =
-        certificates.filter(|name| is_other(Target::Certificate((*name).to_owned())));
+        certificates.filter(|name| is_other(ReferenceTarget::Certificate((*name).to_owned())));
     let scripts = ["first", "second"].into_iter();
-    let scripts = scripts.filter(|name| is_other(Target::ScriptModule((*name).to_owned())));
-    let script = |name: &str| Module {
+    let scripts =
+        scripts.filter(|name| is_other(ReferenceTarget::ScriptModule((*name).to_owned())));
+    let script = |name: &str| ScriptModule {
         name: name.into(),
         source: "export default {ok(uri) { return '1'; }}".into(),
     };
-    Context::with_modules(modules)
+    ValidationContext::with_modules(modules)
         .with_certificates(certificates)
         .with_js_modules(Modules::new(scripts.map(script).collect()))
 }
 
-fn name_of(target: &Target) -> Option<String> {
+fn name_of(target: &ReferenceTarget) -> Option<String> {
     Some(match target {
-        Target::Part(part) => part.as_str().to_owned(),
-        Target::Certificate(name) => format!("certificate {name}"),
-        Target::ScriptModule(name) => format!("script {name}"),
-        Target::Module(name) => format!("module {name}"),
-        Target::File(_) => return None,
+        ReferenceTarget::Part(part) => part.as_str().to_owned(),
+        ReferenceTarget::Certificate(name) => format!("certificate {name}"),
+        ReferenceTarget::ScriptModule(name) => format!("script {name}"),
+        ReferenceTarget::Module(name) => format!("module {name}"),
+        ReferenceTarget::File(_) => return None,
     })
 }
 
@@ -358,7 +363,7 @@ fn differences(before: &Json, after: &Json, place: &str, found: &mut BTreeSet<St
 #[test]
 fn without_any_one_thing_the_rest_is_served_and_the_reason_is_reported() {
     let whole = parsed(EVERYTHING);
-    let everything = without(&Target::Part(Pointer::root()));
+    let everything = without(&ReferenceTarget::Part(Pointer::root()));
     let faults = validate(&whole, &everything).err();
     assert!(faults.is_none(), "{}", faults.unwrap());
     let expected = expected();
@@ -374,7 +379,7 @@ fn without_any_one_thing_the_rest_is_served_and_the_reason_is_reported() {
             continue;
         }
         let mut document = whole.clone();
-        if let Target::Part(part) = &reference.target {
+        if let ReferenceTarget::Part(part) = &reference.target {
             let path: Vec<String> = part.segments().collect();
             document.delete(&path).unwrap();
         }
@@ -401,20 +406,20 @@ fn without_any_one_thing_the_rest_is_served_and_the_reason_is_reported() {
 /// Adds the options of this kind, of this object, in which a name can stand.
 fn naming(
     option: (&'static str, &'static str),
-    kind: &Kind,
+    kind: &ValueKind,
     seen: &mut Vec<&'static str>,
     found: &mut BTreeSet<(&'static str, &'static str)>,
 ) {
     match kind {
-        Kind::String(Text::Name(_) | Text::Pass | Text::Module) => drop(found.insert(option)),
-        Kind::Array(kind) | Kind::Map(_, kind) => naming(option, kind, seen, found),
-        Kind::OneOf(kinds) => {
+        ValueKind::String(Text::Name(_) | Text::Pass | Text::Module) => drop(found.insert(option)),
+        ValueKind::Array(kind) | ValueKind::Map(_, kind) => naming(option, kind, seen, found),
+        ValueKind::OneOf(kinds) => {
             for kind in *kinds {
                 naming(option, kind, seen, found);
             }
         }
-        Kind::Object(table) => naming_of(table(), seen, found),
-        Kind::Application => {
+        ValueKind::Object(table) => naming_of(table(), seen, found),
+        ValueKind::Application => {
             for known in TYPES {
                 naming_of(known.object, seen, found);
             }

@@ -4,7 +4,7 @@
 
 use super::{CancelOutcome, NO_OWNER, PRIVATE_DIED, PRIVATE_TOUCHED, Segment, lock};
 use crate::SlotId;
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::Ordering;
 
 impl Segment {
@@ -64,7 +64,7 @@ impl Segment {
         if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
             && let Some(state) = self.shared.state(slot.0)
         {
-            state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
+            state.store(SlotState::of(SlotKind::Free, 0).pack(), Ordering::Release);
         }
         lock(&self.free).give_back(slot.0);
         true

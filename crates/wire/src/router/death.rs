@@ -6,7 +6,7 @@ use super::{NO_OWNER, PRIVATE_DIED, Segment, lock};
 use crate::SlotId;
 use crate::idle::{ASLEEP, ASLEEP_ON_EVENT, notify};
 use crate::layout::{END_COMPLETE, MAGIC, VERSION};
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::Ordering;
 
 /// A request goes to no further worker when so many have died with it and say that none had begun it: it may be what they die of.
@@ -50,12 +50,12 @@ impl Segment {
         self.fate_of(slot, self.state(slot)?, worker)
     }
 
-    fn fate_of(&self, slot: SlotId, state: State, worker: u32) -> Option<Fate> {
+    fn fate_of(&self, slot: SlotId, state: SlotState, worker: u32) -> Option<Fate> {
         if u32::from(state.worker) != worker {
             return None;
         }
         match state.kind {
-            Kind::Taken => {
+            SlotKind::Taken => {
                 let private = self.slots.get(slot.0)?;
                 let requeues = private.requeues.load(Ordering::Relaxed);
                 Some(match requeues < MOST_REQUEUES {
@@ -63,22 +63,22 @@ impl Segment {
                     false => Fate::Begun,
                 })
             }
-            Kind::Begun => Some(Fate::Begun),
-            Kind::Free | Kind::Queued | Kind::Done | Kind::Cancelled => None,
+            SlotKind::Begun => Some(Fate::Begun),
+            SlotKind::Free | SlotKind::Queued | SlotKind::Done | SlotKind::Cancelled => None,
         }
     }
 
     fn settle(&self, slot: u32, worker: u32) -> Option<Fate> {
         let control = self.shared.slot(slot)?;
         let private = self.slots.get(slot)?;
-        let state = State::unpack(control.state.load(Ordering::Acquire))?;
+        let state = SlotState::unpack(control.state.load(Ordering::Acquire))?;
         // By the state that was read above: another worker of the application may write another one at any time.
         let fate = self.fate_of(SlotId(slot), state, worker);
         match fate {
             Some(Fate::Requeued) => {
                 assert_eq!(
                     state.kind,
-                    Kind::Taken,
+                    SlotKind::Taken,
                     "only a request that has not begun is queued again"
                 );
                 private.requeues.fetch_add(1, Ordering::Relaxed);
@@ -88,14 +88,14 @@ impl Segment {
                     .then_some(Fate::Requeued)
             }
             Some(Fate::Begun) => {
-                let complete = state.kind == Kind::Begun
+                let complete = state.kind == SlotKind::Begun
                     && control.worker.end.load(Ordering::Acquire) == END_COMPLETE;
                 private.flags.fetch_or(PRIVATE_DIED, Ordering::Release);
                 self.complete_for_owner(slot);
                 (!complete).then_some(Fate::Begun)
             }
             // It may have died between letting go and saying so.
-            None if state.kind == Kind::Done && u32::from(state.worker) == worker => {
+            None if state.kind == SlotKind::Done && u32::from(state.worker) == worker => {
                 self.complete_for_owner(slot);
                 None
             }

@@ -9,7 +9,7 @@ use super::{NO_OWNER, Segment, lock};
 use crate::SlotId;
 use crate::idle::Wake;
 use crate::queue::is_before;
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 
 /// A request that has taken this long is no short one; two ticks of the coarse clock at 250 Hz.
@@ -36,18 +36,23 @@ impl Segment {
     }
 
     /// Gives a slot the next position. With `from`, only if its state is still that.
-    pub(super) fn enqueue(&self, producer: &mut Producer, slot: u32, from: Option<State>) -> bool {
+    pub(super) fn enqueue(
+        &self,
+        producer: &mut Producer,
+        slot: u32,
+        from: Option<SlotState>,
+    ) -> bool {
         let (Some(state), Some(queue)) = (self.state_word(slot), self.shared.queue()) else {
             return false;
         };
         // Read by the router once: what a worker writes meanwhile does not count.
-        let may_wait = |kind| matches!(kind, Kind::Queued | Kind::Taken);
+        let may_wait = |kind| matches!(kind, SlotKind::Queued | SlotKind::Taken);
         assert!(
             from.is_none_or(|from| may_wait(from.kind)),
             "a request that has begun must not be queued again"
         );
         let position = producer.tail;
-        let queued = State::of(Kind::Queued, position).pack();
+        let queued = SlotState::of(SlotKind::Queued, position).pack();
         match from {
             None => state.store(queued, Ordering::Release),
             Some(from) => {
@@ -69,7 +74,7 @@ impl Segment {
     }
 
     fn is_live(&self, producer: &Producer, position: u64) -> bool {
-        let queued = State::of(Kind::Queued, position).pack();
+        let queued = SlotState::of(SlotKind::Queued, position).pack();
         self.state_word(producer.slot_at(position))
             .is_some_and(|state| state.load(Ordering::Relaxed) == queued)
     }
@@ -111,7 +116,11 @@ impl Segment {
             queue.head.store(producer.tail, Ordering::Release);
         }
         for (slot, position) in live {
-            self.enqueue(producer, slot, Some(State::of(Kind::Queued, position)));
+            self.enqueue(
+                producer,
+                slot,
+                Some(SlotState::of(SlotKind::Queued, position)),
+            );
         }
     }
 

@@ -8,13 +8,13 @@ use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, MODE_LOOP,
     PLACE_INLINE, PLACE_SPOOL, REQUEST_CAPACITY, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
-use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
-use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
-use crate::response::{Fields, INTERIM_PREFIX, ResponseHead};
+use crate::message::{HEAD_LENGTH, MessageOpcode, Piece, PieceHead};
+use crate::request::{BodyRef, TooLarge, WireRequestHead, encode_into};
+use crate::response::{INTERIM_PREFIX, ResponseFields, WireResponseHead};
 use crate::ring::{WANTS_DATA, WANTS_ROOM, filled, nudge, waits_for_data};
 use crate::shared::Region;
 use crate::span::RawSpan;
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 use crate::{SlotId, Violation};
 
@@ -60,9 +60,9 @@ impl Readable<'_> {
 }
 
 /// `Begun` or `Done` once what the worker writes belongs to this request.
-fn progress(control: &SlotControl) -> Option<Kind> {
-    let state = State::unpack(control.state.load(Ordering::Acquire))?;
-    matches!(state.kind, Kind::Begun | Kind::Done).then_some(state.kind)
+fn progress(control: &SlotControl) -> Option<SlotKind> {
+    let state = SlotState::unpack(control.state.load(Ordering::Acquire))?;
+    matches!(state.kind, SlotKind::Begun | SlotKind::Done).then_some(state.kind)
 }
 
 impl Segment {
@@ -101,7 +101,7 @@ impl Segment {
     pub fn write_request(
         &self,
         slot: SlotId,
-        head: &RequestHead<'_>,
+        head: &WireRequestHead<'_>,
         body: &BodyRef<'_>,
     ) -> Result<(), TooLarge> {
         let (Some((control, _)), Some(region)) = (
@@ -128,7 +128,7 @@ impl Segment {
     pub fn write_request_spooled(
         &self,
         slot: SlotId,
-        head: &RequestHead<'_>,
+        head: &WireRequestHead<'_>,
         offset: u64,
         length: u32,
     ) {
@@ -150,14 +150,16 @@ impl Segment {
         let mut current = word.load(Ordering::Acquire);
         // A queued state changes at most once per claim or requeue; a worker that keeps changing it is not waited for.
         for _ in 0..16 {
-            let Some(state) = State::unpack(current) else {
+            let Some(state) = SlotState::unpack(current) else {
                 break;
             };
             match state.kind {
-                Kind::Free | Kind::Done | Kind::Cancelled => return CancelOutcome::Released,
-                Kind::Taken | Kind::Begun => return self.running(slot, state),
-                Kind::Queued => {
-                    let cancelled = State::of(Kind::Cancelled, state.ticket).pack();
+                SlotKind::Free | SlotKind::Done | SlotKind::Cancelled => {
+                    return CancelOutcome::Released;
+                }
+                SlotKind::Taken | SlotKind::Begun => return self.running(slot, state),
+                SlotKind::Queued => {
+                    let cancelled = SlotState::of(SlotKind::Cancelled, state.ticket).pack();
                     match word.compare_exchange(
                         current,
                         cancelled,
@@ -173,7 +175,7 @@ impl Segment {
         CancelOutcome::Running(u32::MAX)
     }
 
-    fn running(&self, slot: SlotId, state: State) -> CancelOutcome {
+    fn running(&self, slot: SlotId, state: SlotState) -> CancelOutcome {
         if self.has_died(slot) {
             CancelOutcome::Released
         } else {
@@ -196,15 +198,18 @@ impl Segment {
         self.has_died(slot)
             || self
                 .state_word(slot.0)
-                .and_then(|word| State::unpack(word.load(Ordering::Acquire)))
+                .and_then(|word| SlotState::unpack(word.load(Ordering::Acquire)))
                 .is_some_and(|state| {
-                    matches!(state.kind, Kind::Free | Kind::Done | Kind::Cancelled)
+                    matches!(
+                        state.kind,
+                        SlotKind::Free | SlotKind::Done | SlotKind::Cancelled
+                    )
                 })
     }
 
     /// The slot's state, as the workers say.
-    pub fn state(&self, slot: SlotId) -> Option<State> {
-        State::unpack(self.state_word(slot.0)?.load(Ordering::Acquire))
+    pub fn state(&self, slot: SlotId) -> Option<SlotState> {
+        SlotState::unpack(self.state_word(slot.0)?.load(Ordering::Acquire))
     }
 
     /// When the worker took the request, as it says: [`crate::now_us`]. `None` if it does not, or has not taken it.
@@ -221,7 +226,7 @@ impl Segment {
         slot: SlotId,
         control: &SlotControl,
         private: &Private,
-    ) -> Result<Option<ResponseHead>, Violation> {
+    ) -> Result<Option<WireResponseHead>, Violation> {
         let sent = control.worker.interims_length.load(Ordering::Acquire);
         let start = private.interims_read.load(Ordering::Relaxed);
         if sent == start {
@@ -234,11 +239,11 @@ impl Segment {
         }
         let prefix = self.head_bytes(slot, start, INTERIM_PREFIX as u32)?;
         let prefix = prefix.try_into().map_err(|_| Violation::Head)?;
-        let (status, length) = ResponseHead::parse_interim(prefix)?;
+        let (status, length) = WireResponseHead::parse_interim(prefix)?;
         if length > sent - fields {
             return Err(Violation::Head);
         }
-        let head = ResponseHead::interim(status, self.head_bytes(slot, fields, length)?)?;
+        let head = WireResponseHead::interim(status, self.head_bytes(slot, fields, length)?)?;
         debug_assert!(fields + length <= HEAD_CAPACITY, "beyond the head area");
         private
             .interims_read
@@ -258,15 +263,15 @@ impl Segment {
     }
 
     /// The trailer fields of a response that is complete; none where the worker has set none.
-    pub fn response_trailers(&self, slot: SlotId) -> Result<Fields, Violation> {
+    pub fn response_trailers(&self, slot: SlotId) -> Result<ResponseFields, Violation> {
         let (control, _) = self.parts(slot).ok_or(Violation::Slot)?;
         let worker = &control.worker;
-        if progress(control) != Some(Kind::Done) {
-            return Ok(Fields::default());
+        if progress(control) != Some(SlotKind::Done) {
+            return Ok(ResponseFields::default());
         }
         let length = worker.trailers_length.load(Ordering::Relaxed);
         if length == 0 {
-            return Ok(Fields::default());
+            return Ok(ResponseFields::default());
         }
         let head = match worker.head_place.load(Ordering::Relaxed) {
             HEAD_INLINE => worker.head_length.load(Ordering::Relaxed),
@@ -274,11 +279,11 @@ impl Segment {
         };
         let interims = worker.interims_length.load(Ordering::Relaxed);
         let start = interims.checked_add(head).ok_or(Violation::Head)?;
-        Fields::parse(self.head_bytes(slot, start, length)?)
+        ResponseFields::parse(self.head_bytes(slot, start, length)?)
     }
 
     /// The response head, once, when the worker has sent it; `None` before. Those of interim answers come first.
-    pub fn response_head(&self, slot: SlotId) -> Result<Option<ResponseHead>, Violation> {
+    pub fn response_head(&self, slot: SlotId) -> Result<Option<WireResponseHead>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         if progress(control).is_none() {
             return Ok(None);
@@ -319,7 +324,7 @@ impl Segment {
             .ok_or(Violation::Head)?
             .copy_to(&mut bytes);
         let may_upgrade = private.flags.load(Ordering::Relaxed) & PRIVATE_WEBSOCKET != 0;
-        let head = ResponseHead::parse(status, count, bytes, may_upgrade)?;
+        let head = WireResponseHead::parse(status, count, bytes, may_upgrade)?;
         private.flags.fetch_or(PRIVATE_HEAD_READ, Ordering::Relaxed);
         if place == HEAD_IN_RING {
             self.response_consume(slot, length as usize);
@@ -345,7 +350,7 @@ impl Segment {
                 aborted: self.has_died(slot),
             });
         };
-        let is_done = kind == Kind::Done;
+        let is_done = kind == SlotKind::Done;
         let flags = private.flags.load(Ordering::Acquire);
         let died = flags & PRIVATE_DIED != 0;
         let end = worker.end.load(Ordering::Acquire);
@@ -484,7 +489,7 @@ impl Segment {
     pub fn message_write(
         &self,
         slot: SlotId,
-        opcode: Opcode,
+        opcode: MessageOpcode,
         rest: &[u8],
         is_end: bool,
     ) -> Option<usize> {
@@ -543,7 +548,9 @@ impl Segment {
     /// True if the worker waits for more of a streamed request body. The slot completes when it begins to wait for the first byte.
     pub fn request_stream_wanted(&self, slot: SlotId) -> bool {
         self.parts(slot).is_some_and(|(control, private)| {
-            if progress(control) != Some(Kind::Begun) || !waits_for_data(&control.worker_waits.0) {
+            if progress(control) != Some(SlotKind::Begun)
+                || !waits_for_data(&control.worker_waits.0)
+            {
                 return false;
             }
             // One that sleeps with a full response ring waits for room in that.
@@ -577,7 +584,7 @@ impl Segment {
             return;
         };
         let worker = u32::from(state.worker);
-        if !matches!(state.kind, Kind::Taken | Kind::Begun) {
+        if !matches!(state.kind, SlotKind::Taken | SlotKind::Begun) {
             return;
         }
         let (Some(entry), Some(attention)) =

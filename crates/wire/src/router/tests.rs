@@ -8,8 +8,8 @@ use std::thread;
 use super::*;
 use crate::Violation;
 use crate::layout::{HEAD_CAPACITY, SlotControl};
-use crate::message::{Opcode, PieceHead};
-use crate::request::{BodyRef, RequestHead};
+use crate::message::{MessageOpcode, PieceHead};
+use crate::request::{BodyRef, WireRequestHead};
 use crate::sync::{AtomicU32, Ordering};
 use crate::worker::{Attached, Exchange, Worker};
 
@@ -35,13 +35,13 @@ fn worker(segment: &Segment, id: u32) -> Worker {
         .unwrap()
 }
 
-fn get<'a>(path: &'a [u8]) -> RequestHead<'a> {
-    RequestHead {
+fn get<'a>(path: &'a [u8]) -> WireRequestHead<'a> {
+    WireRequestHead {
         method: b"GET",
         target: path,
         path,
         fields: &[(b"Host", b"example.org"), (b"X-Empty", b"")],
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     }
 }
 
@@ -63,7 +63,7 @@ fn wait_for(segment: &Segment, wanted: SlotId) {
 }
 
 /// Waits for the end of a response and returns its body.
-fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, bool) {
+fn collect(segment: &Segment, slot: SlotId) -> (Option<WireResponseHead>, Vec<u8>, bool) {
     let mut head = None;
     let mut body = Vec::new();
     loop {
@@ -79,13 +79,13 @@ fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, b
     }
 }
 
-use crate::response::{HeadError, ResponseHead};
+use crate::response::{ResponseHeadError, WireResponseHead};
 
 #[test]
 fn request_and_response_cross_unchanged() {
     let segment = segment();
     let slot = segment.allocate(0).unwrap();
-    let head = RequestHead {
+    let head = WireRequestHead {
         content_length: Some(4),
         tls: true,
         remote_port: 4711,
@@ -192,7 +192,7 @@ fn parts_of_a_message_wait_for_room_and_are_one_message() {
             let mut rest = *part;
             while !rest.is_empty() {
                 let send = |exchange: &crate::worker::Exchange| {
-                    exchange.try_send_part(Opcode::Binary, rest, index == parts.len())
+                    exchange.try_send_part(MessageOpcode::Binary, rest, index == parts.len())
                 };
                 match exchange.with(send).unwrap() {
                     Some(count) => rest = &rest[count..],
@@ -208,7 +208,7 @@ fn parts_of_a_message_wait_for_room_and_are_one_message() {
     let (mut rest, mut received, mut ends) = (&bytes[..], Vec::new(), Vec::new());
     while let Some((head, behind)) = rest.split_first_chunk() {
         let head = PieceHead::decode(*head).unwrap();
-        assert_eq!(head.opcode, Opcode::Binary);
+        assert_eq!(head.opcode, MessageOpcode::Binary);
         received.extend_from_slice(&behind[..head.length]);
         ends.push(head.is_last);
         rest = &behind[head.length..];
@@ -494,7 +494,7 @@ fn trimmed_slots_work_again() {
 }
 
 /// Names and values of a head.
-fn pairs(head: &ResponseHead) -> Vec<(&[u8], &[u8])> {
+fn pairs(head: &WireResponseHead) -> Vec<(&[u8], &[u8])> {
     head.fields().collect()
 }
 
@@ -509,7 +509,10 @@ fn a_head_says_one_length() {
             (b"content-length", other),
         ]
     };
-    assert_eq!(exchange.start(200, two(b"5")), Err(HeadError::Lengths));
+    assert_eq!(
+        exchange.start(200, two(b"5")),
+        Err(ResponseHeadError::Lengths)
+    );
     exchange.start(200, two(b" 4")).unwrap();
 }
 
@@ -527,7 +530,7 @@ fn interim_answers_and_trailer_fields_come_in_their_places() {
         exchange.interim(102, []).unwrap();
         exchange.start(200, [(&b"A"[..], &value[..])]).unwrap();
         let late = exchange.interim(103, []);
-        assert_eq!(late, Err(HeadError::Started));
+        assert_eq!(late, Err(ResponseHeadError::Started));
         exchange.write(b"body").unwrap();
         exchange
             .trailers([(&b"X-Sum"[..], &b"5"[..]), (&b"B"[..], &b""[..])])
@@ -562,18 +565,18 @@ fn interim_answers_and_trailer_fields_have_bounds() {
     for status in [100, 101, 200] {
         assert_eq!(
             exchange.interim(status, []),
-            Err(HeadError::Interim(status))
+            Err(ResponseHeadError::Interim(status))
         );
     }
     assert!(exchange.interim(103, [(&b"A b"[..], &b""[..])]).is_err());
-    assert_eq!(exchange.trailers(field), Err(HeadError::Misplaced));
+    assert_eq!(exchange.trailers(field), Err(ResponseHeadError::Misplaced));
     exchange.interim(103, field).unwrap();
     // One that does not fit leaves everything as it was.
     assert!(exchange.interim(103, field).is_err());
     exchange.start(200, []).unwrap();
     assert!(exchange.trailers(field).is_err());
     exchange.finish();
-    assert_eq!(exchange.trailers([]), Err(HeadError::Misplaced));
+    assert_eq!(exchange.trailers([]), Err(ResponseHeadError::Misplaced));
     assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 103);
     assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 200);
     assert!(segment.response_trailers(slot).unwrap().is_empty());

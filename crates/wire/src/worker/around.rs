@@ -2,7 +2,7 @@
 
 use super::exchange::Exchange;
 use crate::layout::{HEAD_CAPACITY, HEAD_INLINE};
-use crate::response::{HeadError, INTERIM_PREFIX, encode_into, is_interim, measure};
+use crate::response::{INTERIM_PREFIX, ResponseHeadError, encode_into, is_interim, measure};
 use crate::shared::Region;
 use crate::sync::Ordering;
 
@@ -18,16 +18,16 @@ impl Exchange {
     }
 
     /// Sends an answer that another follows, at once: 103 (Early Hints), say. All of one response have the head area to themselves.
-    pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
+    pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
         I::IntoIter: Clone,
     {
         if self.is_started() {
-            return Err(HeadError::Started);
+            return Err(ResponseHeadError::Started);
         }
         if !is_interim(status) {
-            return Err(HeadError::Interim(status));
+            return Err(ResponseHeadError::Interim(status));
         }
         let fields = fields.into_iter();
         let (length, _) = measure(fields.clone())?;
@@ -35,7 +35,7 @@ impl Exchange {
         let end = start + INTERIM_PREFIX + length;
         let area = self.core.shared.region(self.slot, Region::Head);
         let (Some(control), Some(area)) = (self.control(), area) else {
-            return Err(HeadError::TooLarge(length));
+            return Err(ResponseHeadError::TooLarge(length));
         };
         let [s0, s1] = status.to_ne_bytes();
         let [l0, l1, l2, l3] = (length as u32).to_ne_bytes();
@@ -43,7 +43,7 @@ impl Exchange {
             || !area.write(start, &[s0, s1, 0, 0, l0, l1, l2, l3])
             || !self.encode_at(start + INTERIM_PREFIX, fields)
         {
-            return Err(HeadError::TooLarge(length));
+            return Err(ResponseHeadError::TooLarge(length));
         }
         self.interims.set(end);
         let interims = &control.worker.interims_length;
@@ -54,7 +54,7 @@ impl Exchange {
 
     /// Sets the fields behind the body, which leave with the end, in place of those set before. A client of HTTP/1 gets them only if the head has
     /// said so with a field `Trailer`. They share the head area with the head.
-    pub fn trailers<'f, I>(&self, fields: I) -> Result<(), HeadError>
+    pub fn trailers<'f, I>(&self, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
         I::IntoIter: Clone,
@@ -62,7 +62,7 @@ impl Exchange {
         let control = self
             .control()
             .filter(|_| self.is_started() && !self.is_ended());
-        let control = control.ok_or(HeadError::Misplaced)?;
+        let control = control.ok_or(ResponseHeadError::Misplaced)?;
         let fields = fields.into_iter();
         let (length, _) = measure(fields.clone())?;
         let worker = &control.worker;
@@ -72,7 +72,7 @@ impl Exchange {
         };
         let start = self.interims.get() + head;
         if start + length > HEAD_CAPACITY as usize || !self.encode_at(start, fields) {
-            return Err(HeadError::TooLarge(length));
+            return Err(ResponseHeadError::TooLarge(length));
         }
         let trailers = &worker.trailers_length;
         trailers.store(length as u32, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::core::Core;
 use super::exchange::{ClientGone, Exchange};
 use super::messages::{Incoming, Message};
-use crate::message::{MIN_PIECE, Opcode};
+use crate::message::{MIN_PIECE, MessageOpcode};
 use crate::ring::{nudge, wait_beside};
 use crate::sync::Ordering;
 
@@ -66,7 +66,7 @@ impl Detached {
     }
 
     /// Sends a whole message to a WebSocket's client, waiting for room.
-    pub fn send_message(&self, opcode: Opcode, bytes: &[u8]) -> Result<(), ClientGone> {
+    pub fn send_message(&self, opcode: MessageOpcode, bytes: &[u8]) -> Result<(), ClientGone> {
         let mut rest = bytes;
         loop {
             let sent = self.lock().try_send(opcode, rest)?;

@@ -9,12 +9,12 @@ use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
     RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
-use crate::request::{BodyRef, RequestView};
-use crate::response::{HeadError, encode_into, measure};
+use crate::request::{BodyRef, WireRequestView};
+use crate::response::{ResponseHeadError, encode_into, measure};
 use crate::ring::{filled, wait_until};
 use crate::shared::Region;
 use crate::span::SpanMut;
-use crate::state::{Kind, State};
+use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 
 /// Nobody reads the response any more.
@@ -103,7 +103,7 @@ impl Exchange {
             exchange.abort();
             return None;
         }
-        exchange.set_state(Kind::Begun);
+        exchange.set_state(SlotKind::Begun);
         if exchange.core.is_loop.load(Ordering::Relaxed) {
             exchange.core.count(1);
             exchange.counted.set(true);
@@ -142,14 +142,14 @@ impl Exchange {
         self.core.shared.slot(self.slot)
     }
 
-    fn set_state(&self, kind: Kind) {
+    fn set_state(&self, kind: SlotKind) {
         if let Some(control) = self.control() {
-            let state = State::held(kind, self.core.id as u16, self.ticket);
+            let state = SlotState::held(kind, self.core.id as u16, self.ticket);
             control.state.store(state.pack(), Ordering::Release);
         }
     }
 
-    fn view(&self) -> Option<RequestView<'_>> {
+    fn view(&self) -> Option<WireRequestView<'_>> {
         let bytes = match &self.spooled {
             Some(bytes) => bytes.as_slice(),
             None => self
@@ -158,13 +158,13 @@ impl Exchange {
                 .region(self.slot, Region::Request)?
                 .borrow(0, self.length as usize)?,
         };
-        RequestView::parse(bytes)
+        WireRequestView::parse(bytes)
     }
 
     /// The request. Empty once the exchange has ended, because the slot is not ours any more.
-    pub fn request(&self) -> RequestView<'_> {
+    pub fn request(&self) -> WireRequestView<'_> {
         let view = if self.ended.get() { None } else { self.view() };
-        view.unwrap_or(RequestView::EMPTY)
+        view.unwrap_or(WireRequestView::EMPTY)
     }
 
     /// The number of the request in this application, for logs.
@@ -329,21 +329,21 @@ impl Exchange {
     }
 
     /// Sets status and fields. They leave with the first flush, or with the end.
-    pub fn start<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
+    pub fn start<'f, I>(&self, status: u16, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
         I::IntoIter: Clone,
     {
         if self.is_started() {
-            return Err(HeadError::Started);
+            return Err(ResponseHeadError::Started);
         }
         let is_upgrade = status == 101 && self.request().is_websocket();
         if !(200..=599).contains(&status) && !is_upgrade {
-            return Err(HeadError::Status(status));
+            return Err(ResponseHeadError::Status(status));
         }
         let fields = fields.into_iter();
         let (length, count) = measure(fields.clone())?;
-        let too_large = HeadError::TooLarge(length);
+        let too_large = ResponseHeadError::TooLarge(length);
         let control = self.control().ok_or(too_large)?;
         let place = if self.interims.get() + length <= HEAD_CAPACITY as usize {
             if !self.encode_at(self.interims.get(), fields) {
@@ -533,7 +533,7 @@ impl Exchange {
         }
         debug_assert_eq!(self.head_place.get(), HEAD_NONE);
         self.ended.set(true);
-        self.set_state(Kind::Taken);
+        self.set_state(SlotKind::Taken);
         if self.counted.replace(false) {
             self.core.count(-1);
         }
@@ -556,7 +556,7 @@ impl Exchange {
             entry.report.current.store(0, Ordering::Relaxed);
         }
         // From here on the slot is the router's.
-        self.set_state(Kind::Done);
+        self.set_state(SlotKind::Done);
         self.core.complete(self.slot, thread);
         if self.counted.replace(false) {
             self.core.count(-1);

@@ -4,7 +4,7 @@ use std::io;
 
 use super::exchange::{ClientGone, Exchange};
 use crate::layout::RESPONSE_CAPACITY;
-use crate::message::{HEAD_LENGTH, Opcode, PieceHead};
+use crate::message::{HEAD_LENGTH, MessageOpcode, PieceHead};
 use crate::request::BodyRef;
 use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, wait_until};
 
@@ -99,7 +99,11 @@ impl Exchange {
     /// message with the last piece once nothing is left of it. `None` when there is no room: attention tells.
     ///
     /// Close, ping and pong may not exceed 125 bytes.
-    pub fn try_send(&self, opcode: Opcode, rest: &[u8]) -> Result<Option<usize>, ClientGone> {
+    pub fn try_send(
+        &self,
+        opcode: MessageOpcode,
+        rest: &[u8],
+    ) -> Result<Option<usize>, ClientGone> {
         self.try_send_part(opcode, rest, true)
     }
 
@@ -107,7 +111,7 @@ impl Exchange {
     /// of its message.
     pub fn try_send_part(
         &self,
-        opcode: Opcode,
+        opcode: MessageOpcode,
         rest: &[u8],
         ends: bool,
     ) -> Result<Option<usize>, ClientGone> {
@@ -141,7 +145,7 @@ impl Exchange {
     }
 
     /// Sends a whole message, waiting for room.
-    pub fn send_message(&self, opcode: Opcode, bytes: &[u8]) -> Result<(), ClientGone> {
+    pub fn send_message(&self, opcode: MessageOpcode, bytes: &[u8]) -> Result<(), ClientGone> {
         let mut rest = bytes;
         loop {
             match self.try_send(opcode, rest)? {
@@ -229,12 +233,12 @@ impl Exchange {
             return None;
         }
         match head.opcode {
-            Opcode::Text => Some(Message::Text(bytes)),
-            Opcode::Binary => Some(Message::Binary(bytes)),
-            Opcode::Close => Some(Message::Close(bytes)),
-            Opcode::Pong => Some(Message::Pong(bytes)),
+            MessageOpcode::Text => Some(Message::Text(bytes)),
+            MessageOpcode::Binary => Some(Message::Binary(bytes)),
+            MessageOpcode::Close => Some(Message::Close(bytes)),
+            MessageOpcode::Pong => Some(Message::Pong(bytes)),
             // The router answers these itself.
-            Opcode::Ping => None,
+            MessageOpcode::Ping => None,
         }
     }
 

@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-use crate::answer::State;
 use crate::napi::{Arguments, Callback, Env, Handles, Js, Turns, Value};
 use crate::requests::{Piece, Requests};
+use crate::response::State;
 
 /// Requests taken at one turn of the event loop: then its other events have theirs.
 const MOST_AT_ONCE: u32 = 64;

@@ -15,9 +15,9 @@
     )
 )]
 
-mod answer;
 #[cfg(not(test))]
 mod bridge;
 #[cfg(not(test))]
 mod napi;
 mod requests;
+mod response;

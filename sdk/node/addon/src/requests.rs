@@ -11,7 +11,7 @@ use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{BodyRef, Exchange, Process, StartError, Worker};
 
-use crate::answer::{Answer, Fault, State};
+use crate::response::{ResponseError, ResponseParser, State};
 
 /// Bytes of a body given to Node.js at once: as much as it reads from a socket at once.
 const PIECE: usize = 64 * 1024;
@@ -46,7 +46,7 @@ pub(crate) struct Taken {
 #[derive(Debug)]
 struct Open {
     exchange: Exchange,
-    answer: Answer,
+    answer: ResponseParser,
 }
 
 /// The worker and its requests.
@@ -163,7 +163,7 @@ impl Requests {
         if let Some(open) = self.open.get_mut(place) {
             *open = Some(Open {
                 exchange,
-                answer: Answer::default(),
+                answer: ResponseParser::default(),
             });
         }
         Some(Taken { slot, body })
@@ -273,7 +273,7 @@ impl Requests {
         self.open.get_mut(slot as usize).and_then(Option::take)
     }
 
-    fn fail(&mut self, slot: u32, fault: &Fault) -> State {
+    fn fail(&mut self, slot: u32, fault: &ResponseError) -> State {
         if let Some(open) = self.at(slot) {
             let is_gone = open.exchange.is_client_gone();
             let request = open.exchange.request();

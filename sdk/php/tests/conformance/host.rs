@@ -62,7 +62,7 @@ impl Request {
 
 /// The response as it came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HostResponse {
     pub(crate) status: u64,
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -71,7 +71,7 @@ pub(crate) struct Answer {
     pub(crate) recycle: bool,
 }
 
-impl Answer {
+impl HostResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -142,18 +142,18 @@ impl Host {
     }
 
     /// Sends a request that must be answered.
-    pub(crate) fn send(&mut self, request: &Request) -> Answer {
+    pub(crate) fn send(&mut self, request: &Request) -> HostResponse {
         self.try_send(request)
             .unwrap_or_else(|status| panic!("PHP died: {status}\n{}", self.errors()))
     }
 
-    pub(crate) fn get(&mut self, target: &str) -> Answer {
+    pub(crate) fn get(&mut self, target: &str) -> HostResponse {
         self.send(&get(target))
     }
 
     /// Sends a request that may be the end of the process.
-    pub(crate) fn try_send(&mut self, request: &Request) -> Result<Answer, ExitStatus> {
-        let mut answer = Answer {
+    pub(crate) fn try_send(&mut self, request: &Request) -> Result<HostResponse, ExitStatus> {
+        let mut answer = HostResponse {
             status: 0,
             fields: Vec::new(),
             body: Vec::new(),

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use host::{Answer, Host, scripts};
+use host::{Host, HostResponse, scripts};
 use serde_json::{Value, json};
 
 /// How PHP runs code.
@@ -84,7 +84,7 @@ fn here() -> std::path::PathBuf {
     scripts().join("declared")
 }
 
-fn told(answer: &Answer) -> (u64, String) {
+fn told(answer: &HostResponse) -> (u64, String) {
     (answer.status, answer.text())
 }
 

@@ -11,22 +11,22 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::connection::{Connection, Wanted};
+use super::connection::{AsgiConnection, WaitReason};
 use super::guarded::Guarded;
 use super::turns::Turns;
 
 /// Something that may have to wait.
 #[pyclass(module = "tutti")]
 pub(super) struct Waiting {
-    connection: Arc<dyn Connection>,
-    wanted: Wanted,
+    connection: Arc<dyn AsgiConnection>,
+    wanted: WaitReason,
     /// The iteration over the future that wakes us.
     inner: Option<Py<PyAny>>,
     is_over: bool,
 }
 
 impl Waiting {
-    pub(super) fn new(connection: Arc<dyn Connection>, wanted: Wanted) -> Self {
+    pub(super) fn new(connection: Arc<dyn AsgiConnection>, wanted: WaitReason) -> Self {
         Self {
             connection,
             wanted,
@@ -251,7 +251,7 @@ impl Waiters {
     pub(super) fn wait(
         &mut self,
         py: Python<'_>,
-        connection: Arc<dyn Connection>,
+        connection: Arc<dyn AsgiConnection>,
     ) -> PyResult<Py<PyAny>> {
         self.register(connection);
         let future = self.turns.create_future(py)?;
@@ -260,7 +260,7 @@ impl Waiters {
     }
 
     /// Has news of the slot passed on to the connection.
-    pub(super) fn register(&mut self, connection: Arc<dyn Connection>) {
+    pub(super) fn register(&mut self, connection: Arc<dyn AsgiConnection>) {
         if !self.is_registered {
             self.is_registered = true;
             self.turns.register(self.slot, connection);

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 /// The reason of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum WaitReason {
     /// The next message for the application.
     Message,
     /// That all that was to be sent has gone.
@@ -14,9 +14,9 @@ pub(super) enum Wanted {
 }
 
 /// An exchange with the objects that serve it.
-pub(super) trait Connection: Send + Sync {
+pub(super) trait AsgiConnection: Send + Sync {
     /// Looks for what is wanted: the answer, or `None` to wait.
-    fn poll(&self, py: Python<'_>, wanted: Wanted) -> PyResult<Option<Py<PyAny>>>;
+    fn poll(&self, py: Python<'_>, wanted: WaitReason) -> PyResult<Option<Py<PyAny>>>;
 
     /// A future that is done when it is worth looking again.
     fn wait(self: Arc<Self>, py: Python<'_>) -> PyResult<Py<PyAny>>;

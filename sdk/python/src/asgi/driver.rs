@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use tutti_worker::{Exchange, Worker, page};
 
-use super::connection::Connection;
+use super::connection::AsgiConnection;
 use super::guarded::Guarded;
 use super::http::Http;
 use super::runner::{Runner, failed};
@@ -105,7 +105,7 @@ impl Driver {
             .borrow_mut()
             .make(py, &exchange.request(), place)?;
         let turns = Arc::clone(&this.turns);
-        let connection: Arc<dyn Connection>;
+        let connection: Arc<dyn AsgiConnection>;
         let object = if exchange.request().is_websocket() {
             let socket = Bound::new(py, WebSocket::new(turns, exchange))?;
             connection = Arc::new(socket.clone().unbind());

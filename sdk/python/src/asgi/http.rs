@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use tutti_worker::Exchange;
 
 use super::awaitable::{Done, Failed, Waiters, Waiting};
-use super::connection::{Connection, Wanted};
+use super::connection::{AsgiConnection, WaitReason};
 use super::guarded::Guarded;
 use super::message::gone;
 use super::request::{Body, disconnected};
@@ -77,27 +77,27 @@ impl Http {
         if this.response.is_sent() {
             return Done::get(py);
         }
-        let connection: Arc<dyn Connection> = Arc::new(slf.clone().unbind());
+        let connection: Arc<dyn AsgiConnection> = Arc::new(slf.clone().unbind());
         this.waiters.register(Arc::clone(&connection));
         drop(borrowed);
-        let waiting = Waiting::new(connection, Wanted::Room);
+        let waiting = Waiting::new(connection, WaitReason::Room);
         Ok(Py::new(py, waiting)?.into_any())
     }
 }
 
-impl Connection for Py<Http> {
-    fn poll(&self, py: Python<'_>, wanted: Wanted) -> PyResult<Option<Py<PyAny>>> {
+impl AsgiConnection for Py<Http> {
+    fn poll(&self, py: Python<'_>, wanted: WaitReason) -> PyResult<Option<Py<PyAny>>> {
         let mut http = self.borrow_mut(py);
         match wanted {
-            Wanted::Message => http.poll_message(py),
-            Wanted::Room => http.poll_room(py),
+            WaitReason::Message => http.poll_message(py),
+            WaitReason::Room => http.poll_room(py),
         }
     }
 
     fn wait(self: Arc<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut http = self.borrow_mut(py);
         http.waiters
-            .wait(py, Arc::clone(&self) as Arc<dyn Connection>)
+            .wait(py, Arc::clone(&self) as Arc<dyn AsgiConnection>)
     }
 
     fn news(&self, py: Python<'_>) -> PyResult<()> {
@@ -133,7 +133,7 @@ impl Connection for Py<Http> {
 #[pymethods]
 impl Http {
     fn receive(slf: &Bound<'_, Self>) -> Waiting {
-        Waiting::new(Arc::new(slf.clone().unbind()), Wanted::Message)
+        Waiting::new(Arc::new(slf.clone().unbind()), WaitReason::Message)
     }
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {

@@ -5,7 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
-use tutti_worker::{Exchange, HeadError};
+use tutti_worker::{Exchange, ResponseHeadError};
 
 /// Names and values of a message.
 pub(super) type Fields<'py> = SmallVec<[(Bound<'py, PyBytes>, Bound<'py, PyBytes>); 12]>;
@@ -58,9 +58,12 @@ pub(super) fn text((name, value): &(Bound<'_, PyBytes>, Bound<'_, PyBytes>)) -> 
 }
 
 /// The exception for fields that cannot be sent, of which `field` knows those in their places.
-pub(super) fn unsendable(error: HeadError, field: impl Fn(usize) -> Option<String>) -> PyErr {
+pub(super) fn unsendable(
+    error: ResponseHeadError,
+    field: impl Fn(usize) -> Option<String>,
+) -> PyErr {
     match error {
-        HeadError::Field(place) => {
+        ResponseHeadError::Field(place) => {
             let field = field(place);
             PyValueError::new_err(format!(
                 "the header field `{}` cannot be sent: a name must be a token, a value must not have line breaks",

@@ -10,21 +10,21 @@ use pyo3::prelude::*;
 use pyo3::{ffi, intern};
 
 use super::awaitable::thrown;
-use super::connection::Connection;
+use super::connection::AsgiConnection;
 use crate::log;
 
 /// A task's coroutine.
 #[pyclass(module = "tutti", weakref)]
 pub(super) struct Runner {
     coroutine: Py<PyAny>,
-    connection: Arc<dyn Connection>,
+    connection: Arc<dyn AsgiConnection>,
     is_over: bool,
 }
 
 impl Runner {
     pub(super) fn new(
         awaitable: Bound<'_, PyAny>,
-        connection: Arc<dyn Connection>,
+        connection: Arc<dyn AsgiConnection>,
     ) -> PyResult<Self> {
         // SAFETY: a look at the type of a live object.
         let is_coroutine = unsafe { ffi::PyCoro_CheckExact(awaitable.as_ptr()) } != 0;
@@ -83,14 +83,14 @@ impl Runner {
 }
 
 /// The application has ended by itself: the response must be whole.
-fn returned(py: Python<'_>, connection: &dyn Connection) {
+fn returned(py: Python<'_>, connection: &dyn AsgiConnection) {
     if let Err(error) = connection.returned(py) {
         log::exception(py, "ending a request", &error);
     }
 }
 
 /// The application has ended with an exception.
-pub(super) fn failed(py: Python<'_>, connection: &dyn Connection, error: &PyErr) {
+pub(super) fn failed(py: Python<'_>, connection: &dyn AsgiConnection, error: &PyErr) {
     let is_gone = connection.is_gone(py);
     let is_quiet = error.is_instance_of::<CancelledError>(py)
         || error.is_instance_of::<PyGeneratorExit>(py)

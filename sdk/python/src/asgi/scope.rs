@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 use tutti_options::prefix::under;
-use tutti_worker::RequestView;
+use tutti_worker::WireRequestView;
 
 use crate::lifecycle::{Interface, Target};
 use crate::text::{Last, latin1};
@@ -146,7 +146,7 @@ impl Scopes {
     pub(super) fn make<'py>(
         &mut self,
         py: Python<'py>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
         target: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let headers = self.headers(py, request)?;
@@ -213,7 +213,7 @@ impl Scopes {
     fn server<'py>(
         &mut self,
         py: Python<'py>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let (name, port) = (request.local_address(), request.local_port());
         if let Some((known, pair)) = &self.server_pair
@@ -236,7 +236,7 @@ impl Scopes {
     fn headers<'py>(
         &mut self,
         py: Python<'py>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
     ) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for (name, value) in request.fields() {
@@ -281,7 +281,10 @@ impl Scopes {
     }
 }
 
-fn subprotocols<'py>(py: Python<'py>, request: &RequestView<'_>) -> PyResult<Bound<'py, PyList>> {
+fn subprotocols<'py>(
+    py: Python<'py>,
+    request: &WireRequestView<'_>,
+) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for (name, value) in request.fields() {
         if name.eq_ignore_ascii_case(b"sec-websocket-protocol") {

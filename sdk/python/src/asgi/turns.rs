@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use tutti_worker::{Exchange, Worker};
 
-use super::connection::Connection;
+use super::connection::AsgiConnection;
 
 /// The worker as a part of the event loop.
 pub(super) struct Turns {
     worker: RefCell<Worker>,
     /// Those that wait for news, by slot.
-    waiting: RefCell<Vec<Option<Arc<dyn Connection>>>>,
+    waiting: RefCell<Vec<Option<Arc<dyn AsgiConnection>>>>,
     event_loop: Py<PyAny>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
@@ -109,7 +109,7 @@ impl Turns {
         self.create_future.call0(py)
     }
 
-    pub(super) fn register(&self, slot: u32, connection: Arc<dyn Connection>) {
+    pub(super) fn register(&self, slot: u32, connection: Arc<dyn AsgiConnection>) {
         let mut waiting = self.waiting.borrow_mut();
         let slot = slot as usize;
         if waiting.len() <= slot {

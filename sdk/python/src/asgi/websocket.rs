@@ -7,10 +7,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use tutti_worker::{Exchange, Incoming, Message, Opcode, page};
+use tutti_worker::{Exchange, Incoming, Message, MessageOpcode, page};
 
 use super::awaitable::{Done, Failed, Waiters, Waiting};
-use super::connection::{Connection, Wanted};
+use super::connection::{AsgiConnection, WaitReason};
 use super::guarded::Guarded;
 use super::message::{bytes_item, gone, headers, kind, out_of_order, start, unknown};
 use super::turns::Turns;
@@ -51,7 +51,7 @@ pub(super) struct WebSocket {
     is_ended_here: bool,
     reason: String,
     /// Messages that there was no room for, and how much of the first has gone.
-    waiting: VecDeque<(Opcode, Vec<u8>)>,
+    waiting: VecDeque<(MessageOpcode, Vec<u8>)>,
     position: usize,
 }
 
@@ -94,7 +94,7 @@ impl WebSocket {
     }
 
     /// Has news of the exchange passed on from the start, before anybody waits: those of a worker that leaves are closed.
-    pub(super) fn listen(&mut self, connection: Arc<dyn Connection>) {
+    pub(super) fn listen(&mut self, connection: Arc<dyn AsgiConnection>) {
         self.waiters.register(connection);
     }
 
@@ -110,7 +110,7 @@ impl WebSocket {
                 // The answer completes the closing handshake (RFC 6455 §5.5.1).
                 let _ = self
                     .exchange
-                    .try_send(Opcode::Close, payload.get(..2).unwrap_or_default());
+                    .try_send(MessageOpcode::Close, payload.get(..2).unwrap_or_default());
                 self.over(py, code, reason)?;
                 return self.disconnected(py);
             }
@@ -195,7 +195,7 @@ impl WebSocket {
     }
 
     /// Sends a message, or has it wait its turn.
-    fn put(&mut self, opcode: Opcode, bytes: &[u8]) -> PyResult<()> {
+    fn put(&mut self, opcode: MessageOpcode, bytes: &[u8]) -> PyResult<()> {
         let sent = match self.waiting.is_empty() {
             true => self.exchange.try_send(opcode, bytes).map_err(|_| gone())?,
             false => None,
@@ -245,7 +245,7 @@ impl WebSocket {
     /// Closes an open WebSocket.
     fn end(&mut self, py: Python<'_>, code: u16, reason: &str) -> PyResult<()> {
         let payload = close_payload(code, reason)?;
-        let outcome = self.put(Opcode::Close, &payload);
+        let outcome = self.put(MessageOpcode::Close, &payload);
         self.state = State::Closed(code);
         self.reason = reason.to_owned();
         outcome?;
@@ -313,12 +313,13 @@ impl WebSocket {
         match (name, self.state) {
             ("websocket.send", State::Open) => {
                 if let Some(bytes) = bytes_item(message, intern!(py, "bytes"))? {
-                    return self.put(Opcode::Binary, bytes.as_bytes());
+                    return self.put(MessageOpcode::Binary, bytes.as_bytes());
                 }
                 match message.get_item(intern!(py, "text"))? {
-                    Some(text) => {
-                        self.put(Opcode::Text, text.cast::<PyString>()?.to_str()?.as_bytes())
-                    }
+                    Some(text) => self.put(
+                        MessageOpcode::Text,
+                        text.cast::<PyString>()?.to_str()?.as_bytes(),
+                    ),
                     None => Err(PyValueError::new_err(
                         "`websocket.send` has neither `text` nor `bytes`",
                     )),
@@ -419,12 +420,12 @@ fn close_payload(code: u16, reason: &str) -> PyResult<Vec<u8>> {
     Ok([&code.to_be_bytes(), reason.as_bytes()].concat())
 }
 
-impl Connection for Py<WebSocket> {
-    fn poll(&self, py: Python<'_>, wanted: Wanted) -> PyResult<Option<Py<PyAny>>> {
+impl AsgiConnection for Py<WebSocket> {
+    fn poll(&self, py: Python<'_>, wanted: WaitReason) -> PyResult<Option<Py<PyAny>>> {
         let mut socket = self.borrow_mut(py);
         match wanted {
-            Wanted::Message => socket.poll_message(py),
-            Wanted::Room => socket.poll_room(py),
+            WaitReason::Message => socket.poll_message(py),
+            WaitReason::Room => socket.poll_room(py),
         }
     }
 
@@ -432,7 +433,7 @@ impl Connection for Py<WebSocket> {
         let mut socket = self.borrow_mut(py);
         socket
             .waiters
-            .wait(py, Arc::clone(&self) as Arc<dyn Connection>)
+            .wait(py, Arc::clone(&self) as Arc<dyn AsgiConnection>)
     }
 
     fn news(&self, py: Python<'_>) -> PyResult<()> {
@@ -459,7 +460,7 @@ impl Connection for Py<WebSocket> {
 #[pymethods]
 impl WebSocket {
     fn receive(slf: &Bound<'_, Self>) -> Waiting {
-        Waiting::new(Arc::new(slf.clone().unbind()), Wanted::Message)
+        Waiting::new(Arc::new(slf.clone().unbind()), WaitReason::Message)
     }
 
     fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
@@ -470,7 +471,7 @@ impl WebSocket {
         if slf.borrow().waiting.is_empty() {
             return Done::get(py);
         }
-        let waiting = Waiting::new(Arc::new(slf.clone().unbind()), Wanted::Room);
+        let waiting = Waiting::new(Arc::new(slf.clone().unbind()), WaitReason::Room);
         Ok(Py::new(py, waiting)?.into_any())
     }
 }

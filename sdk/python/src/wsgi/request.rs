@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 use tutti_options::prefix::under;
-use tutti_worker::RequestView;
+use tutti_worker::WireRequestView;
 
 use super::errors::Errors;
 use super::file::FileWrapper;
@@ -162,7 +162,7 @@ impl Environ {
     pub(super) fn make<'py>(
         &mut self,
         py: Python<'py>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
         target: &Target,
     ) -> PyResult<Bound<'py, PyDict>> {
         let environ = self.pattern.bind(py).copy()?;
@@ -185,7 +185,7 @@ impl Environ {
     fn line(
         &self,
         environ: &Bound<'_, PyDict>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
         target: &Target,
     ) -> PyResult<()> {
         let py = environ.py();
@@ -222,7 +222,7 @@ impl Environ {
     fn addresses(
         &mut self,
         environ: &Bound<'_, PyDict>,
-        request: &RequestView<'_>,
+        request: &WireRequestView<'_>,
     ) -> PyResult<()> {
         let py = environ.py();
         let name = self.server_name.get(py, request.server_name())?;

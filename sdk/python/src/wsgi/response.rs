@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
-use tutti_worker::{Exchange, HeadError};
+use tutti_worker::{Exchange, ResponseHeadError};
 
 use super::file::Regular;
 use crate::link::{Detached, Link};
@@ -228,9 +228,9 @@ fn copy_file(exchange: &Exchange, regular: &Regular, left: Option<u64>) -> std::
     }
 }
 
-fn unsendable(error: &HeadError, pairs: &[(&[u8], &[u8])]) -> PyErr {
+fn unsendable(error: &ResponseHeadError, pairs: &[(&[u8], &[u8])]) -> PyErr {
     match error {
-        HeadError::Field(place) => {
+        ResponseHeadError::Field(place) => {
             let (name, value) = pairs.get(*place).copied().unwrap_or_default();
             PyValueError::new_err(format!(
                 "the header field `{}: {}` cannot be sent: a name must be a token, a value must not have line breaks",

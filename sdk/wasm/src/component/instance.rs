@@ -17,7 +17,7 @@ use super::request;
 use super::state::State;
 use crate::body::{Body, Feed};
 use crate::clock::Meter;
-use crate::guest::{self, Answer};
+use crate::guest::{self, GuestResponse};
 use crate::settings::Settings;
 
 /// The component, compiled, with everything that it imports.
@@ -88,7 +88,7 @@ impl guest::Guest for Component {
     async fn handle(
         &mut self,
         request: Self::Request,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<GuestResponse>,
     ) -> wasmtime::Result<bool> {
         let scheme = match request.uri().scheme() == Some(&UriScheme::HTTPS) {
             true => Scheme::Https,

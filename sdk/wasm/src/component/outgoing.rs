@@ -19,7 +19,7 @@ use hyper::client::conn::http1;
 use rustls::ClientConfig;
 use tokio::time::{Sleep, timeout};
 use tutti_dialer::{client_config, dial, system_authorities};
-use tutti_options::wasm::Destination;
+use tutti_options::wasm::NetworkDestination;
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
@@ -33,13 +33,13 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where requests may go, and how TLS is begun.
 #[derive(Clone)]
 pub(crate) struct Network {
-    allowed: Arc<[Destination]>,
+    allowed: Arc<[NetworkDestination]>,
     /// Made for the first request that needs it.
     tls: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 impl Network {
-    pub(crate) fn new(allowed: Arc<[Destination]>) -> Self {
+    pub(crate) fn new(allowed: Arc<[NetworkDestination]>) -> Self {
         let tls = Arc::default();
         Self { allowed, tls }
     }
@@ -187,17 +187,17 @@ async fn send(
     Ok((answer, Box::new(goes_on)))
 }
 
-type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+type ConnectionTask = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 async fn connect(
     network: &Network,
     target: &Target,
-) -> Result<(http1::SendRequest<WasiBody>, Connection), Error> {
+) -> Result<(http1::SendRequest<WasiBody>, ConnectionTask), Error> {
     let tls = match target.is_tls {
         true => Some(network.tls()?),
         false => None,
     };
-    let peer = tutti_dialer::Target {
+    let peer = tutti_dialer::DialTarget {
         host: &target.host,
         port: target.port,
         addresses: None,
@@ -206,8 +206,8 @@ async fn connect(
         patience: None,
     };
     let stream = dial(&peer).await.map_err(|error| match error {
-        tutti_dialer::Error::Connect(error) => Error::Connect(error),
-        tutti_dialer::Error::Tls(error) => Error::Tls(error),
+        tutti_dialer::DialError::Connect(error) => Error::Connect(error),
+        tutti_dialer::DialError::Tls(error) => Error::Tls(error),
         _ => Error::DnsError {
             rcode: Some("not a valid name".to_owned()),
             info_code: None,

@@ -2,7 +2,7 @@
 
 use http::header::{EXPECT, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use tutti_worker::{Exchange, RequestView, target};
+use tutti_worker::{Exchange, WireRequestView, target};
 
 use crate::body::{self, Body, Feed};
 
@@ -29,7 +29,7 @@ pub(crate) fn build(exchange: &Exchange) -> Result<(http::Request<Body>, Feed), 
 }
 
 /// The URI: of the field `Host`, or what the server calls itself.
-fn uri(view: &RequestView<'_>) -> Result<Uri, String> {
+fn uri(view: &WireRequestView<'_>) -> Result<Uri, String> {
     let told = view.field(b"host").unwrap_or_default();
     let authority = [told, view.server_name(), b"localhost"]
         .into_iter()

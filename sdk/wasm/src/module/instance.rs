@@ -14,12 +14,12 @@ use wasmtime::{Engine, InstancePre, Memory, Store, TypedFunc};
 
 use super::handlers::{Handlers, MEMORY};
 use super::load;
-use super::request::{self, Asked};
+use super::request::{self, ModuleRequest};
 use super::shared::SIZE;
 use super::state::{Misuse, State, Turn};
 use crate::body::{Body, Feed};
 use crate::clock::Meter;
-use crate::guest::{self, Answer};
+use crate::guest::{self, GuestResponse};
 use crate::settings::Settings;
 
 /// The module, compiled, with everything that it imports.
@@ -94,12 +94,12 @@ impl guest::Maker for Maker {
 }
 
 impl guest::Guest for Module {
-    type Request = Asked;
+    type Request = ModuleRequest;
 
     const NOUN: &'static str = "module";
     const KEEPS_THE_FIRST: bool = true;
 
-    fn request(exchange: &Exchange) -> Result<(Asked, Feed), String> {
+    fn request(exchange: &Exchange) -> Result<(ModuleRequest, Feed), String> {
         request::build(exchange)
     }
 
@@ -111,8 +111,8 @@ impl guest::Guest for Module {
 
     async fn handle(
         &mut self,
-        request: Asked,
-        answer: oneshot::Sender<Answer>,
+        request: ModuleRequest,
+        answer: oneshot::Sender<GuestResponse>,
     ) -> wasmtime::Result<bool> {
         let turn = Turn::new(Arc::clone(&self.title), answer);
         self.store.data_mut().turn = Some(turn);
@@ -138,7 +138,7 @@ impl guest::Guest for Module {
 
 impl Module {
     /// Has the module handle the request, as much of it at a time as fits. False: the client has broken it off.
-    async fn pass(&mut self, mut request: Asked) -> wasmtime::Result<bool> {
+    async fn pass(&mut self, mut request: ModuleRequest) -> wasmtime::Result<bool> {
         let shared = self.store.data().shared;
         let mut rest = Bytes::new();
         let mut total = 0;
@@ -162,7 +162,11 @@ impl Module {
     }
 
     /// Lays down as much of the body as fits: so many bytes.
-    async fn fill(&mut self, request: &mut Asked, rest: &mut Bytes) -> wasmtime::Result<u32> {
+    async fn fill(
+        &mut self,
+        request: &mut ModuleRequest,
+        rest: &mut Bytes,
+    ) -> wasmtime::Result<u32> {
         let room = request.head.room();
         let start = self.store.data().shared as usize + request.head.length();
         let mut filled = 0;

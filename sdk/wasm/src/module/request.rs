@@ -7,14 +7,14 @@ use crate::body::{self, Body, Feed};
 
 /// A request for a module.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ModuleRequest {
     pub(super) head: Head,
     pub(super) content_length: u64,
     pub(super) body: Body,
 }
 
 /// The request, and where the pieces of its body are to go. `Err`: what the module could not be given.
-pub(super) fn build(exchange: &Exchange) -> Result<(Asked, Feed), String> {
+pub(super) fn build(exchange: &Exchange) -> Result<(ModuleRequest, Feed), String> {
     let view = exchange.request();
     let content_length = match view.body() {
         // A module cannot accept a handshake, which is an ordinary request to it: the stream behind it is not its body.
@@ -52,7 +52,7 @@ pub(super) fn build(exchange: &Exchange) -> Result<(Asked, Feed), String> {
     };
     let head = Head::new(&request).ok_or("its header is too large")?;
     let (body, feed) = body::of(exchange);
-    let asked = Asked {
+    let asked = ModuleRequest {
         head,
         content_length,
         body,

@@ -15,7 +15,7 @@ use super::shared::{Field, Outside, SIZE};
 use tutti_worker::Level;
 
 use crate::body::Body;
-use crate::guest::Answer;
+use crate::guest::GuestResponse;
 use crate::limiter::Limiter;
 use crate::log;
 use crate::settings::Settings;
@@ -90,7 +90,7 @@ pub(crate) struct Turn {
     title: Arc<str>,
     status: StatusCode,
     /// `None`: the header has been sent.
-    answer: Option<oneshot::Sender<Answer>>,
+    answer: Option<oneshot::Sender<GuestResponse>>,
     /// Where the parts of the body go.
     pieces: Option<mpsc::Sender<io::Result<Bytes>>>,
     pub(super) has_ended: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(title: Arc<str>, answer: oneshot::Sender<Answer>) -> Self {
+    pub(super) fn new(title: Arc<str>, answer: oneshot::Sender<GuestResponse>) -> Self {
         Self {
             title,
             status: StatusCode::OK,

@@ -118,7 +118,7 @@ impl Heard {
 }
 
 /// A connection after the handshake.
-pub struct Client {
+pub struct WebSocketClient {
     stream: TcpStream,
     inbox: VecDeque<u8>,
     has_ended: bool,
@@ -126,7 +126,7 @@ pub struct Client {
     partial: Option<(u8, Vec<u8>)>,
 }
 
-impl Client {
+impl WebSocketClient {
     /// Connects and shakes hands; `fields` are further lines of the request. The head of the response comes with it.
     ///
     /// # Errors

@@ -26,8 +26,8 @@ mod script;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-pub use client::{Client, Frame, Heard, build};
-pub use script::{Case, End, Step};
+pub use client::{Frame, Heard, WebSocketClient, build};
+pub use script::{Case, End, ScriptStep};
 
 /// The outcome of each case.
 #[derive(Debug, Default)]

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::client::{Client, Frame, Heard, build};
+use crate::client::{Frame, Heard, WebSocketClient, build};
 
 /// One step.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ScriptStep {
     /// These frames, in writes of so many bytes.
     Send(Vec<Frame>, usize),
     /// These bytes.
@@ -34,7 +34,7 @@ pub struct Case {
     /// Its subject.
     pub title: String,
     /// The steps, in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     /// How it ends.
     pub end: End,
 }
@@ -56,18 +56,18 @@ impl Case {
 
     /// Sends frames in writes of `size` bytes.
     pub(crate) fn chopped(mut self, size: usize, frames: impl Into<Vec<Frame>>) -> Self {
-        self.steps.push(Step::Send(frames.into(), size));
+        self.steps.push(ScriptStep::Send(frames.into(), size));
         self
     }
 
     /// Sends bytes.
     pub(crate) fn raw(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.steps.push(Step::Raw(bytes.into()));
+        self.steps.push(ScriptStep::Raw(bytes.into()));
         self
     }
 
     pub(crate) fn hear(mut self, heard: Heard) -> Self {
-        self.steps.push(Step::Hear(heard));
+        self.steps.push(ScriptStep::Hear(heard));
         self
     }
 
@@ -103,16 +103,16 @@ impl Case {
     /// # Errors
     /// The reason why it failed.
     pub fn run(&self, address: SocketAddr, target: &str) -> Result<(), String> {
-        let (mut client, _) = Client::open(address, target, "")?;
+        let (mut client, _) = WebSocketClient::open(address, target, "")?;
         for step in &self.steps {
             match step {
-                Step::Send(frames, size) => {
+                ScriptStep::Send(frames, size) => {
                     for write in build(frames).chunks(*size) {
                         client.send(write)?;
                     }
                 }
-                Step::Raw(bytes) => client.send(bytes)?,
-                Step::Hear(expected) => check(expected, &client.hear()?)?,
+                ScriptStep::Raw(bytes) => client.send(bytes)?,
+                ScriptStep::Hear(expected) => check(expected, &client.hear()?)?,
             }
         }
         match &self.end {
@@ -143,12 +143,12 @@ fn check(expected: &Heard, heard: &Heard) -> Result<(), String> {
     }
 }
 
-fn closed(client: &mut Client, payload: &[u8]) -> Result<(), String> {
+fn closed(client: &mut WebSocketClient, payload: &[u8]) -> Result<(), String> {
     check(&Heard::Close(payload.to_vec()), &client.hear()?)?;
     check(&Heard::End, &client.hear()?)
 }
 
-fn failed(client: &mut Client, codes: &[u16]) -> Result<(), String> {
+fn failed(client: &mut WebSocketClient, codes: &[u16]) -> Result<(), String> {
     loop {
         match client.hear()? {
             Heard::Message(..) | Heard::Pong(_) => {}

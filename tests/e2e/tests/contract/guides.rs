@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples, plain_examples};
 use tutti_e2e::{c as c_library, external, java as java_build};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 use crate::suite::Application;
 
@@ -197,7 +197,7 @@ pub(crate) fn java(application: &Application) {
     options["webapp"] = json!(war);
     application.put(options);
     assert_eq!(application.get("/hello/you").text(), "Hello from /you\n");
-    let (mut client, _) = Client::open(application.address, "/echo", "").unwrap();
+    let (mut client, _) = WebSocketClient::open(application.address, "/echo", "").unwrap();
     client.send(&build(&[Frame::new(1, "you")])).unwrap();
     let heard = Heard::Message(1, b"heard: you".to_vec());
     assert_eq!(client.hear().unwrap(), heard);

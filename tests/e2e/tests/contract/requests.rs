@@ -181,7 +181,7 @@ fn websocket(application: &Application) {
         return;
     }
     let (mut client, head) =
-        tutti_websocket_cases::Client::open(application.address, "/talk", "").unwrap();
+        tutti_websocket_cases::WebSocketClient::open(application.address, "/talk", "").unwrap();
     assert!(head.starts_with("HTTP/1.1 101"), "{head}");
     for word in ["you", "there"] {
         client.send(&build(&[Frame::new(1, word)])).unwrap();

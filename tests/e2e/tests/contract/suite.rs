@@ -13,7 +13,7 @@ use tutti_testkit::{
     Load, LoadOptions, Server, ServerOptions, files, free_port, set_members, wait_until,
 };
 
-use crate::table::{LANGUAGES, Language, Place};
+use crate::table::{ContractSite, LANGUAGES, Language};
 
 /// The names of all cases, which a row of the table may lack.
 pub(crate) const NAMES: &[&str] = &[
@@ -79,7 +79,7 @@ impl Suite {
         let mut configuration = json!({"settings": {"http": {"max_body_size": 16 << 20}}, "listeners": {}, "applications": {}});
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conformance/contract");
         for (language, port) in languages.iter().zip(&ports) {
-            let place = Place {
+            let place = ContractSite {
                 root: server.folder().join(language.name).join("site"),
                 work: server.folder().join(language.name).join("work"),
             };

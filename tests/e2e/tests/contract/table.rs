@@ -12,7 +12,7 @@ use crate::guides;
 use crate::suite::Application;
 
 /// Where one language's application is.
-pub(crate) struct Place {
+pub(crate) struct ContractSite {
     /// A copy of `tests/conformance/contract`.
     pub(crate) root: PathBuf,
     /// A folder that the application may write to.
@@ -28,7 +28,7 @@ pub(crate) struct Language {
     /// Builds what the server looks for when it starts.
     pub(crate) prepare: fn(),
     /// Builds the application in its place; its options.
-    pub(crate) application: fn(&Place) -> Value,
+    pub(crate) application: fn(&ContractSite) -> Value,
     /// The file below `root` with the text `Hello from` that a deployment changes.
     pub(crate) artifact: &'static str,
     /// Serves the examples of the guide in place of the contract's application.
@@ -360,7 +360,7 @@ pub(crate) const LANGUAGES: &[Language] = &[
     },
 ];
 
-fn python(place: &Place, members: Value) -> Value {
+fn python(place: &ContractSite, members: Value) -> Value {
     let mut application = json!({"type": "python", "path": place.root});
     tutti_testkit::set_members(&mut application, &members);
     // Another Python than the system's may be one that only root can read.
@@ -372,7 +372,7 @@ fn python(place: &Place, members: Value) -> Value {
 }
 
 /// A copy of a component or a module.
-fn installed(built: &Path, place: &Place) -> PathBuf {
+fn installed(built: &Path, place: &ContractSite) -> PathBuf {
     let installed = place.root.join("app.wasm");
     files::install(built, &installed);
     installed

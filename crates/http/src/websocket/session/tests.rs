@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use super::super::client_frame::client_frame as client;
 use super::super::{FrameHead, Opcode};
-use super::{CLOSE_WAIT, Next, OUTPUT_BYTES, Session, SessionOptions, Side, Wants};
+use super::{
+    CLOSE_WAIT, MessageHandler, Next, OUTPUT_BYTES, SessionOptions, Wants, WebSocketSession,
+};
 
 const OPTIONS: SessionOptions = SessionOptions {
     max_message: 100_000,
@@ -35,7 +37,7 @@ impl Default for Fake {
     }
 }
 
-impl Side for Fake {
+impl MessageHandler for Fake {
     fn room(&self, _: usize) -> usize {
         self.room
     }
@@ -97,7 +99,7 @@ fn frames(mut out: &[u8]) -> Vec<(Opcode, bool, &[u8])> {
 
 /// A session, what the client sent, and what it gets.
 struct Run {
-    session: Session,
+    session: WebSocketSession,
     input: Vec<u8>,
     out: Vec<u8>,
 }
@@ -105,7 +107,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         Self {
-            session: Session::new(OPTIONS, 0),
+            session: WebSocketSession::new(OPTIONS, 0),
             input: Vec::new(),
             out: Vec::new(),
         }
@@ -436,7 +438,7 @@ fn silence_means_nothing_while_nobody_listens() {
         ..OPTIONS
     };
     assert_eq!(
-        Session::new(off, 0).tick(true, &mut run.out, 1 << 40),
+        WebSocketSession::new(off, 0).tick(true, &mut run.out, 1 << 40),
         u64::MAX
     );
 }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tutti_worker::{Exchange, Incoming, Message, Opcode, Process, StartError, Worker};
+use tutti_worker::{Exchange, Incoming, Message, MessageOpcode, Process, StartError, Worker};
 
 use super::request::{GLANCE, PLAIN, is_there, milliseconds, number, pause, text, value};
 
@@ -24,7 +24,7 @@ enum Stage {
     /// Bytes and lines to come.
     Big(u64, u64),
     /// Messages that have not been sent whole.
-    Socket(Vec<(Opcode, Vec<u8>)>),
+    Socket(Vec<(MessageOpcode, Vec<u8>)>),
     Stuck,
 }
 
@@ -244,14 +244,14 @@ impl Task {
         // 1001: going away (RFC 6455, 7.4.1).
         let _ = self
             .exchange
-            .try_send(Opcode::Close, &1001u16.to_be_bytes());
+            .try_send(MessageOpcode::Close, &1001u16.to_be_bytes());
         self.exchange.finish();
         true
     }
 }
 
 /// Echoes messages; `None` when the client has gone.
-fn socket(exchange: &mut Exchange, outgoing: &mut Vec<(Opcode, Vec<u8>)>) -> Option<bool> {
+fn socket(exchange: &mut Exchange, outgoing: &mut Vec<(MessageOpcode, Vec<u8>)>) -> Option<bool> {
     loop {
         while let Some((opcode, rest)) = outgoing.first_mut() {
             match exchange.try_send(*opcode, rest).ok()? {
@@ -260,7 +260,7 @@ fn socket(exchange: &mut Exchange, outgoing: &mut Vec<(Opcode, Vec<u8>)>) -> Opt
                     rest.drain(..count);
                 }
                 Some(_) => {
-                    let is_close = *opcode == Opcode::Close;
+                    let is_close = *opcode == MessageOpcode::Close;
                     outgoing.remove(0);
                     if is_close {
                         exchange.finish();
@@ -273,11 +273,11 @@ fn socket(exchange: &mut Exchange, outgoing: &mut Vec<(Opcode, Vec<u8>)>) -> Opt
             Incoming::Nothing => return Some(false),
             Incoming::Over => return None,
             Incoming::Message(Message::Text(text)) if text == b"close" => {
-                (Opcode::Close, 1000u16.to_be_bytes().to_vec())
+                (MessageOpcode::Close, 1000u16.to_be_bytes().to_vec())
             }
-            Incoming::Message(Message::Text(text)) => (Opcode::Text, text),
-            Incoming::Message(Message::Binary(bytes)) => (Opcode::Binary, bytes),
-            Incoming::Message(Message::Close(payload)) => (Opcode::Close, payload),
+            Incoming::Message(Message::Text(text)) => (MessageOpcode::Text, text),
+            Incoming::Message(Message::Binary(bytes)) => (MessageOpcode::Binary, bytes),
+            Incoming::Message(Message::Close(payload)) => (MessageOpcode::Close, payload),
             Incoming::Message(_) => continue,
         };
         outgoing.push(reply);

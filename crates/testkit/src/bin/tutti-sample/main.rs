@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tutti_worker::{
-    Common, Describe, Exchange, Host, Process, RequestView, Served, Start, StartError,
+    Common, Describe, Exchange, Host, Process, Served, Start, StartError, WireRequestView,
 };
 
 use request::{GLANCE, PLAIN, file, is_there, milliseconds, number, pause, text, wait, wait_for};
@@ -318,7 +318,7 @@ fn trail(exchange: &mut Exchange) {
     }
 }
 
-fn head(request: &RequestView<'_>) -> String {
+fn head(request: &WireRequestView<'_>) -> String {
     let mut seen = String::new();
     let mut line = |name: &str, value: &[u8]| {
         let _ = writeln!(seen, "{name}: {}", String::from_utf8_lossy(value));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tutti_worker::{Exchange, RequestView};
+use tutti_worker::{Exchange, WireRequestView};
 
 pub(crate) const PLAIN: (&[u8], &[u8]) = (b"Content-Type", b"text/plain");
 
@@ -15,7 +15,7 @@ pub(crate) fn text(exchange: &mut Exchange, status: u16, body: &str) {
     }
 }
 
-pub(crate) fn value<'a>(request: &RequestView<'a>, name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(request: &WireRequestView<'a>, name: &str) -> Option<&'a str> {
     let query = std::str::from_utf8(request.query()).ok()?;
     query
         .split('&')
@@ -24,7 +24,7 @@ pub(crate) fn value<'a>(request: &RequestView<'a>, name: &str) -> Option<&'a str
         .map(|(_, value)| value)
 }
 
-pub(crate) fn number(request: &RequestView<'_>, name: &str) -> Option<u64> {
+pub(crate) fn number(request: &WireRequestView<'_>, name: &str) -> Option<u64> {
     value(request, name)?.parse().ok()
 }
 

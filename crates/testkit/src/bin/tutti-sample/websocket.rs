@@ -1,6 +1,6 @@
 //! The sample's WebSocket: echoes, or does what text messages say.
 
-use tutti_worker::{ClientGone, Exchange, Message, Opcode};
+use tutti_worker::{ClientGone, Exchange, Message, MessageOpcode};
 
 use super::request::{GLANCE, is_there, pause, text, value};
 
@@ -38,7 +38,7 @@ fn converse(exchange: &mut Exchange, obeys: bool) -> String {
         let sent = match exchange.next_message() {
             None => return "gone".to_owned(),
             Some(Message::Close(payload)) => {
-                let _ = exchange.send_message(Opcode::Close, &payload);
+                let _ = exchange.send_message(MessageOpcode::Close, &payload);
                 let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
                 let reason =
                     String::from_utf8_lossy(payload.get(2..).unwrap_or_default()).into_owned();
@@ -48,11 +48,11 @@ fn converse(exchange: &mut Exchange, obeys: bool) -> String {
                 Ok(sent) => sent,
                 Err(ended) => return ended,
             },
-            Some(Message::Text(text)) => exchange.send_message(Opcode::Text, &text),
-            Some(Message::Binary(bytes)) => exchange.send_message(Opcode::Binary, &bytes),
+            Some(Message::Text(text)) => exchange.send_message(MessageOpcode::Text, &text),
+            Some(Message::Binary(bytes)) => exchange.send_message(MessageOpcode::Binary, &bytes),
             Some(Message::Pong(payload)) => {
                 let text = format!("pong {}", String::from_utf8_lossy(&payload));
-                exchange.send_message(Opcode::Text, text.as_bytes())
+                exchange.send_message(MessageOpcode::Text, text.as_bytes())
             }
         };
         if sent.is_err() {
@@ -72,17 +72,17 @@ fn order(exchange: &mut Exchange, text: &[u8]) -> Result<Result<(), ClientGone>,
             let (code, reason) = rest.split_once(' ').unwrap_or((rest, ""));
             let mut payload = code.parse().unwrap_or(0_u16).to_be_bytes().to_vec();
             payload.extend_from_slice(reason.as_bytes());
-            let _ = exchange.send_message(Opcode::Close, &payload);
+            let _ = exchange.send_message(MessageOpcode::Close, &payload);
             return Err("closed".to_owned());
         }
-        "ping" => exchange.send_message(Opcode::Ping, rest.as_bytes()),
+        "ping" => exchange.send_message(MessageOpcode::Ping, rest.as_bytes()),
         "pid" => exchange.send_message(
-            Opcode::Text,
+            MessageOpcode::Text,
             tutti_sys::process::id().to_string().as_bytes(),
         ),
-        "big" => exchange.send_message(Opcode::Binary, &vec![b'x'; number as usize]),
+        "big" => exchange.send_message(MessageOpcode::Binary, &vec![b'x'; number as usize]),
         "half" => {
-            let _ = exchange.try_send(Opcode::Binary, &vec![0; 100_000]);
+            let _ = exchange.try_send(MessageOpcode::Binary, &vec![0; 100_000]);
             return Err("half".to_owned());
         }
         "wait" => {
@@ -97,6 +97,6 @@ fn order(exchange: &mut Exchange, text: &[u8]) -> Result<Result<(), ClientGone>,
             return Err("aborted".to_owned());
         }
         "crash" => std::process::abort(),
-        _ => exchange.send_message(Opcode::Text, text.as_bytes()),
+        _ => exchange.send_message(MessageOpcode::Text, text.as_bytes()),
     })
 }

@@ -1,0 +1,151 @@
+//! The question that a request puts to the cache.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tutti_config::model::Cache;
+use tutti_http::edits::{Edit, replaces};
+use tutti_http::{Known, RequestView};
+
+use crate::cache_status::ForwardReason;
+use crate::clock::now;
+use crate::fetches::Lead;
+use crate::freshness::Use;
+use crate::key::Key;
+use crate::recording::{Purpose, Recording, RequestTerms};
+use crate::store::{Found, LookupMode, ResponseStore};
+use crate::stored::Stored;
+
+/// The question of one request: its key, and the answers that it may have.
+pub struct CacheLookup {
+    /// The store that it is asked of.
+    pub store: Arc<ResponseStore>,
+    /// The terms of its action.
+    pub cache: Arc<Cache>,
+    /// Its key.
+    pub key: Key,
+    /// The answer may be stored.
+    pub keeps: bool,
+    /// The request has `Authorization`.
+    pub is_authorized: bool,
+    /// The request has cookies, and nobody has said what they mean.
+    pub has_cookies: bool,
+}
+
+impl CacheLookup {
+    /// Looks for an answer. `may_wait`: for another's, if one is on its way.
+    /// `edits` are the changes to its fields.
+    pub fn find(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
+        let manner = LookupMode {
+            may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
+            may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
+        };
+        let may_use = |stored: &Stored| self.may_use(stored);
+        self.store
+            .find(&self.key, values(view, edits), may_use, manner, now())
+    }
+
+    /// Minds the answer of the request, which is changed to ask the origin for what can be stored, or if the `stale` answer is still valid.
+    pub fn recording(
+        &self,
+        view: &RequestView<'_>,
+        lead: Option<Lead>,
+        stale: Option<Arc<Stored>>,
+        edits: &mut Vec<Edit>,
+    ) -> Recording {
+        let forward = match (&stale, self.keeps) {
+            (Some(_), _) => ForwardReason::Stale,
+            (None, true) => ForwardReason::Miss,
+            (None, false) => ForwardReason::Request,
+        };
+        let mut conditions = [None, None];
+        // Without the lead the request is nobody's but the client's.
+        if lead.is_some() {
+            let tags = view.get_list(Known::IfNoneMatch).map(Cow::into_owned);
+            let date = view.get(Known::IfModifiedSince).map(<[u8]>::to_vec);
+            conditions = [tags, date];
+            for name in ["If-None-Match", "If-Modified-Since", "If-Range"] {
+                edits.retain(|edit| !edit.is_of(name));
+                edits.push(Edit::remove(name));
+            }
+            if let Some(stale) = &stale {
+                for (name, field) in [
+                    ("If-None-Match", "ETag"),
+                    ("If-Modified-Since", "Last-Modified"),
+                ] {
+                    if let Some(value) = stale.field(field) {
+                        edits.retain(|edit| !edit.is_of(name));
+                        edits.push(Edit::set(name, value.to_vec()));
+                    }
+                }
+            }
+        }
+        let purpose = match self.keeps {
+            true => Purpose::Keep(RequestTerms {
+                asked: now(),
+                epoch: self.store.epoch(&self.key),
+                is_authorized: self.is_authorized,
+                has_cookies: self.has_cookies,
+                stale: stale.filter(|_| lead.is_some()),
+                conditions,
+            }),
+            false => Purpose::Tell,
+        };
+        let recording = Recording {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            key: self.key.clone(),
+            purpose,
+            forward,
+            state: RefCell::default(),
+        };
+        recording.state.borrow_mut().lead = lead;
+        recording
+    }
+
+    fn may_use(&self, stored: &Stored) -> bool {
+        (!self.is_authorized || stored.freshness.allows_authorized)
+            && (!self.has_cookies || !stored.freshness.is_assumed)
+    }
+
+    /// True if `found` is nothing, and there may be something on disk.
+    pub fn is_on_disk(&self, found: &Found) -> bool {
+        matches!(found, Found::Lead(_, None) | Found::Past) && self.store.has_on_disk(&self.key)
+    }
+
+    /// Puts a response that was on disk in place of `found`, which was nothing.
+    pub fn with_loaded(&self, found: Found, loaded: Option<Arc<Stored>>) -> Found {
+        let Some(stored) = loaded.filter(|stored| self.may_use(stored)) else {
+            return found;
+        };
+        match (stored.freshness.usage(now()), found) {
+            (Use::Fresh, _) => Found::Fresh(stored),
+            (Use::WhileRevalidating, Found::Lead(lead, _)) => Found::Stale(stored, Some(lead)),
+            (Use::WhileRevalidating, _) => Found::Stale(stored, None),
+            (Use::Validate, Found::Lead(lead, _)) => Found::Lead(lead, Some(stored)),
+            (Use::Validate, found) => found,
+        }
+    }
+}
+
+/// The values of a request's fields of this name, as one: as its application or server gets them, which is what `Vary` is about.
+pub fn values<'v>(
+    view: &'v RequestView<'_>,
+    edits: &'v [Edit],
+) -> impl Fn(&[u8]) -> Vec<u8> + use<'v> {
+    let view = *view;
+    move |name| {
+        let mut joined = Vec::new();
+        let sent = view.get_all(name).filter(|_| !replaces(edits, name));
+        let added = edits.iter().filter_map(Edit::field);
+        let added = added.filter(|(added, _)| added.eq_ignore_ascii_case(name));
+        for value in sent.chain(added.map(|(_, value)| value)) {
+            if !joined.is_empty() {
+                joined.extend_from_slice(b", ");
+            }
+            joined.extend_from_slice(value);
+        }
+        joined
+    }
+}

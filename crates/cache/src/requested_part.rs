@@ -1,0 +1,51 @@
+//! The part of a stored response that a request wants: its conditions and its range (RFC 9111 §4.3.2, RFC 9110 §13, §14).
+
+use tutti_files::conditional::{PreconditionResult, Preconditions};
+use tutti_files::range::{self, ByteRange, Requested};
+
+use crate::stored::Stored;
+use crate::validators::{of_caches, validators};
+
+/// The part of a stored response that a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedPart {
+    /// All of it.
+    Whole,
+    /// None: the client has it.
+    Nothing,
+    /// These bytes.
+    Part(ByteRange),
+    /// Bytes that it does not have.
+    Unsatisfiable,
+}
+
+/// Finds the part; ranges are for GET alone.
+pub fn wanted(stored: &Stored, conditions: &Preconditions<'_>, is_get: bool) -> RequestedPart {
+    let conditions = of_caches(conditions);
+    if stored.status != 200 || conditions.is_empty() {
+        return RequestedPart::Whole;
+    }
+    let known = validators(&stored.fields);
+    if let Some(validators) = known
+        && conditions.evaluate(validators) == PreconditionResult::NotModified
+    {
+        return RequestedPart::Nothing;
+    }
+    if !is_get {
+        return RequestedPart::Whole;
+    }
+    let range = match known {
+        Some(validators) => conditions.effective_range(validators),
+        None if conditions.if_range.is_some() => None,
+        None => conditions.range,
+    };
+    match range.map(|range| range::parse(range, stored.body.len() as u64)) {
+        Some(Requested::Unsatisfiable) => RequestedPart::Unsatisfiable,
+        Some(Requested::Parts(parts)) => match parts.as_slice() {
+            [part] => RequestedPart::Part(*part),
+            // Several parts are the whole of it in another order (RFC 9110 §14.2 lets a server ignore them).
+            _ => RequestedPart::Whole,
+        },
+        Some(Requested::Whole) | None => RequestedPart::Whole,
+    }
+}

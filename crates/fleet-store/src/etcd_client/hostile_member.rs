@@ -1,0 +1,289 @@
+//! A member that speaks gRPC as it should, and says in it what no etcd says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response};
+use prost::Message;
+use tokio::net::TcpListener;
+
+use super::client::{EtcdClient, KeepAlive};
+use super::error::EtcdError;
+use super::messages::{
+    Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, RangeAnswer, WatchAnswer, WatchEvent,
+};
+use super::pairs::Pair;
+use super::transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
+use super::watch::KeyChange;
+
+/// The answer of the member to every call.
+#[derive(Clone, Default)]
+struct Lies {
+    messages: Vec<Bytes>,
+    /// The outcome in the trailers; `None`: the call ends without any.
+    outcome: Option<&'static str>,
+    /// The call does not end.
+    goes_on: bool,
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(0);
+    bytes.put_u32(u32::try_from(message.encoded_len()).unwrap());
+    message.encode(&mut bytes).unwrap();
+    bytes.freeze()
+}
+
+fn whole(message: &impl Message) -> Lies {
+    Lies {
+        messages: vec![framed(message)],
+        outcome: Some("0"),
+        goes_on: false,
+    }
+}
+
+fn stream(messages: &[WatchAnswer]) -> Lies {
+    Lies {
+        messages: messages.iter().map(framed).collect(),
+        outcome: None,
+        goes_on: true,
+    }
+}
+
+/// A client of a member that says this. Needs a runtime, which the member ends with.
+async fn client(lies: Lies) -> EtcdClient {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let lies = Arc::new(lies);
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let lies = Arc::clone(&lies);
+            tokio::spawn(async move {
+                let mut body = respond.send_response(Response::new(()), false).unwrap();
+                for message in &lies.messages {
+                    body.send_data(message.clone(), false).unwrap();
+                }
+                match lies.outcome {
+                    _ if lies.goes_on => {
+                        // The request's stream stays open as long as the client wants it.
+                        let mut asked = request.into_body();
+                        while let Some(Ok(_)) = asked.data().await {}
+                    }
+                    Some(outcome) => {
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", HeaderValue::from_static(outcome));
+                        body.send_trailers(trailers).unwrap();
+                    }
+                    None => body.send_data(Bytes::new(), true).unwrap(),
+                }
+            });
+        }
+    });
+    let endpoint = EtcdEndpoint {
+        is_secure: false,
+        host: "127.0.0.1".to_owned(),
+        port,
+    };
+    let options = ClusterOptions {
+        endpoints: vec![endpoint.clone()],
+        tls: EtcdTls::default(),
+        user: None,
+        patience: Duration::from_secs(60),
+    };
+    EtcdClient::connect(&endpoint, &options).await.unwrap()
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(test);
+}
+
+fn pair(key: &[u8]) -> KeyValue {
+    KeyValue {
+        key: key.to_vec(),
+        value: b"v".to_vec(),
+    }
+}
+
+fn range(revision: i64, keys: &[&[u8]]) -> RangeAnswer {
+    RangeAnswer {
+        header: Some(Header {
+            cluster: 7,
+            revision,
+        }),
+        pairs: keys.iter().map(|key| pair(key)).collect(),
+        more: false,
+        count: i64::try_from(keys.len()).unwrap(),
+    }
+}
+
+fn is_foreign<T>(outcome: &Result<T, EtcdError>) -> bool {
+    matches!(outcome, Err(EtcdError::Foreign(_)))
+}
+
+#[test]
+fn a_list_that_is_not_what_was_asked_for_is_refused() {
+    run(async {
+        let honest = client(whole(&range(9, &[b"a/1", b"a/2"]))).await;
+        let (pairs, revision) = honest.list(b"a/").await.unwrap();
+        assert_eq!((pairs.len(), revision), (2, 9));
+        let not_whole = RangeAnswer {
+            count: 3,
+            ..range(9, &[b"a/1"])
+        };
+        let more = RangeAnswer {
+            more: true,
+            ..range(9, &[b"a/1"])
+        };
+        for (what, lie) in [
+            ("another key", range(9, &[b"a/1", b"b/2"])),
+            ("no revision", range(0, &[])),
+            ("a negative revision", range(-1, &[])),
+            ("a revision that has no next", range(i64::MAX, &[])),
+            ("fewer than it says", not_whole),
+            ("more to come", more),
+        ] {
+            let client = client(whole(&lie)).await;
+            assert!(is_foreign(&client.list(b"a/").await), "{what}");
+            assert!(is_foreign(&client.keys(b"a/").await), "{what}");
+        }
+        let negative = RangeAnswer {
+            count: -1,
+            ..range(9, &[])
+        };
+        assert!(is_foreign(
+            &client(whole(&negative)).await.count(b"a/").await
+        ));
+    });
+}
+
+#[test]
+fn an_answer_without_an_outcome_is_none() {
+    run(async {
+        let cut = Lies {
+            outcome: None,
+            ..whole(&range(9, &[b"a/1"]))
+        };
+        let outcome = client(cut).await.list(b"a/").await;
+        assert!(
+            matches!(outcome, Err(EtcdError::Connection(_))),
+            "{outcome:?}"
+        );
+        let nonsense = Lies {
+            outcome: Some("fine"),
+            ..whole(&range(9, &[b"a/1"]))
+        };
+        assert!(is_foreign(&client(nonsense).await.list(b"a/").await));
+        for garbage in [
+            &b"\0\0\0\0\x02\xff\xff"[..],
+            b"\x01\0\0\0\0",
+            b"\0\xff\xff\xff\xff",
+        ] {
+            let lie = Lies {
+                messages: vec![Bytes::from_static(garbage)],
+                ..whole(&range(9, &[]))
+            };
+            assert!(
+                is_foreign(&client(lie).await.list(b"a/").await),
+                "{garbage:?}"
+            );
+        }
+        let nothing = Lies {
+            messages: Vec::new(),
+            ..whole(&range(9, &[]))
+        };
+        assert!(is_foreign(&client(nothing).await.list(b"a/").await));
+    });
+}
+
+#[test]
+fn a_lease_that_is_none_or_anothers_is_refused() {
+    run(async {
+        let grant = |id| LeaseGrantAnswer {
+            id,
+            error: String::new(),
+        };
+        let life = Duration::from_secs(5);
+        assert_eq!(client(whole(&grant(5))).await.grant(life).await.unwrap(), 5);
+        // Values under lease 0 stay for ever.
+        assert!(is_foreign(
+            &client(whole(&grant(0))).await.grant(life).await
+        ));
+        let kept = |id, seconds| LeaseKeepAliveAnswer { id, seconds };
+        let outcome = client(whole(&kept(5, 9))).await.keep_alive(5).await;
+        assert_eq!(outcome.unwrap(), KeepAlive::Held);
+        let outcome = client(whole(&kept(5, 0))).await.keep_alive(5).await;
+        assert_eq!(outcome.unwrap(), KeepAlive::Lost);
+        assert!(is_foreign(
+            &client(whole(&kept(6, 9))).await.keep_alive(5).await
+        ));
+    });
+}
+
+#[test]
+fn no_event_is_left_out_or_made_up() {
+    let header = |revision| {
+        Some(Header {
+            cluster: 7,
+            revision,
+        })
+    };
+    let begun = WatchAnswer {
+        header: header(9),
+        created: true,
+        ..WatchAnswer::default()
+    };
+    let news = |kind, pair| WatchAnswer {
+        header: header(10),
+        events: vec![WatchEvent { kind, pair }],
+        ..WatchAnswer::default()
+    };
+    run(async {
+        let honest = client(stream(&[begun.clone(), news(0, Some(pair(b"a/1")))])).await;
+        let mut watch = honest.watch(b"a/", 9).await.unwrap();
+        let put = KeyChange::Put(Pair {
+            key: b"a/1".to_vec(),
+            value: b"v".to_vec(),
+        });
+        assert_eq!(watch.next().await.unwrap(), [put]);
+        for (what, lie) in [
+            ("no key", news(0, None)),
+            ("another key", news(0, Some(pair(b"b/1")))),
+            ("another key that is deleted", news(1, Some(pair(b"b/1")))),
+            ("no type that there is", news(7, Some(pair(b"a/1")))),
+        ] {
+            let client = client(stream(&[begun.clone(), lie])).await;
+            let mut watch = client.watch(b"a/", 9).await.unwrap();
+            assert!(is_foreign(&watch.next().await), "{what}");
+        }
+        let older = WatchAnswer {
+            header: header(8),
+            ..news(0, Some(pair(b"a/1")))
+        };
+        let client_of_older = client(stream(&[begun.clone(), older])).await;
+        let mut watch = client_of_older.watch(b"a/", 9).await.unwrap();
+        assert!(matches!(watch.next().await, Err(EtcdError::Ended(_))));
+        // It has never begun, or its beginning already has news, which would be lost.
+        for lie in [
+            WatchAnswer {
+                created: false,
+                ..begun.clone()
+            },
+            WatchAnswer {
+                created: true,
+                ..news(0, Some(pair(b"a/1")))
+            },
+        ] {
+            let client = client(stream(&[lie])).await;
+            assert!(
+                client
+                    .watch(b"a/", 9)
+                    .await
+                    .is_err_and(|error| matches!(error, EtcdError::Foreign(_)))
+            );
+        }
+    });
+}

@@ -1,0 +1,233 @@
+//! A question that is asked before a request goes on: its fields, and the exchange over a connection of the server to itself.
+//!
+//! Must never: wait longer than its time, take more of an answer than its bound, or say in the server's name what a client has said.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderName, HeaderValue};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
+use tutti_config::model;
+use tutti_http::edits::is_alias;
+use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
+
+/// The longest page of whoever is asked about a request.
+const MOST_OF_PAGE: usize = 256 * 1024;
+
+/// The longest set of keys.
+const MOST_OF_KEYS: usize = 1 << 20;
+
+/// An answer.
+pub struct AuthResponse {
+    /// Its status.
+    pub status: u16,
+    /// Its fields.
+    pub fields: FieldLines,
+    /// Its content, whole.
+    pub body: Vec<u8>,
+}
+
+/// The reason why there is none.
+pub struct AuthError {
+    /// The status for the client.
+    pub status: u16,
+    /// For the log.
+    pub reason: String,
+}
+
+/// One that the client is told as 502.
+pub fn failed(reason: impl Into<String>) -> AuthError {
+    AuthError {
+        status: 502,
+        reason: reason.into(),
+    }
+}
+
+/// The client of a request, as the server knows it.
+pub struct AuthClient<'t> {
+    /// Its address.
+    pub client: &'t str,
+    /// It speaks https.
+    pub is_https: bool,
+    /// Fields that only guards say.
+    pub own: &'t [String],
+}
+
+/// The question about a request.
+pub fn about(
+    model: &model::ForwardAuth,
+    view: &RequestView<'_>,
+    told: &AuthClient<'_>,
+) -> Result<Outgoing, AuthError> {
+    let mut asking = outgoing(&model.question.uri)?;
+    let fields = asking.headers_mut();
+    let mut put = |name: &[u8], value: &[u8]| {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            fields.append(name, value);
+        }
+    };
+    let is_own = |name: &[u8]| told.own.iter().any(|own| is_alias(own.as_bytes(), name));
+    let is_wanted = |name: &[u8]| match &model.options.send {
+        None => true,
+        Some(wanted) => wanted
+            .iter()
+            .any(|one| name.eq_ignore_ascii_case(one.as_bytes())),
+    };
+    let per_connection = PerConnection::of_request(view);
+    for field in view.fields() {
+        let is_left_out = per_connection.has(field.name, field.known)
+            || is_about_body(field.known)
+            || is_said_of_client(field.name)
+            || is_own(field.name);
+        if !is_left_out && is_wanted(field.name) {
+            put(field.name, field.value);
+        }
+    }
+    let host = view.host();
+    put(
+        HOST.as_str().as_bytes(),
+        if host.is_empty() { b"localhost" } else { host },
+    );
+    put(b"x-forwarded-for", told.client.as_bytes());
+    let scheme: &[u8] = if told.is_https { b"https" } else { b"http" };
+    put(b"x-forwarded-proto", scheme);
+    put(b"x-forwarded-host", host);
+    put(b"x-forwarded-method", view.method_text());
+    put(b"x-forwarded-uri", &checked(view));
+    put(b"x-forwarded-raw-uri", view.target());
+    Ok(Outgoing {
+        request: asking,
+        most: MOST_OF_PAGE,
+    })
+}
+
+/// The path that conditions saw, and the query. Decoded and encoded again: who answers must not read an encoded slash in another way.
+fn checked(view: &RequestView<'_>) -> Vec<u8> {
+    let path = view.request_path();
+    let mut target = Vec::with_capacity(path.target().len());
+    encode_path(path.path(), &mut target);
+    if let Some(query) = path.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
+}
+
+/// The question for a set of keys.
+pub fn for_keys(question: &model::AuthRequest, host: &str) -> Result<Outgoing, AuthError> {
+    let mut request = outgoing(&question.uri)?;
+    let host = HeaderValue::try_from(host).map_err(|error| failed(error.to_string()))?;
+    request.headers_mut().insert(HOST, host);
+    Ok(Outgoing {
+        request,
+        most: MOST_OF_KEYS,
+    })
+}
+
+/// A question, and the bytes that its answer may have.
+pub struct Outgoing {
+    request: http::Request<Empty<Bytes>>,
+    most: usize,
+}
+
+fn outgoing(uri: &str) -> Result<http::Request<Empty<Bytes>>, AuthError> {
+    let request = http::Request::get(uri).body(Empty::new());
+    request.map_err(|error| failed(error.to_string()))
+}
+
+/// Fields about a body, which the question does not have, or about an answer that somebody has already.
+fn is_about_body(known: Known) -> bool {
+    matches!(
+        known,
+        Known::Host
+            | Known::Expect
+            | Known::ContentLength
+            | Known::TransferEncoding
+            | Known::IfMatch
+            | Known::IfNoneMatch
+            | Known::IfModifiedSince
+            | Known::IfUnmodifiedSince
+            | Known::IfRange
+            | Known::Range
+    )
+}
+
+/// Fields in which the server speaks of the client. An encoded answer could not be given to every client.
+fn is_said_of_client(name: &[u8]) -> bool {
+    const SAID: [&str; 9] = [
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "x-forwarded-method",
+        "x-forwarded-uri",
+        "x-forwarded-raw-uri",
+        "x-forwarded-port",
+        "forwarded",
+        "accept-encoding",
+    ];
+    SAID.iter().any(|said| is_alias(said.as_bytes(), name))
+}
+
+impl AuthResponse {
+    /// The fields that are not about its connection, and not the server's own.
+    pub fn for_the_client(&self) -> FieldLines {
+        let is_left_out = |name: &[u8]| {
+            matches!(
+                Known::from_name(name),
+                Known::Connection | Known::TransferEncoding | Known::ContentLength
+            ) || [&b"date"[..], b"server", b"keep-alive"]
+                .iter()
+                .any(|own| name.eq_ignore_ascii_case(own))
+        };
+        let kept = self.fields.iter().filter(|(name, _)| !is_left_out(name));
+        kept.collect()
+    }
+}
+
+/// Asks over a connection of the server to itself, on a thread that runs local tasks.
+///
+/// # Errors
+/// There is no answer in time, or none that is whole.
+pub async fn ask(
+    stream: UnixStream,
+    outgoing: Outgoing,
+    timeout: Duration,
+) -> Result<AuthResponse, AuthError> {
+    let answered = tokio::time::timeout(timeout, exchange(stream, outgoing)).await;
+    answered.unwrap_or_else(|_| {
+        let seconds = timeout.as_secs_f64();
+        Err(failed(format!(
+            "no answer in {seconds} seconds (`timeout`)"
+        )))
+    })
+}
+
+async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<AuthResponse, AuthError> {
+    let Outgoing { request, most } = outgoing;
+    let broken = |error: &dyn std::fmt::Display| failed(format!("no answer: {error}"));
+    let stream = tokio::net::UnixStream::from_std(stream).map_err(|error| broken(&error))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
+    // Ends with this question.
+    let mut driver = JoinSet::new();
+    driver.spawn_local(connection);
+    let answer = sender.send_request(request).await;
+    let answer = answer.map_err(|error| broken(&error))?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, most).collect().await;
+    let body = body.map_err(|error| failed(format!("the answer did not come whole: {error}")))?;
+    let mut fields = FieldLines::new();
+    for (name, value) in &head.headers {
+        let _ = fields.try_push(name.as_str().as_bytes(), value.as_bytes());
+    }
+    Ok(AuthResponse {
+        status: head.status.as_u16(),
+        fields,
+        body: body.to_bytes().to_vec(),
+    })
+}

@@ -1,0 +1,27 @@
+//! Everything that a store needs from outside.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use tutti_dialer::BoxFuture;
+
+/// The ways of a store to what is around it.
+pub trait StoreEnvironment: Send + Sync {
+    /// The content of a file that the configuration names.
+    fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>>;
+
+    /// The addresses of a name.
+    fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
+
+    /// Something that is worth a line in the log.
+    fn report(&self, event: StoreEvent, text: &str);
+}
+
+/// Events of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreEvent {
+    /// It does not answer from now on.
+    Lost,
+    /// It does again.
+    Found,
+}

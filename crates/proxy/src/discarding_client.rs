@@ -1,0 +1,157 @@
+//! A client that throws every answer away: of requests that are sent for their effect.
+
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use tutti_conn::clock::Millis;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::Gone;
+use tutti_http::{FieldLines, Trailers};
+use tutti_log::Level;
+
+use crate::client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
+
+/// The client of a request that nobody waits for.
+pub struct Nobody<'l> {
+    remote: Option<SocketAddr>,
+    is_https: bool,
+    log: &'l dyn Fn(Level, &str),
+    complain: &'l dyn Fn(&str),
+    outcome: Result<(), u16>,
+}
+
+impl<'l> Nobody<'l> {
+    /// Servers are told that the request is from this address. What happens goes to the logs by the functions.
+    pub fn new(
+        remote: Option<SocketAddr>,
+        is_https: bool,
+        log: &'l dyn Fn(Level, &str),
+        complain: &'l dyn Fn(&str),
+    ) -> Self {
+        Self {
+            remote,
+            is_https,
+            log,
+            complain,
+            outcome: Err(502),
+        }
+    }
+
+    /// `Ok`: an answer came, and was whole. Else the status that a client would have got.
+    pub fn outcome(&self) -> Result<(), u16> {
+        self.outcome
+    }
+}
+
+/// A body that is never read while it comes.
+pub enum NoBody {}
+
+impl RequestBody for NoBody {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>> {
+        match *self {}
+    }
+    fn piece(&self) -> &[u8] {
+        match *self {}
+    }
+    fn consume(&mut self, _: usize) {
+        match *self {}
+    }
+    fn trailers(&self) -> Trailers {
+        match *self {}
+    }
+    fn deadline(&self) -> Millis {
+        match *self {}
+    }
+    fn start_clock(&mut self) {
+        match *self {}
+    }
+    fn stop_clock(&mut self) {
+        match *self {}
+    }
+    fn awaits_continue(&self) -> bool {
+        match *self {}
+    }
+}
+
+impl Client for Nobody<'_> {
+    type Body = NoBody;
+    type Answer = ();
+    type Ending = ();
+
+    fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+    fn local(&self) -> Option<SocketAddr> {
+        None
+    }
+    fn is_https(&self) -> bool {
+        self.is_https
+    }
+    fn may_wait(&self) -> bool {
+        false
+    }
+    fn log(&self, level: Level, line: &str) {
+        (self.log)(level, line);
+    }
+    fn complain(&self, line: &str) {
+        (self.complain)(line);
+    }
+    fn interim<'f>(&mut self, _: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
+    fn send_continue(&mut self, body: &mut NoBody) {
+        match *body {}
+    }
+    fn switch<'f>(&mut self, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
+    fn begin<'f>(
+        &mut self,
+        _: &AnswerHead,
+        _: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    ) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn write<'b>(
+        &mut self,
+        _: &mut (),
+        _: impl Iterator<Item = &'b [u8]> + Clone,
+    ) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn finish(&mut self, _: &mut (), _: Trailers) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn end(&mut self, _: ()) {
+        self.outcome = Ok(());
+    }
+    fn break_off(&mut self, _: &()) {}
+    fn abandon(&mut self, _: u16) {}
+    fn note_reset(&mut self, _: u32) {}
+    fn fail(&mut self, status: u16, _: &FieldLines, _: bool) {
+        self.outcome = Err(status);
+    }
+    fn refuse(&mut self, _: u16) {}
+    fn discard(&mut self) {}
+    fn unsent(&self) -> u64 {
+        0
+    }
+    fn allowance(&self, most: usize) -> usize {
+        most
+    }
+    fn deliver(&mut self, _: &mut Context<'_>) -> Result<Millis, Gone> {
+        Ok(NEVER)
+    }
+    // Whoever runs the request ends it when its time is over.
+    fn wake_at(&self, _: Millis) {}
+    fn try_send(&mut self) -> Result<bool, Gone> {
+        Ok(true)
+    }
+    fn poll_room(
+        &mut self,
+        _: &mut Context<'_>,
+        _: BufferLimits,
+        _: Millis,
+    ) -> Poll<Result<(), Gone>> {
+        Poll::Ready(Ok(()))
+    }
+    async fn flush(&mut self) -> Result<(), Gone> {
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! The concern of a request with the cache of its action: it looks there first, or its answer is minded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fields::request_headers;
+use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
+use tutti_config::model::{Cache, GatewayParameter, Patterns};
+use tutti_http::{BodyLength, Known, Method, is_safe};
+use tutti_routing::{Decision, RequestInfo as _};
+
+use crate::exchange::request::Request;
+use tutti_cache::CacheLookup;
+use tutti_cache::ForwardReason;
+use tutti_cache::{Purpose, Recording};
+
+/// The part that the cache of its action has in a request.
+pub(crate) enum CacheUse {
+    /// It looks there first.
+    Look(Box<CacheLookup>),
+    /// It goes on, and this minds its answer.
+    Mind(Rc<Recording>),
+}
+
+/// Works out what a request has to do with `cache`. `answerer` tells who would answer it, and the parameters that a gateway gets.
+pub(crate) fn concern(
+    request: &Request<'_>,
+    decision: &Decision<'_>,
+    cache: &Arc<Cache>,
+    answerer: (&[u8], &[GatewayParameter]),
+) -> Option<CacheUse> {
+    let name = &cache.options.store;
+    let mut stores = request.snapshot.caches.iter();
+    let store = stores.find(|store| store.name() == *name)?;
+    let key = key(request, decision, cache, answerer)?;
+    let view = &request.view;
+    let mind = |purpose, forward| {
+        let recording = Recording {
+            store: Arc::clone(store),
+            cache: Arc::clone(cache),
+            key: key.clone(),
+            purpose,
+            forward,
+            state: RefCell::default(),
+        };
+        Some(CacheUse::Mind(Rc::new(recording)))
+    };
+    match view.method() {
+        Method::Get | Method::Head => {}
+        // Only a method that may change something makes what is stored invalid (RFC 9111 §4.4).
+        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, ForwardReason::Method),
+        _ => return mind(Purpose::Invalidate, ForwardReason::Method),
+    }
+    if is_past(request, decision, cache) {
+        store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
+        return mind(Purpose::Tell, ForwardReason::Bypass);
+    }
+    let has_cookies =
+        cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());
+    let is_plain = view.get(Known::Range).is_none() && view.method() == Method::Get;
+    Some(CacheUse::Look(Box::new(CacheLookup {
+        store: Arc::clone(store),
+        cache: Arc::clone(cache),
+        key,
+        keeps: is_plain && !asks_not_to_store(view.get_all(b"Cache-Control")),
+        is_authorized: view.get(Known::Authorization).is_some(),
+        has_cookies,
+    })))
+}
+
+/// The key; `None`: it comes from a script that failed, as has been logged.
+fn key(
+    request: &Request<'_>,
+    decision: &Decision<'_>,
+    cache: &Cache,
+    answerer: (&[u8], &[GatewayParameter]),
+) -> Option<Key> {
+    let view = &request.view;
+    let mut text = Vec::new();
+    let (answerer, parameters) = answerer;
+    let mut identity = answerer.to_vec();
+    match &cache.key {
+        Some(template) => decision.render(template, request, &mut text).ok()?,
+        None => {
+            text.extend_from_slice(if request.is_https() {
+                b"https://"
+            } else {
+                b"http://"
+            });
+            text.extend(view.host().to_ascii_lowercase());
+            text.extend_from_slice(view.origin_target());
+            // Programs see the field as it was written, and beside an absolute target it may say something else.
+            let field = view.get(Known::Host).unwrap_or_default();
+            if field != view.host() || field.iter().any(u8::is_ascii_uppercase) {
+                identity.push(0);
+                identity.extend_from_slice(field);
+            }
+        }
+    }
+    if let Some(rewritten) = decision.rewritten.as_deref() {
+        identity.push(0);
+        identity.extend_from_slice(rewritten.as_path().target());
+    }
+    // A key of `$uri` does not tell an encoded slash from a slash, and who answers may.
+    let path = view.request_path();
+    if cache.key.is_some() && path.encoded_path() != path.path() {
+        identity.push(0);
+        identity.extend_from_slice(path.encoded_path());
+    }
+    let fields = view.fields().map(|field| (field.name, field.value));
+    let edits = request_headers::shared(decision, parameters, request).ok()?;
+    Some(Key::new(text, &identity, &edits, fields))
+}
+
+/// True of requests that neither get a stored answer nor leave one.
+fn is_past(request: &Request<'_>, decision: &Decision<'_>, cache: &Cache) -> bool {
+    let view = &request.view;
+    // The origin may answer by what is in the body, which no key has.
+    if view.body_length() != BodyLength::None || view.facts().wants_upgrade {
+        return true;
+    }
+    // Those that only an origin may decide (RFC 9111 §4.3.2).
+    if view.get(Known::IfMatch).is_some() || view.get(Known::IfUnmodifiedSince).is_some() {
+        return true;
+    }
+    if view.fields().any(|field| overrides_method(field.name)) {
+        return true;
+    }
+    if let Some(names) = &cache.cookies
+        && !names.list().is_empty()
+        && view
+            .get_all(b"Cookie")
+            .any(|field| is_personal(field, names))
+    {
+        return true;
+    }
+    // A condition that nobody can decide is taken to hold.
+    cache
+        .bypass
+        .as_ref()
+        .is_some_and(|condition| decision.holds(condition, request).unwrap_or(true))
+}
+
+fn is_personal(field: &[u8], names: &Patterns) -> bool {
+    is_cookie_named(field, |name| names.matches(name).unwrap_or(true))
+}

@@ -1,0 +1,84 @@
+//! An answer in place of the action's.
+
+use tutti_http::{BodyLength, FieldLines};
+
+use crate::exchange::request::Request;
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
+use crate::plan::Changes;
+use crate::sending::Whole;
+use tutti_conn::output::{Gone, Output};
+use tutti_request_log::Answerer;
+
+/// An answer in place of the action's.
+pub(crate) struct GuardResponse {
+    pub(crate) status: u16,
+    pub(crate) fields: FieldLines,
+    /// Of somebody else; `None`: the server's own page.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+impl GuardResponse {
+    pub(super) fn of(status: u16) -> Self {
+        Self {
+            status,
+            fields: FieldLines::new(),
+            body: None,
+        }
+    }
+}
+
+/// Gives it, whatever it is.
+pub(super) fn give(
+    request: &Request<'_>,
+    answer: GuardResponse,
+    changes: &Changes,
+    output: &mut Output,
+) -> Result<ExchangeStep, Gone> {
+    match &answer.body {
+        None => Ok(page(request, &answer, changes, output)),
+        Some(body) => whole(request, (&answer, body), changes, output),
+    }
+}
+
+/// Part of the request has not come. It is not waited for: what is refused may be large.
+fn has_body(request: &Request<'_>) -> bool {
+    request.view.body_length() != BodyLength::None
+}
+
+/// A page of the server's own.
+pub(crate) fn page(
+    request: &Request<'_>,
+    answer: &GuardResponse,
+    changes: &Changes,
+    output: &mut Output,
+) -> ExchangeStep {
+    request.exchange.answerer.set(Answerer::Nothing);
+    let failure = ErrorResponse {
+        status: answer.status,
+        fields: &answer.fields,
+        is_body_coming: has_body(request),
+    };
+    match answer.status >= 400 {
+        true => internal_redirect::fail(request, &failure, changes, output),
+        false => internal_redirect::page(request, &failure, changes, output),
+    }
+}
+
+/// An answer that somebody else has made.
+fn whole(
+    request: &Request<'_>,
+    (answer, body): (&GuardResponse, &[u8]),
+    changes: &Changes,
+    output: &mut Output,
+) -> Result<ExchangeStep, Gone> {
+    request.exchange.answerer.set(Answerer::Nothing);
+    let fields: Vec<(&[u8], &[u8])> = answer.fields.iter().collect();
+    let whole = Whole {
+        status: answer.status,
+        fields: &fields,
+        body,
+        is_body_coming: has_body(request),
+    };
+    whole.send(request, changes, output).map(ExchangeStep::from)
+}

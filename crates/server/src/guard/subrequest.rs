@@ -1,0 +1,58 @@
+//! The way of a question: a request of the server to itself, over a connection that enters like a client's, so that upstreams, routes and
+//! applications can all answer it.
+//!
+//! Must never: ask while a question is being answered.
+
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use tutti_config::model;
+use tutti_guard::ActionGuard;
+use tutti_guard::auth_request::{AuthError, AuthResponse, Outgoing, failed};
+
+use crate::exchange::request::Request;
+use crate::local::Command;
+use tutti_conn::listener::{Accepted, ListenerHold, Peer};
+
+/// Asks it.
+pub(super) async fn ask(
+    request: &Request<'_>,
+    guard: &ActionGuard,
+    question: &model::AuthRequest,
+    outgoing: Outgoing,
+) -> Result<AuthResponse, AuthError> {
+    if request.snapshot.is_question(request.client.listener.id) {
+        return Err(AuthError {
+            status: 508,
+            reason: "who is asked asks again; hint: its `pass` must lead past all `authenticate` that ask"
+                .to_owned(),
+        });
+    }
+    let stream = connect(request, guard)?;
+    tutti_guard::auth_request::ask(stream, outgoing, question.timeout).await
+}
+
+/// A connection of the server to itself, served by this thread.
+fn connect(request: &Request<'_>, guard: &ActionGuard) -> Result<UnixStream, AuthError> {
+    let local = &request.client.local;
+    let gone = || failed("the server ends");
+    let number = guard.question.ok_or_else(gone)?;
+    let listener = request
+        .snapshot
+        .question_entrance(number)
+        .ok_or_else(gone)?;
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )
+    .map_err(|errno| failed(format!("no connection: {errno}")))?;
+    let accepted = Accepted {
+        socket: theirs,
+        peer: Peer::Unix,
+        listener: ListenerHold::new(listener),
+    };
+    local.serve(Command::Serve(accepted)).map_err(|()| gone())?;
+    Ok(UnixStream::from(ours))
+}

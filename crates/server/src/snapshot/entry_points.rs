@@ -1,0 +1,98 @@
+//! The ways into the server as one configuration has them: listeners, and those without a socket that are the server's own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tutti_config::model::{self, Switch};
+use tutti_conn::listener::{Peer, SharedListener};
+use tutti_quic::Spoken;
+use tutti_tls::Offer;
+
+/// Numbers for listeners, never reused.
+static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
+
+/// A number for a listener, which no other has.
+pub(crate) fn next_id() -> u64 {
+    NEXT_LISTENER.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A listener of this configuration.
+pub(crate) struct ListenerEntry {
+    /// Its socket and its counters, which outlive a configuration.
+    pub(crate) listener: Arc<SharedListener>,
+    /// Where it is, by which it is known again.
+    pub(crate) address: model::ListenAddress,
+    /// Numbers, switches and protocols.
+    pub(crate) options: model::ListenerOptions,
+    /// From whom, and in which fields, it believes who the client is.
+    pub(crate) forwarded: Option<model::Forwarded>,
+    /// `None`: it speaks plain HTTP.
+    pub(crate) offer: Option<Arc<Offer>>,
+    /// HTTP/3, if it is spoken.
+    pub(crate) http3: Option<Spoken>,
+    /// From whom each connection begins with a PROXY protocol header.
+    pub(crate) proxy_protocol: Option<model::AddressSet>,
+}
+
+impl ListenerEntry {
+    /// True if its clients speak TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.offer.is_some()
+    }
+
+    /// True if who connects speaks for others: it is no client.
+    pub(crate) fn is_proxy(&self, peer: Peer) -> bool {
+        let forwarded = self.forwarded.as_ref().map(|forwarded| &forwarded.source);
+        let mut believed = forwarded.into_iter().chain(&self.proxy_protocol);
+        believed.any(|set| set.matches(peer.address()))
+    }
+}
+
+/// A way in that has no socket: the one that is there, or a new one.
+pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> ListenerEntry {
+    let listener = match kept {
+        Some(entry) => Arc::clone(&entry.listener),
+        None => SharedListener::without_socket(name, next_id(), threads),
+    };
+    ListenerEntry {
+        listener,
+        // It says that there is no internet address.
+        address: model::ListenAddress::Unix(PathBuf::new()),
+        options: model::ListenerOptions {
+            http2: Switch::Off,
+            ..model::ListenerOptions::default()
+        },
+        forwarded: None,
+        offer: None,
+        http3: None,
+        proxy_protocol: None,
+    }
+}
+
+/// The ways in for the questions of guards. What they say of the client is the server's own word.
+pub(crate) fn for_questions(
+    guards: &[Arc<model::Guard>],
+    before: &[ListenerEntry],
+    threads: usize,
+) -> Vec<ListenerEntry> {
+    let ours = model::AddressPattern::parse("unix").into_iter().collect();
+    let forwarded = model::Forwarded {
+        source: model::AddressSet::new(ours),
+        options: model::ForwardedOptions {
+            client_ip: Some("X-Forwarded-For".to_owned()),
+            protocol: Some("X-Forwarded-Proto".to_owned()),
+            ..model::ForwardedOptions::default()
+        },
+    };
+    let questions = guards.iter().filter_map(|one| one.question());
+    let one = |question: &model::AuthRequest| {
+        let name = question.pointer.as_str();
+        let kept = before.iter().find(|entry| entry.listener.name() == name);
+        ListenerEntry {
+            forwarded: Some(forwarded.clone()),
+            ..own(name, kept, threads)
+        }
+    };
+    questions.map(one).collect()
+}

@@ -1,0 +1,141 @@
+//! The facts of a handshake, as variables and applications are told them.
+
+use std::cell::OnceCell;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::{BASE64, HEXLOWER, HEXUPPER};
+use rustls::pki_types::CertificateDer;
+use rustls::{CipherSuite, CommonState, ProtocolVersion};
+use tutti_config::model::TlsVariable;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::distinguished::text;
+
+/// The protocol and cipher a connection has agreed on, and the certificate its client has shown.
+#[derive(Debug)]
+pub struct HandshakeFacts {
+    protocol: &'static str,
+    cipher: String,
+    server_name: String,
+    asks_clients: bool,
+    certificate: Option<CertificateDer<'static>>,
+    /// Worked out when somebody asks.
+    client: OnceCell<ClientCertificate>,
+    /// The value of `ClientCertificate-Cert`, likewise.
+    field: OnceCell<Vec<u8>>,
+}
+
+/// A client's certificate in words; all empty if there is none.
+#[derive(Debug, Default)]
+struct ClientCertificate {
+    subject: String,
+    issuer: String,
+    serial: String,
+    fingerprint: String,
+}
+
+impl HandshakeFacts {
+    pub(crate) fn new(state: &CommonState, server_name: Option<&str>, asks_clients: bool) -> Self {
+        let suite = state.negotiated_cipher_suite();
+        let certificates = state.peer_certificates().unwrap_or_default();
+        Self {
+            protocol: match state.protocol_version() {
+                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+                _ => "",
+            },
+            cipher: cipher_name(suite.map(|suite| suite.suite())),
+            server_name: server_name.unwrap_or_default().to_owned(),
+            asks_clients,
+            certificate: certificates.first().map(|one| one.clone().into_owned()),
+            client: OnceCell::new(),
+            field: OnceCell::new(),
+        }
+    }
+
+    /// Those of a connection of QUIC, which has TLS 1.3 inside.
+    pub(crate) fn of_quic(
+        suite: Option<CipherSuite>,
+        server_name: Option<&str>,
+        asks_clients: bool,
+        certificate: Option<&CertificateDer<'static>>,
+    ) -> Self {
+        Self {
+            protocol: "TLSv1.3",
+            cipher: cipher_name(suite),
+            server_name: server_name.unwrap_or_default().to_owned(),
+            asks_clients,
+            certificate: certificate.cloned(),
+            client: OnceCell::new(),
+            field: OnceCell::new(),
+        }
+    }
+
+    /// Where clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this one has shown none.
+    pub fn client_certificate(&self) -> Option<&[u8]> {
+        let field = || {
+            self.certificate.as_ref().map_or_else(Vec::new, |der| {
+                format!(":{}:", BASE64.encode(der)).into_bytes()
+            })
+        };
+        self.asks_clients
+            .then(|| self.field.get_or_init(field).as_slice())
+    }
+
+    /// The value of a variable; empty if it has none.
+    pub fn value(&self, variable: TlsVariable) -> &[u8] {
+        let value = match variable {
+            TlsVariable::Protocol => self.protocol,
+            TlsVariable::Cipher => &self.cipher,
+            TlsVariable::ServerName => &self.server_name,
+            // One that does not hold has ended the handshake.
+            TlsVariable::ClientVerify => match (self.asks_clients, &self.certificate) {
+                (true, Some(_)) => "SUCCESS",
+                (true, None) => "NONE",
+                (false, _) => "",
+            },
+            TlsVariable::ClientSubject => &self.client().subject,
+            TlsVariable::ClientIssuer => &self.client().issuer,
+            TlsVariable::ClientSerial => &self.client().serial,
+            TlsVariable::ClientFingerprint => &self.client().fingerprint,
+        };
+        value.as_bytes()
+    }
+
+    fn client(&self) -> &ClientCertificate {
+        self.client.get_or_init(|| match &self.certificate {
+            Some(der) => ClientCertificate::of(der),
+            None => ClientCertificate::default(),
+        })
+    }
+}
+
+/// rustls marks those of TLS 1.3; IANA does not ("TLS Cipher Suites").
+fn cipher_name(suite: Option<CipherSuite>) -> String {
+    let name = suite.and_then(|suite| suite.as_str());
+    name.map_or_else(String::new, |name| name.replacen("TLS13_", "TLS_", 1))
+}
+
+impl ClientCertificate {
+    fn of(der: &[u8]) -> Self {
+        let fingerprint = HEXLOWER.encode(digest(&SHA256, der).as_ref());
+        let Ok((_, certificate)) = X509Certificate::from_der(der) else {
+            // It has been verified; still, this reader is another one.
+            return Self {
+                fingerprint,
+                ..Self::default()
+            };
+        };
+        let serial = match certificate.raw_serial() {
+            // A zero that only says that the number is not negative (X.690 §8.3).
+            [0, rest @ ..] if !rest.is_empty() => rest,
+            serial => serial,
+        };
+        Self {
+            subject: text(certificate.subject()),
+            issuer: text(certificate.issuer()),
+            serial: HEXUPPER.encode(serial),
+            fingerprint,
+        }
+    }
+}
