@@ -7,7 +7,7 @@ use tutti_config::model::CacheStore;
 
 use crate::store::{DiskLimits, Limits, Store};
 
-/// The stores of `config`: those of `known` that have the same name and size go on, others are new.
+/// The stores of `config`: those of `known` with the same name and size are kept, others are new.
 pub fn stores(config: &Config, known: &[Arc<Store>]) -> Vec<Arc<Store>> {
     let one = |(name, wanted): (&String, &CacheStore)| {
         let disk = wanted.disk.as_ref().map(|disk| DiskLimits {

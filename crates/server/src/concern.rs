@@ -50,12 +50,12 @@ pub(crate) fn concern(
     match view.method() {
         Method::Get | Method::Head => {}
         // Only a method that may change something makes what is stored invalid (RFC 9111 §4.4).
-        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, Forward::Method),
+        _ if is_safe(view.method_text()) => return mind(Purpose::Report, Forward::Method),
         _ => return mind(Purpose::Invalidate, Forward::Method),
     }
     if is_past(request, decision, cache) {
         store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
-        return mind(Purpose::Tell, Forward::Bypass);
+        return mind(Purpose::Report, Forward::Bypass);
     }
     let has_cookies =
         cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());

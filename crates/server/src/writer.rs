@@ -109,7 +109,7 @@ impl Writer {
                 now(),
             )
         });
-        let told_status = head.status;
+        let sent_status = head.status;
         let own_status = altered
             .as_ref()
             .map_or(head.status, |altered| altered.status);
@@ -158,7 +158,7 @@ impl Writer {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
-            recording.tell(sent, altered, told_status);
+            recording.add_cache_status(sent, altered, sent_status);
         }
         response.frame(&decision);
         request.adjust(changes, &mut response);
