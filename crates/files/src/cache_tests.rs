@@ -28,7 +28,7 @@ fn bytes(file: &CachedFile) -> &[u8] {
     }
 }
 
-/// Writes a file whose times lie far enough back for it to be cached.
+/// Writes a file with times old enough for it to be cached.
 fn write_old(path: &Path, content: &[u8]) {
     std::fs::write(path, content).unwrap();
     let age = || {
@@ -148,7 +148,7 @@ fn paths_lead_to_what_is_there() {
 #[test]
 fn an_unreadable_file_is_forbidden() {
     if rustix::process::geteuid().is_root() {
-        // Root reads everything; the same outcome is made of the error code in `outcome_of`.
+        // Root may read everything, so the error code is passed to `outcome_of` directly.
         assert!(matches!(outcome_of(Errno::ACCESS), Lookup::Forbidden));
         return;
     }

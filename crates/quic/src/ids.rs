@@ -1,12 +1,12 @@
-//! Connection ids: the first two bytes lead to the socket, two bits of the third to its bank, the others are chance.
+//! Connection ids: the first two bytes select the socket, two bits of the third its bank, the others are random.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, RandomConnectionIdGenerator};
 use tutti_sys::port_group::BANKS;
 
-/// Bytes of an id: three that lead, eight that nobody guesses.
+/// Bytes of an id: three for routing, eight random ones that cannot be guessed.
 const BYTES: usize = 11;
 
-/// Makes ids for one socket of several.
+/// Makes ids for one of several sockets.
 pub(crate) struct Ids {
     random: RandomConnectionIdGenerator,
     socket: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// For the socket of this number.
+    /// For the socket with this number.
     pub(crate) fn new(socket: usize, sockets: usize, bank: u8) -> Self {
         Self {
             random: RandomConnectionIdGenerator::new(BYTES),
@@ -49,10 +49,10 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-/// The number next to `random` that the rule of [`port_group`](tutti_sys::port_group) leads to `socket`.
+/// Returns a number close to `random` that [`port_group`](tutti_sys::port_group) maps to `socket`.
 fn lead(random: u16, socket: u16, sockets: u16) -> u16 {
     let start = random - random % sockets;
-    // The last stretch may not be whole.
+    // The last interval may be incomplete.
     start
         .checked_add(socket)
         .unwrap_or_else(|| start - sockets + socket)

@@ -77,10 +77,7 @@ fn frames_that_ask_for_nothing() {
         ends(&site, frames, &frame(kind, 0, stream, payload));
     }
     let log = site.log.lines().concat();
-    assert!(
-        log.contains("too many frames that ask for nothing"),
-        "{log}"
-    );
+    assert!(log.contains("too many frames without effect"), "{log}");
 }
 
 #[test]

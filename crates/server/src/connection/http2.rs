@@ -91,13 +91,13 @@ impl tutti_http2::Connection for Connection {
         self.counted.set_active(is_active);
     }
 
-    fn complain(&self, reason: &str) {
+    fn log_abuse(&self, reason: &str) {
         self.client
             .local
             .complain(Level::Warn, &closed(self, reason));
     }
 
-    fn mention(&self, reason: &str) {
+    fn log_client_error(&self, reason: &str) {
         self.client
             .local
             .mention(Level::Info, &closed(self, reason));

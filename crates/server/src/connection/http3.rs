@@ -100,7 +100,7 @@ impl Server for Entrance {
         }
     }
 
-    fn complain(&self, reason: &str) {
+    fn log_failure(&self, reason: &str) {
         complain(&self.local, &self.listener, reason);
     }
 }
@@ -162,7 +162,7 @@ impl tutti_quic::Connection for Connection {
         self.counted.set_active(is_active);
     }
 
-    fn mention(&self, text: &str) {
+    fn log_client_error(&self, text: &str) {
         self.ends.local.mention(Level::Info, text);
     }
 
