@@ -91,7 +91,7 @@ impl Client for Recorder {
     fn log(&self, _: Level, line: &str) {
         self.log.borrow_mut().push(line.to_owned());
     }
-    fn complain(&self, line: &str) {
+    fn log_limited(&self, line: &str) {
         self.log(Level::Error, line);
     }
     fn interim<'f>(&mut self, status: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {

@@ -221,7 +221,7 @@ fn where_none_passes_requests_are_served_all_the_same() {
         r#""uri": "/health", "interval": 0.1, "passes": 1"#,
     );
     site.log
-        .wait_for("no server passes its health check; requests go to them all the same");
+        .wait_for("no server passes its health check; requests are sent to all of them anyway");
     assert_eq!(answers(&site, 8), ["a", "b"]);
     b.says(200);
     site.log.wait_for("passes its health check (GET /health)");

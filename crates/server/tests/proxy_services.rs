@@ -262,7 +262,7 @@ fn a_target_without_addresses_takes_nothing_from_the_others() {
     names.says_of("c.internal", Answer::addresses([HERE]));
     wait_for(&site, &[("a", 1), ("b", 1), ("c", 1)]);
     site.log
-        .wait_for("has no target `c.internal` any more that cannot be resolved");
+        .wait_for("no longer has an unresolved target `c.internal`");
     // One that was good stays as long as the service names it.
     names.says_of("b.internal", Answer::Nothing);
     site.log

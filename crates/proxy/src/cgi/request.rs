@@ -11,7 +11,7 @@ use super::frame::{Put, SOFTWARE, frame, place};
 use crate::client::Client;
 use crate::request::{Body, Request, Unsendable};
 
-/// Appends a request's head. Its body follows as `Outgoing` has it.
+/// Appends a request's head. `Outgoing` adds the body.
 pub(crate) fn write<C: Client>(
     out: &mut Vec<u8>,
     request: &Request<'_>,

@@ -205,7 +205,7 @@ impl<'r> Client for Requester<'_, 'r> {
         self.request.client.local.log(level, line);
     }
 
-    fn complain(&self, line: &str) {
+    fn log_limited(&self, line: &str) {
         let local = &self.request.client.local;
         local.complain_of(Level::Error, line, || refusals::id(self.request));
     }
