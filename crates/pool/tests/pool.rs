@@ -590,7 +590,7 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     });
     pool.lift_timeout(&spec);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
-    pool.log.wait_for("does not come back from `GET /hang`");
+    pool.log.wait_for("does not finish `GET /hang`");
     // Issue 10: its death said that the client had got 502.
     pool.log
         .wait_for("was killed by signal 9 while serving `GET /hang`; answered 504");
@@ -611,7 +611,7 @@ fn a_late_worker_is_replaced_at_once_and_may_finish() {
     wait_until("another one is idle", || app.status().idle == 1);
     assert_ne!(pid_of(&pool, &app).0, pid);
     wait_until("it has left", || !signal::exists(pid));
-    assert!(!pool.log.has("does not come back"), "{}", pool.log.all());
+    assert!(!pool.log.has("does not finish"), "{}", pool.log.all());
 }
 
 #[test]
@@ -1231,8 +1231,9 @@ fn a_restart_ends_even_when_a_request_hangs() {
         (504, ExchangeError::Drained)
     );
     wait_until("the old prototype has ended", || !signal::exists(before[0]));
-    pool.log.wait_for("is to leave and still at `GET /hang?me`");
-    pool.log.wait_for("does not leave and is killed");
+    pool.log
+        .wait_for("is draining and still serving `GET /hang?me`");
+    pool.log.wait_for("does not end and is killed");
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
@@ -1491,12 +1492,7 @@ fn a_loop_is_not_killed_for_one_late_request() {
     assert_eq!(pool.get(&other, "/hang").unwrap_err().status(), 504);
     wait_until("the other is killed", || !signal::exists(killed));
     assert_eq!(pid_of(&pool, &app).0, pid);
-    assert_eq!(
-        pool.log.count("does not come back"),
-        1,
-        "{}",
-        pool.log.all()
-    );
+    assert_eq!(pool.log.count("does not finish"), 1, "{}", pool.log.all());
     assert_eq!(app.status().restarts, 0);
 }
 
@@ -1577,7 +1573,8 @@ fn a_change_of_a_watched_file_restarts_and_a_failure_keeps_the_old_processes() {
     *pool.launcher.refuse.lock().unwrap() = Some("a syntax error".to_owned());
     std::fs::write(code.join("main.py"), "y").unwrap();
     wait_until("the failure is told", || {
-        pool.log.has("a syntax error; the old processes go on")
+        pool.log
+            .has("a syntax error; the old processes keep running")
     });
     wait_until("so does the status", || {
         let last = app.status().last_failure;

@@ -158,9 +158,9 @@ mod tests {
         assert!(lost[0].ends_with("followed: refused; their last addresses are kept"));
         assert!(next(false, Some("silent"), true).is_empty());
         assert!(next(false, None, true)[0].ends_with("are followed again"));
-        assert!(next(true, None, false)[0].starts_with("no node `all`"));
+        assert!(next(true, None, false)[0].starts_with("no live node"));
         assert!(next(true, None, false).is_empty());
-        assert!(next(false, None, true)[0].starts_with("there are nodes"));
+        assert!(next(false, None, true)[0].starts_with("nodes of the fleet match"));
         assert!(next(false, Some("refused"), false)[0].ends_with(": refused"));
     }
 }

@@ -255,7 +255,7 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
         "the end of a response that has none"
     );
     app.site.log.wait_for(
-        "was killed by signal 9 while serving `GET /big?n=2000000000`; its answer is broken off",
+        "was killed by signal 9 while serving `GET /big?n=2000000000`; its response was cut short",
     );
     assert_eq!(app.site.get("/hello").status, 200);
 }

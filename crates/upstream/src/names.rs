@@ -90,7 +90,7 @@ impl Trouble {
         match (one, other) {
             (None, None)
             | (Some(Trouble::Whole(..)), Some(Trouble::Whole(..)))
-             true=>| (Some(Trouble::NoTarget), Some(Trouble::NoTarget)) => true=> true,
+            | (Some(Trouble::NoTarget), Some(Trouble::NoTarget)) => true,
             (Some(Trouble::Target(one, ..)), Some(Trouble::Target(other, ..))) => one == other,
             _ => false,
         }
@@ -123,12 +123,12 @@ fn log_change(
             log(NameEvent::Lost, &text);
         }
         (Some(Trouble::NoTarget), _) => {
-            let text = format!("the {name} is declared unavailable by the target `.` of its SRV record");
+            let text =
+                format!("the {name} is declared unavailable by the target `.` of its SRV record");
             log(NameEvent::Lost, &text);
         }
         (None, Some(Trouble::Target(host, ..))) => {
-            let text =
-                format!("the {name} no longer has an unresolved target `{host}`");
+            let text = format!("the {name} no longer has an unresolved target `{host}`");
             log(NameEvent::Found, &text);
         }
         (None, _) => log(NameEvent::Found, &format!("the {name} is resolved again")),

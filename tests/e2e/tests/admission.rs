@@ -119,7 +119,7 @@ fn a_rate_refuses_what_is_beyond_it_and_tells_when_to_come_again() {
     for _ in 0..3 {
         assert_eq!(ask(&server, "/dry", &[]).status, 200);
     }
-    server.wait_for_log("which is only told (`dry_run`)");
+    server.wait_for_log("logged only, because of `dry_run`");
     let told = ask(&server, "/told", &[]);
     assert!(
         told.field("RateLimit")
@@ -1379,11 +1379,11 @@ fn the_user_is_known_to_log_and_application_and_refusals_are_counted() {
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"logged\"}",
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"logged\"}",
             0,
         ),
     ] {

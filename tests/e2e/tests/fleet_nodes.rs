@@ -152,7 +152,11 @@ fn a_store_that_is_away_takes_nothing_away() {
     let third = fleet.node(3, "web", &fleet.all());
     wait_for(&first, &[1, 2, 3]);
     // A node that starts may know of nobody for a moment.
-    let lonely = |node: &Server| node.log().matches("no live node of the fleet matches `all`").count();
+    let lonely = |node: &Server| {
+        node.log()
+            .matches("no live node of the fleet matches `all`")
+            .count()
+    };
     let before = lonely(&first);
     fleet.etcd.kill(0);
     first.wait_for_log("the nodes `all` of the fleet cannot be followed");

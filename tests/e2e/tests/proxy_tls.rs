@@ -444,11 +444,7 @@ fn health_checks_are_asked_over_tls() {
             "failing",
             "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: say which with `server_name`",
         ),
-        (
-            "plain",
-            "failing",
-            "it does not support HTTP/2 (ALPN `h2`)",
-        ),
+        ("plain", "failing", "it does not support HTTP/2 (ALPN `h2`)"),
     ] {
         wait_for_health(&front.server, upstream, state, why);
     }

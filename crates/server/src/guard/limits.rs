@@ -100,7 +100,7 @@ fn refuse(
     let local = &request.client.local;
     if options.dry_run {
         let line = format!(
-            "{what} of `{place}` is exceeded, which is only told (`dry_run`), {}",
+            "{what} of `{place}` is exceeded, logged only, because of `dry_run`, {}",
             refusals::origin(request)
         );
         local.mention_of(Level::Info, &line, || refusals::id(request));
