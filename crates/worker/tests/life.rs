@@ -29,7 +29,7 @@ fn a_worker_serves_until_told_to_quit() {
     let title = |pid: i32| tutti_sys::proc::command_line(pid).unwrap();
     assert_eq!(title(pid).trim_end(), "tutti: \"demo\" application");
     assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
-    pool.segment.tell_worker_to_quit(1);
+    pool.segment.ask_worker_to_quit(1);
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
     pool.tell(&ToPrototype::Quit);
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
@@ -52,7 +52,7 @@ fn a_crash_costs_its_own_request_only() {
         assert!(answer.head.is_none() && !answer.is_finished);
         pool.fork(0);
         assert_eq!(pool.answer(next).body, b"Hello from a worker\n");
-        pool.segment.tell_worker_to_quit(0);
+        pool.segment.ask_worker_to_quit(0);
         assert_eq!(pool.exited().1, ExitStatus::Code(0));
     }
 }

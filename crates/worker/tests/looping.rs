@@ -224,7 +224,7 @@ fn a_loop_that_is_told_to_leave_says_goodbye_and_goes() {
         let slot = connect(&pool);
         wait_until("asleep", || pool.segment.worker_snapshot(0).asleep);
         match by_signal {
-            false => pool.segment.tell_worker_to_quit(0),
+            false => pool.segment.ask_worker_to_quit(0),
             true => signal::send(pid, libc::SIGTERM).unwrap(),
         }
         let piece = loop {

@@ -247,7 +247,7 @@ impl Worker {
         }
         self.change(now, State::leave);
         for number in self.numbers() {
-            self.generation.segment.tell_worker_to_quit(number);
+            self.generation.segment.ask_worker_to_quit(number);
         }
     }
 
