@@ -5,7 +5,7 @@
 //! `tutti-wire`. What must never happen: a request taken and dropped silently (a worker that cannot answer dies, and the router finds its
 //! request), or a worker that outlives main.
 //!
-//! |# When a request exceeds its time
+//! # When a request exceeds its time
 //!
 //! A worker whose request has exceeded its time (`limits.timeout`, or `limits.drain_timeout` of one that is being replaced) is sent
 //! [`WHERE_SIGNAL`]. Its client has been answered 504 by then, and [`Exchange::is_client_gone`] is true. A second later it is killed, if it
