@@ -105,7 +105,7 @@ fn what_is_thrown_is_told_and_the_next_request_served() {
     );
     assert_eq!(
         value("`${'\\ud800'}`"),
-        thrown("its value is no text: half of a surrogate pair")
+        thrown("its value is not text: half of a surrogate pair")
     );
     assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"));
 }

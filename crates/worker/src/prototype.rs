@@ -118,7 +118,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
 
 /// Stores where this program is installed, and takes its name from there.
 fn take_module() {
-    let module = module::told();
+    let module = module::from_variable();
     if let Some(name) = module.as_deref().and_then(Path::file_name) {
         process::set_name(&name.to_string_lossy());
     }

@@ -133,8 +133,8 @@ impl<'a> Request<'a> {
 
     /// Says among the fields of the response to which trace the request belongs, and its id.
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
-        self.exchange.admission.tell(fields);
-        self.exchange.traced.tell(fields);
+        self.exchange.admission.append_fields(fields);
+        self.exchange.traced.append_fields(fields);
         let wanted = self.snapshot.request_id.as_deref();
         request_id::tell(wanted, fields, || refusals::id(self));
     }

@@ -62,7 +62,7 @@ impl Traced {
     }
 
     /// Says among the fields of the response to which trace the request belongs, if it is traced.
-    pub(crate) fn tell(&self, fields: &mut FieldLines) {
+    pub(crate) fn append_fields(&self, fields: &mut FieldLines) {
         let Some(traced) = self.propagated() else {
             return;
         };

@@ -89,7 +89,7 @@ impl Surroundings for Around {
         Box::pin(tutti_upstream::addresses(host, &self.resolver))
     }
 
-    fn tell(&self, event: Event, text: &str) {
+    fn log_event(&self, event: Event, text: &str) {
         let level = match event {
             Event::Lost => Level::Warn,
             Event::Found => Level::Notice,
