@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
-use tutti_http::edits::{Edit, is_alias, is_ours_to_say, mentions, replaces};
+use tutti_http::edits::{Edit, has_edit_of, is_alias, is_ours_to_say, replaces};
 use tutti_http::{
-    Known, PerConnection, RequestFraming, told_port, write_field, write_request_framing,
+    Known, PerConnection, RequestFraming, port_or_default, write_field, write_request_framing,
     write_request_line,
 };
 use tutti_upstream::Server;
@@ -145,7 +145,7 @@ fn write_forwarded<C: Client>(
     let is_https = client.is_https();
     let scheme = if is_https { "https" } else { "http" };
     let host = request.view.host();
-    let is_ours = |name: &str| !mentions(request.edits, name);
+    let is_ours = |name: &str| !has_edit_of(request.edits, name);
     let mut value = String::new();
     // Writing to a string cannot fail.
     if sent.x_forwarded {
@@ -160,7 +160,7 @@ fn write_forwarded<C: Client>(
             out.field(b"X-Forwarded-Proto", scheme.as_bytes());
         }
         if is_ours("X-Forwarded-Port") {
-            let port = told_port(host, is_https);
+            let port = port_or_default(host, is_https);
             out.field(b"X-Forwarded-Port", port);
         }
         if !host.is_empty() && is_ours("X-Forwarded-Host") {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{Encoding, Template};
-use tutti_http::edits::{Edit, mentions};
+use tutti_http::edits::{Edit, has_edit_of};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, Share};
@@ -259,7 +259,7 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
 /// The changes to a request for whoever gets it: the configured ones, the trace it belongs to and its id, unless those say that themselves.
 fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
     let mut edits = request_headers::edits(decision, request)?;
-    if !mentions(&edits, TRACEPARENT)
+    if !has_edit_of(&edits, TRACEPARENT)
         && let Some(propagated) = request.exchange.traced.propagated()
     {
         edits.extend(propagated.edits());
@@ -277,7 +277,7 @@ fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
         return;
     }
     for name in fields {
-        if !mentions(edits, name) {
+        if !has_edit_of(edits, name) {
             edits.push(Edit::own(name.clone(), None));
         }
     }

@@ -21,12 +21,12 @@ pub enum Opcode {
     Close,
     /// Asks for a pong.
     Ping,
-    /// Answers a ping, or shows that its sender lives.
+    /// Answers a ping, or is a keep-alive.
     Pong,
 }
 
 impl Opcode {
-    /// The opcode of these four bits, if they mean one.
+    /// The opcode with these four bits, if they are valid.
     pub fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0x0 => Self::Continuation,
@@ -51,7 +51,7 @@ impl Opcode {
         }
     }
 
-    /// True if it may stand between the frames of a message.
+    /// True if it is permitted between the frames of a message.
     pub fn is_control(self) -> bool {
         self.bits() & 0x8 != 0
     }

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use tutti_config::model::RequestId;
-use tutti_http::edits::{Edit, mentions};
+use tutti_http::edits::{Edit, has_edit_of};
 use tutti_http::{FieldLines, RequestView};
 
 /// Longest id that is taken over: room for any in use, UUIDs and ids of load balancers (AWS: 40, Envoy: 36, Heroku: 20 to 200).
@@ -52,7 +52,7 @@ pub(crate) fn add_edit(
     id: impl FnOnce() -> String,
 ) {
     if let Some(wanted) = wanted
-        && !mentions(edits, &wanted.options.header)
+        && !has_edit_of(edits, &wanted.options.header)
     {
         edits.push(Edit::set(wanted.options.header.clone(), id().into_bytes()));
     }

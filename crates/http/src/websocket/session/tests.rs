@@ -1,4 +1,4 @@
-//! The session against an application that is a list of messages.
+//! The session with an application that is a list of messages.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ const OPTIONS: SessionOptions = SessionOptions {
 
 type Piece = (Opcode, bool, Vec<u8>);
 
-/// An application with a ring of `room` bytes that nobody empties.
+/// An application with a ring of `room` bytes that is never emptied.
 struct Fake {
     room: usize,
     got: Vec<Piece>,
@@ -95,7 +95,7 @@ fn frames(mut out: &[u8]) -> Vec<(Opcode, bool, &[u8])> {
     found
 }
 
-/// A session, what the client sent, and what it gets.
+/// A session, the client's input, and its output.
 struct Run {
     session: Session,
     input: Vec<u8>,
