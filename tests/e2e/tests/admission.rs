@@ -707,7 +707,7 @@ fn somebody_else_says_who_is_let_in() {
         (401, Some("Own"))
     );
     assert_eq!(ask(&server, "/round", &[]).status, 502);
-    server.wait_for_log("who is asked asks again");
+    server.wait_for_log("the question leads to another question");
     // A question is no request of anybody.
     let log = fs::read_to_string(server.folder().join("access.log")).unwrap_or_default();
     assert!(!log.contains("/verify"), "{log}");

@@ -1,7 +1,7 @@
 //! HTTP/1: the requests in a connection's bytes, one after the other.
 //!
-//! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
-//! waiting for something stops the others, with its [`Step`]; [`run`] goes on with it, in a box while that lasts.
+//! Every complete request in the input is answered into one output buffer, which is sent in one write. The first one that has to wait stops
+//! the others, with its [`Step`]; [`run`] continues with it, boxed while that lasts.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::local::Local;
 use crate::pipeline::{self, Ending};
 use crate::step::Step;
 
-/// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
+/// If more than this waits to be sent, pipelined requests wait: a client that does not read must not fill the memory.
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The next thing to do on a connection.
@@ -28,26 +28,26 @@ const OUTPUT_BYTES: u64 = 64 * 1024;
     reason = "an exchange that is answered at once needs no box, and one that waits gets into one with its connection's work"
 )]
 pub(crate) enum Next {
-    /// Read more of a head, or nothing, if all that has been read is answered.
+    /// Read more of a head, or nothing, if everything that has been read is answered.
     Read,
-    /// Send what there is to send, then look for further requests.
+    /// Send the output, then look for further requests.
     Flush,
-    /// Go on with this exchange.
+    /// Continue this exchange.
     Exchange(Exchange, Step),
-    /// The client begins to speak HTTP/2.
+    /// The client speaks HTTP/2.
     Http2,
 }
 
-/// Requests of a connection that are not finished.
+/// Unfinished requests of a connection.
 pub(crate) struct Reader {
     pub(crate) messages: Messages,
-    /// When the first byte of the head came that is being read.
+    /// When the first byte of the current head was received.
     head_begun: Option<Instant>,
     /// No request has been read on the connection.
     may_be_http2: bool,
 }
 
-/// The same, with what is next.
+/// Unfinished requests, with the next step.
 pub(crate) struct Work {
     pub(crate) reader: Reader,
     pub(crate) next: Next,
@@ -63,17 +63,17 @@ impl Reader {
         }
     }
 
-    /// True if all that has been read is answered.
+    /// True if everything that has been read is answered.
     pub(crate) fn is_done(&self) -> bool {
         self.messages.position >= self.messages.input.len()
     }
 
-    /// Gives the buffers back to the thread.
+    /// Returns the buffers to the thread.
     pub(crate) fn give_back(self, local: &Local) {
         self.messages.give_back(local);
     }
 
-    /// Reads and answers complete requests, until one needs more than what is there.
+    /// Answers complete requests, until one needs more bytes or has to wait.
     pub(crate) fn answer_complete(&mut self, client: &Client) -> Next {
         if self.may_be_http2
             && let Some(next) = self.begins_http2(client)
@@ -102,7 +102,7 @@ impl Reader {
             let (request, output) = messages.parts(client, &exchange);
             arrival::note(&request);
             match pipeline::start(&request, output) {
-                // It counts as under way until its client has the response.
+                // It counts in concurrency limits until its client has the response.
                 Step::End(persistence)
                     if persistence.is_open()
                         && (!exchange.admission.holds_permits()
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// Returns what is next if the first bytes of a connection are HTTP/2's preface, or may become it.
+    /// Returns the next step if the first bytes of a connection are HTTP/2's preface, or may become it.
     fn begins_http2(&self, client: &Client) -> Option<Next> {
         let messages = &self.messages;
         let is_spoken = || messages.snapshot.http2_of(client.listener.id).is_some();
@@ -146,7 +146,7 @@ impl Reader {
                 Ok(()) => {}
                 Err(Gone::TimedOut) => {
                     let exchange = Exchange::new(client, self.head_begun.take());
-                    let reason = "the head does not come (`header_read_timeout`)";
+                    let reason = "the head did not arrive in time (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
                     return Ok(Some(Next::Exchange(exchange, Step::Linger)));
                 }
@@ -163,7 +163,7 @@ impl Reader {
         }
     }
 
-    /// The client has gone in the middle of a head.
+    /// Called when the client has disconnected in the middle of a head.
     fn broken_off(&mut self, client: &Client) {
         let exchange = Exchange::new(client, self.head_begun.take());
         Unread {
@@ -171,7 +171,7 @@ impl Reader {
             exchange: &exchange,
             snapshot: &self.messages.snapshot,
             status: 400,
-            reason: "the client went away within the head of a request",
+            reason: "the client disconnected within the head of a request",
             head: &NO_FIELDS,
             body_bytes: 0,
         }
@@ -179,7 +179,7 @@ impl Reader {
     }
 }
 
-/// Goes on with the requests of a connection until it is idle or ends.
+/// Handles the requests of a connection until it is idle or ends.
 pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {

@@ -1,4 +1,4 @@
-//! HTTP/3: what [`tutti_quic`] asks of the server. A stream is the [`Client`] of its exchange, as for HTTP/2.
+//! HTTP/3: implements [`tutti_quic`]'s interface of the server. A stream is the [`Client`] of its exchange, as for HTTP/2.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::connection::stream_task::{self, Asked};
 use crate::exchange::client::{Client, Ends};
 use crate::local::Local;
 
-/// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
+/// Receives this thread's share of the datagrams: sockets and threads have corresponding numbers.
 pub(crate) fn take_datagrams(
     local: &Rc<Local>,
     listener: &Arc<Listener>,
@@ -41,7 +41,7 @@ pub(crate) fn take_datagrams(
                 Some(endpoint)
             }
             Err(error) => {
-                complain(local, listener, &error.to_string());
+                log_failure(local, listener, &error.to_string());
                 None
             }
         }
@@ -49,7 +49,7 @@ pub(crate) fn take_datagrams(
     numbers.filter_map(begin).collect()
 }
 
-fn complain(local: &Local, listener: &Listener, reason: &str) {
+fn log_failure(local: &Local, listener: &Listener, reason: &str) {
     let text = format!("cannot take HTTP/3 at \"{}\": {reason}", listener.name);
     local.log(Level::Alert, &text);
 }
@@ -101,15 +101,15 @@ impl Server for Entrance {
     }
 
     fn log_failure(&self, reason: &str) {
-        complain(&self.local, &self.listener, reason);
+        log_failure(&self.local, &self.listener, reason);
     }
 }
 
-/// A connection of HTTP/3: only its streams carry bytes, through a UDP socket that others have as well.
+/// A connection of HTTP/3: only its streams carry bytes, through a UDP socket shared with others.
 pub(crate) struct Connection {
     ends: Ends,
     counted: Counted,
-    /// The memory that the responses of all its streams may have together.
+    /// The memory limit of the responses of all its streams.
     share: Rc<Share>,
     /// Its deadline, and how to wake its task.
     entry: Entry,
@@ -163,7 +163,7 @@ impl tutti_quic::Connection for Connection {
     }
 
     fn log_client_error(&self, text: &str) {
-        self.ends.local.mention(Level::Info, text);
+        self.ends.local.log_client_error(Level::Info, text);
     }
 
     fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker) {

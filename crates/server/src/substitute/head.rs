@@ -7,8 +7,8 @@ use tutti_http::{
     write_field, write_request_line,
 };
 
-/// Writes the head down: without a body and what belongs to it, and for an error without conditions and ranges: all of the page is
-/// to be sent.
+/// Writes the head: without a body and its fields, and for an error page without conditions and ranges, because all of the page is to be
+/// sent.
 pub(crate) fn write(
     view: &RequestView<'_>,
     target: &[u8],
@@ -53,7 +53,7 @@ pub(crate) fn write(
     }
     write_request_line(&mut bytes, method, target);
     if view.version() == Version::Http10 {
-        // The line ends in the version that the client speaks.
+        // The line ends in the version of the client.
         let digit = bytes.len() - "1\r\n".len();
         if let Some(digit) = bytes.get_mut(digit) {
             *digit = b'0';
