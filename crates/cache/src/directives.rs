@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_read_whatever_their_case_and_form() {
+    fn directives_are_read_in_every_case_and_form() {
         assert_eq!(control("MAX-AGE=5, Public").max_age, Some(5));
         assert_eq!(control("max-age=\"5\"").max_age, Some(5));
         assert_eq!(control(" , max-age=5 ,, ").max_age, Some(5));

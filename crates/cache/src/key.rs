@@ -1,6 +1,6 @@
 //! The key of a request: requests with the same key may get the same response.
 //!
-//! Its text is shown to operators, who purge by it: scheme, host and target, or the configured template. Its identity separates requests
+//! Operators see its text and purge by it: scheme, host and target, or the configured template. Its identity separates requests
 //! that have the same text but different responses: by the action that answers, by the fields from which programs learn their own address,
 //! and by the fields that the server sets.
 

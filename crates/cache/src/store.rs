@@ -161,7 +161,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Reserves so many more bytes; false if that exceeds the limit.
+    /// Reserves this many more bytes; false if that exceeds the limit.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let all = self.counter().fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken += bytes;
@@ -579,7 +579,7 @@ impl Store {
         part.live -= gone.len();
     }
 
-    /// Releases so many bytes. A wrong count would let the store exceed its memory.
+    /// Releases this many bytes. A wrong count would let the store exceed its memory.
     fn unuse(&self, weight: usize) {
         let before = self.used.fetch_sub(weight, Ordering::Relaxed);
         assert!(before >= weight, "more bytes are free than were used");

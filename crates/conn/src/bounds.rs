@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_kept_by_many_threads_and_what_ends_makes_room() {
+    fn a_limit_holds_across_threads_and_closed_connections_make_room() {
         let bounds = Bounds::default();
         bounds.set(Some(7), None);
         let entered: usize = std::thread::scope(|scope| {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_its_own_number_and_nothing_is_kept_of_who_has_gone() {
+    fn a_client_has_its_own_count_and_none_after_its_last_connection() {
         let bounds = Bounds::default();
         bounds.set(None, Some(2));
         let (one, other) = (client("192.0.2.1"), client("192.0.2.2"));

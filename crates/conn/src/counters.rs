@@ -96,7 +96,7 @@ pub struct ListenerCounters {
     /// TLS handshakes that succeeded.
     pub handshakes: AtomicU64,
     no_tls: [AtomicU64; NoTls::ALL.len()],
-    /// Requests that came through it.
+    /// Requests over it.
     pub requests: PerThread<Classes>,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn active_is_what_is_neither_closed_nor_idle() {
+    fn active_connections_are_neither_closed_nor_idle() {
         let threads = [ThreadCounters::default(), ThreadCounters::default()];
         threads[0].accepted.add(5);
         threads[1].accepted.add(2);

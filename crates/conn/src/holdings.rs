@@ -97,7 +97,7 @@ impl Share {
         })
     }
 
-    /// True if so many bytes may be written to the file: the limit of a connection is configured, that of all is half of the free space.
+    /// True if this many bytes may be written to the file: the limit of a connection is configured, that of all is half of the free space.
     pub fn may_store(&self, bytes: u64, store: &Store) -> bool {
         let all = self.all.disk.load(Ordering::Relaxed);
         self.disk.get() + bytes <= store.most
@@ -125,7 +125,7 @@ pub struct EncoderCharge {
 }
 
 impl EncoderCharge {
-    /// Counts an encoder of so many bytes; `None` if the limit is reached. A single one may exceed it.
+    /// Counts an encoder of this many bytes; `None` if the limit is reached. A single one may exceed it.
     pub fn take(all: &Arc<Holdings>, bytes: usize) -> Option<Self> {
         let before = all.encoders.fetch_add(bytes, Ordering::Relaxed);
         let charge = Self {

@@ -109,7 +109,7 @@ impl Drop for ListenerHold {
 }
 
 impl Listener {
-    /// Takes a bound, listening, non-blocking socket, on which so many threads will accept.
+    /// Takes a bound, listening, non-blocking socket, on which this many threads will accept.
     pub fn new(name: &str, id: u64, socket: OwnedFd, threads: usize) -> Arc<Self> {
         let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
         if bound.is_some() {

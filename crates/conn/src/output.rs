@@ -55,7 +55,8 @@ impl Output {
 
     /// The beginning of the unsent bytes: at least one if there is any.
     ///
-    /// # Errors It cannot be read back: the client must see that the response is incomplete.
+    /// # Errors
+    /// It cannot be read back: the client must see that the response is incomplete.
     pub fn front(&mut self) -> Result<&[u8], Gone> {
         if let Some(spilled) = &mut self.spilled {
             spilled.fill()?;
@@ -137,7 +138,8 @@ impl Output {
 
     /// Moves the bytes in memory to the file of `store`, after those already there; false if there is no room for them.
     ///
-    /// # Errors The file cannot be written. Bytes that were not written stay in memory; nothing is lost.
+    /// # Errors
+    /// The file cannot be written. Bytes that were not written stay in memory; nothing is lost.
     pub fn spill(&mut self, store: &Store, share: &Rc<Share>) -> Result<bool, SpoolError> {
         let pending = self.bytes.get(self.sent..).unwrap_or_default();
         if pending.is_empty() || !share.may_store(pending.len() as u64, store) {
@@ -270,7 +272,7 @@ mod tests {
 
     /// Issue 10: a buffer that was large once stayed large for a client that left one byte of it.
     #[test]
-    fn what_has_gone_out_gives_its_memory_back() {
+    fn sent_bytes_release_their_memory() {
         let mut output = Output::default();
         output.bytes.resize(8 << 20, 7);
         output.advance((8 << 20) - 1);
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_in_order_whatever_went_to_the_file() {
+    fn bytes_in_memory_and_in_the_file_come_back_in_order() {
         let (_folder, store) = store(1 << 20);
         let all = Arc::<Holdings>::default();
         let share = Share::new(&all);

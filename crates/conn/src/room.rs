@@ -62,7 +62,8 @@ impl Waiting {
     /// Makes room for more of a response whose beginning waits in `output`. Its own limit in memory is `most` bytes; the rest goes to
     /// `store`.
     ///
-    /// # Errors The file cannot be written: there is no room, and no byte is lost.
+    /// # Errors
+    /// The file cannot be written: there is no room, and no byte is lost.
     pub fn room(
         &self,
         output: &mut Output,

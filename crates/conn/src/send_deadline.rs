@@ -28,7 +28,7 @@ impl Default for SendDeadline {
 }
 
 impl SendDeadline {
-    /// Notes that the receiver has taken so many bytes.
+    /// Counts the bytes that the receiver has taken.
     pub fn note_taken(&self, bytes: u64) {
         let at = self.at.get();
         if at != NEVER {

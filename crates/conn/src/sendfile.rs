@@ -42,7 +42,8 @@ pub enum Way {
 impl Way {
     /// Sends some of `file` from `offset` on, at most `count` bytes, and advances `offset`.
     ///
-    /// # Errors The connection failed, or the file has become shorter.
+    /// # Errors
+    /// The connection failed, or the file has become shorter.
     pub fn send(
         self,
         socket: &OwnedFd,

@@ -41,7 +41,7 @@ impl Owned for Arc<OwnedFd> {}
 /// The result of one attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
     /// The other end sends nothing more.
     End,
@@ -135,7 +135,8 @@ pub fn poll_receive(
 
 /// Sends as much as the socket accepts now; true if that was everything.
 ///
-/// # Errors The connection failed, or bytes in a file cannot be read back.
+/// # Errors
+/// The connection failed, or bytes in a file cannot be read back.
 pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
         match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
@@ -153,7 +154,8 @@ pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
 
 /// Calls `attempt` when the socket is writable, until some bytes have been sent.
 ///
-/// # Errors The connection failed, or the error of `attempt`.
+/// # Errors
+/// The connection failed, or the error of `attempt`.
 pub fn poll_attempt(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,

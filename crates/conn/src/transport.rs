@@ -75,7 +75,8 @@ impl Transport {
 
     /// Sends as much as possible now; true if nothing is left, neither in `output` nor in TLS.
     ///
-    /// # Errors The connection failed, or bytes in a file cannot be read back.
+    /// # Errors
+    /// The connection failed, or bytes in a file cannot be read back.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         match self {
             Self::Plain(io) => try_send(io.get_ref(), output),

@@ -99,7 +99,7 @@ fn a_missing_path_is_believed_only_when_asked_for_often() {
 }
 
 #[test]
-fn paths_lead_to_what_is_there() {
+fn paths_are_resolved_to_files_and_errors() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("file"), b"x").unwrap();
@@ -189,7 +189,7 @@ fn large_files_keep_a_descriptor_and_small_ones_their_bytes() {
 }
 
 #[test]
-fn no_more_is_held_than_allowed() {
+fn the_cache_stays_within_its_limits() {
     let folder = tempfile::tempdir().unwrap();
     let limits = CacheLimits {
         bytes: 64 * 1024,

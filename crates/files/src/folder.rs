@@ -96,7 +96,7 @@ mod tests {
     use super::likes_json;
 
     #[test]
-    fn json_is_for_those_who_name_it_alone_or_before_html() {
+    fn json_is_sent_only_if_accepted_alone_or_before_html() {
         for (accept, is_json) in [
             (&["application/json"][..], true),
             (&["Application/JSON;q=0.9, text/html"], true),

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-/// A request with more ranges than this is answered with the whole (RFC 9110 §14.2 permits that): no client needs so many, and each costs a
-/// part head.
+/// A request with more ranges than this is answered with the whole file (RFC 9110 §14.2 permits that): no client needs that many, and each
+/// costs a part of the response.
 const MOST_RANGES: usize = 32;
 
 /// A satisfiable range: first byte and one past the last.

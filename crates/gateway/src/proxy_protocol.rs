@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused_at_once() {
+    fn invalid_headers_are_refused_at_once() {
         for (bytes, expected) in [
             (&b"GET / HTTP/1.1\r\n"[..], Malformed::Missing),
             (b"PROXY\t", Malformed::Missing),
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_has_one_family() {
+    fn both_addresses_are_written_in_one_family() {
         let mut out = Vec::new();
         write(
             &mut out,

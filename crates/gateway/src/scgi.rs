@@ -48,7 +48,8 @@ impl<'a> HeaderWriter<'a> {
 
     /// Ends the variables.
     ///
-    /// # Errors [`ContainsNul`]; then they are removed from the buffer.
+    /// # Errors
+    /// [`ContainsNul`]; then they are removed from the buffer.
     pub fn finish(self) -> Result<(), ContainsNul> {
         if self.contains_nul {
             self.out.truncate(self.start);

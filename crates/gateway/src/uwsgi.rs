@@ -49,7 +49,8 @@ impl<'a> PacketWriter<'a> {
 
     /// Ends the packet.
     ///
-    /// # Errors [`TooLarge`]; then it is removed from the buffer.
+    /// # Errors
+    /// [`TooLarge`]; then it is removed from the buffer.
     pub fn finish(self) -> Result<(), TooLarge> {
         let length = u16::try_from(self.out.len() - self.start - HEADER_BYTES);
         let (Ok(length), false) = (length, self.is_too_large) else {

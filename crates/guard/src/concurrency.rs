@@ -26,7 +26,7 @@ pub struct Permit {
 }
 
 impl Concurrency {
-    /// At most so many at once per key.
+    /// At most this many at once per key.
     pub fn new(most: u32) -> Arc<Self> {
         Arc::new(Self {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_has_ended() {
+    fn ended_requests_leave_no_entry() {
         let counted = Concurrency::new(1);
         for key in 0..1000_u32 {
             drop(counted.enter(&key.to_be_bytes()).unwrap());

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_depends_on_the_origin_also_where_there_is_none() {
+    fn responses_vary_by_origin_even_without_one() {
         let some = cors(r#"{"origins": "https://a.example"}"#);
         let mut names = Vec::new();
         answer(&some, None, &mut |name, _| names.push(name));

@@ -78,7 +78,8 @@ pub struct Guard {
 impl Guards {
     /// The guards of a configuration. Counts and files of the former one are kept where nothing changed.
     ///
-    /// # Errors Files that cannot be used, each at its place.
+    /// # Errors
+    /// Files that cannot be used, each at its place.
     pub fn new(
         wanted: &[Arc<model::Guard>],
         stores: &BTreeMap<String, Arc<model::LimitStore>>,

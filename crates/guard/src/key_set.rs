@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 /// Shortest time between two attempts to fetch keys.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Keys, and when they came.
+/// Keys, and the time of their arrival.
 #[derive(Debug, Default)]
 pub struct KeySet {
     keys: ArcSwapOption<Keys>,

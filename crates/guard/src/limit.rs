@@ -81,7 +81,8 @@ impl Limit {
 
     /// Has the store count a request of this key.
     ///
-    /// # Errors There is no answer in time, or no store.
+    /// # Errors
+    /// There is no answer in time, or no store.
     pub async fn take_from_store(&self, key: &[u8]) -> Result<Taken, Away> {
         let (Some(store), Some(rate)) = (&self.store, &self.rate) else {
             return Err(Away);

@@ -110,7 +110,7 @@ impl Line {
         while let Some(next) = waiting.next() {
             match next.send(place) {
                 Ok(()) => return,
-                // Its client has gone.
+                // Its client has disconnected.
                 Err(back) => place = back,
             }
         }

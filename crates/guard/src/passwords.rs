@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_hash_knows_its_password() {
+    fn each_kind_of_hash_verifies_its_password() {
         let known_sha512 = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/";
         // By PHP's `password_hash`.
         let known_argon2 = "$argon2id$v=19$m=1024,t=1,p=1$TXJGQmxxSkNRdHZwb1lPLw$f53WSC9pfRtyCPHCCeNJPGBuVv08KM0FFHR4ed8NKuY";
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_ends_with_its_time_and_with_another_hash() {
+    fn remembered_passwords_expire_and_end_with_another_hash() {
         let remembered = Remembered::new().unwrap();
         let now = Instant::now();
         let one = accounts(&format!("anna:{BCRYPT}"));

@@ -192,7 +192,8 @@ impl Asked {
 
 /// Asks over a connection of the server to itself, on a thread that runs local tasks.
 ///
-/// # Errors There is no complete answer in time.
+/// # Errors
+/// There is no complete answer in time.
 pub async fn ask(
     stream: UnixStream,
     outgoing: Outgoing,

@@ -65,7 +65,7 @@ pub struct Quota {
 }
 
 impl RateLimiter {
-    /// A table for about so many keys.
+    /// A table for about this many keys.
     pub fn new(rate: Rate, burst: u32, keys: usize) -> Self {
         let interval = rate.interval();
         let sets = keys.div_ceil(WAYS).next_power_of_two();
@@ -124,7 +124,7 @@ impl RateLimiter {
         self.interval
     }
 
-    /// The burst at one of so many nodes: at least one.
+    /// The burst at one of this many nodes: at least one.
     fn capacity_of(&self, nodes: u64) -> u64 {
         match nodes {
             0 | 1 => self.capacity,
@@ -167,7 +167,7 @@ impl RateLimiter {
                 };
             }
         }
-        // So many threads at one word at once exceed any rate.
+        // This many threads at one word at once exceed any rate.
         Taken::Refused {
             retry: self.interval,
         }
@@ -263,7 +263,7 @@ mod tests {
         assert!(!is_admitted(limiter.take(b"a", much_later)));
     }
 
-    /// Requests of one key that are admitted in so many seconds, of one each millisecond.
+    /// Requests of one key that are admitted in this many seconds, of one each millisecond.
     fn admitted(limiter: &RateLimiter, start: Instant, seconds: u32) -> usize {
         let times = (0..seconds * 1000).map(|step| start + Duration::from_millis(step.into()));
         times
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_does_not_grow_and_remembers_who_asked_for_most() {
+    fn a_table_does_not_grow_and_keeps_the_keys_with_most_requests() {
         let limiter = limiter(1, 9);
         let now = Instant::now();
         for _ in 0..10 {

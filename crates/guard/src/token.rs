@@ -74,7 +74,8 @@ fn algorithm(word: JwtAlgorithm) -> Algorithm {
 impl Keys {
     /// Reads a file: a set of keys in JSON, a public key in PEM, or a secret.
     ///
-    /// # Errors Why it has none for these algorithms.
+    /// # Errors
+    /// Why it has none for these algorithms.
     pub fn read(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
         let text = bytes.trim_ascii();
         if text.starts_with(b"{") {
@@ -113,7 +114,8 @@ impl Keys {
 
     /// Reads a set of keys (RFC 7517 §5). Keys for other purposes are ignored.
     ///
-    /// # Errors It is malformed, or has no key for these algorithms.
+    /// # Errors
+    /// It is malformed, or has no key for these algorithms.
     pub fn read_set(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
         let set: JwkSet = serde_json::from_slice(bytes)
             .map_err(|error| format!("is not a set of keys: {error}"))?;
@@ -167,7 +169,7 @@ fn algorithm_of(named: KeyAlgorithm) -> Option<Algorithm> {
 }
 
 impl Verifier {
-    /// As the configuration says.
+    /// As configured.
     pub fn new(wanted: &Jwt) -> Self {
         let options = &wanted.options;
         // The constructor requires an algorithm, which is then replaced by the permitted ones.
@@ -200,7 +202,8 @@ impl Verifier {
 
     /// Returns the claims of a valid token.
     ///
-    /// # Errors It is invalid, or cannot be verified with these keys.
+    /// # Errors
+    /// It is invalid, or cannot be verified with these keys.
     pub fn verify(&self, token: &[u8], keys: &Keys) -> Result<Claims, Refusal> {
         let invalid = |why: &str| Err(Refusal::Invalid(why.to_owned()));
         if token.len() > MOST_BYTES {
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_would_end_its_line_is_none() {
+    fn a_claim_with_a_line_break_is_ignored() {
         let claims = json!({"a": "x\r\nY: z", "b": {"c": 1}, "d": ["x", "\u{0}"], "e": null});
         let claims = claims.as_object().unwrap();
         assert_eq!(claim(claims, "a"), None);

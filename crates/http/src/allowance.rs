@@ -15,10 +15,10 @@ const PER_MILLISECOND: i64 = 1;
 const RESET_COST: i64 = 20;
 
 /// Streams that a client may reset on one connection. Spread over time they do not count as a flood, although each may have cost an
-/// upstream a request. A client that has reset so many must open another connection, which costs it more than the server.
+/// upstream a request. A client that has reset this many must open another connection, which costs it more than the server.
 const MOST_RESETS: u32 = 500;
 
-/// One or two WINDOW_UPDATE frames are expected for so many bytes: the smallest window, halved repeatedly by eager clients.
+/// One or two WINDOW_UPDATE frames are expected for this many bytes: the smallest window, halved repeatedly by eager clients.
 const BYTES_PER_FRAME: u64 = 1024;
 
 /// The client has exceeded its allowance.
@@ -55,7 +55,7 @@ impl Allowance {
         }
     }
 
-    /// Notes that so many bytes were sent to the client.
+    /// Counts the bytes that were sent to the client.
     pub fn sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes as u64);
         let frames = self.sent / BYTES_PER_FRAME;

@@ -41,7 +41,8 @@ pub enum BodyDecoder {
 impl BodyDecoder {
     /// A decoder for a request body of this length.
     ///
-    /// # Errors [`BodyError::TooLarge`] (413) if the given length exceeds `max_body_size`. A chunked body is measured as it arrives.
+    /// # Errors
+    /// [`BodyError::TooLarge`] (413) if the given length exceeds `max_body_size`. A chunked body is measured as it arrives.
     pub fn new(length: BodyLength, limits: &Limits) -> Result<Self, BodyError> {
         match length {
             BodyLength::None => Ok(Self::None),
@@ -63,7 +64,8 @@ impl BodyDecoder {
 
     /// Decodes the front of `input`, which continues where the last call's `consumed` ended.
     ///
-    /// # Errors Any [`BodyError`]: answer its status if no response has begun, and close the connection.
+    /// # Errors
+    /// Any [`BodyError`]: answer its status if no response has begun, and close the connection.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, BodyError> {
         match self {
             Self::None => Ok(Decoded {
@@ -104,7 +106,8 @@ impl BodyDecoder {
     /// Decodes as much of `input` as possible, passing each run of body bytes to `sink`; returns the bytes consumed and whether the body
     /// has ended.
     ///
-    /// # Errors As [`BodyDecoder::decode`]; everything before the error has been passed to `sink`.
+    /// # Errors
+    /// As [`BodyDecoder::decode`]; everything before the error has been passed to `sink`.
     pub fn decode_all(
         &mut self,
         input: &[u8],

@@ -136,7 +136,8 @@ impl ChunkedDecoder {
 
     /// Decodes the front of `input`: consumes framing up to and including one run of data.
     ///
-    /// # Errors Any [`BodyError`]; the decoder must not be used after one.
+    /// # Errors
+    /// Any [`BodyError`]; the decoder must not be used after one.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, BodyError> {
         let mut position = 0;
         while self.state != State::Data && self.state != State::Finished {

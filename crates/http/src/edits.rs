@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_servers_word_comes_under_no_other_name() {
+    fn fields_of_the_server_cannot_be_set_under_aliases() {
         let edits = [Edit::own("X-Remote-User", None)];
         for name in [
             "x-remote-user",

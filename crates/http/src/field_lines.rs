@@ -46,7 +46,7 @@ impl FieldLines {
         }
     }
 
-    /// An empty list with room for so many bytes and fields.
+    /// An empty list with room for this many bytes and fields.
     pub fn with_capacity(bytes: usize, fields: usize) -> Self {
         Self {
             lines: Vec::with_capacity(bytes),
@@ -131,7 +131,8 @@ impl FieldLines {
 
     /// Appends a field from any source.
     ///
-    /// # Errors [`InvalidField`], and nothing is appended.
+    /// # Errors
+    /// [`InvalidField`], and nothing is appended.
     pub fn try_push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         if !is_field_name(name) || !is_field_value(value) {
             return Err(InvalidField);

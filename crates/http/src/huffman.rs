@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_string_is_refused() {
+    fn malformed_strings_are_refused() {
         let mut out = Vec::new();
         // Padding with zeros, padding of a whole byte, and an end-of-string symbol.
         for coded in [&b"\xf1\xe3\xc0"[..], b"\x1f\xff", b"\xff\xff\xff\xff"] {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_written_behind_what_is_there() {
+    fn a_head_is_appended_to_the_output() {
         for (status, line) in [
             (200, "HTTP/1.1 200 OK\r\n\r\n"),
             (404, "HTTP/1.1 404 Not Found\r\n\r\n"),

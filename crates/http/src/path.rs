@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_say_what_else_is_accepted() {
+    fn path_rules_permit_more_paths() {
         let slashes = |encoded_slashes| PathRules {
             encoded_slashes,
             ..PathRules::default()

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_passed_on_is() {
+    fn permitted_trailers_are_forwarded() {
         let section = b"grpc-status: 0\r\nX-Sum:\t a: b \r\nempty:\r\nSet-Cookie: a=1\r\nAUTHORIZATION: x\r\nIf-Match: *\r\n\
             content-type: a/b\r\nX-Forwarded-For: ::1\r\nlast: \xff\r\n";
         let trailers = Trailers::of_section(section);

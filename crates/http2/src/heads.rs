@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_passes_as_it_is() {
+    fn malformed_blocks_pass_unchanged() {
         for wrong in [
             bytes(HEADERS, PADDED | END_HEADERS, 1, b"\x09abc"),
             bytes(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"),

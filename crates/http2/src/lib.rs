@@ -7,7 +7,7 @@
 //! implements the trait [`Connection`], and calls [`serve`].
 //!
 //! Must never: buffer more for a client than its windows and the configured buffers allow, end a stream normally whose response was cut
-//! short, lose a request that the client was not told by GOAWAY to send again, or wait for a client without a deadline.
+//! short, lose a request that no GOAWAY permits the client to send again, or wait for a client without a deadline.
 
 #![forbid(unsafe_code)]
 

@@ -67,7 +67,7 @@ pub trait Connection {
     /// True if all of `output` has gone out, and nothing is buffered below.
     fn has_sent(&self, output: &Output) -> bool;
 
-    /// Notes that the client has taken so many bytes.
+    /// Counts the bytes that the client has taken.
     fn note_taken(&self, bytes: u64);
 
     /// Notes that the client has taken everything.

@@ -58,7 +58,7 @@ impl Hub {
         }
     }
 
-    /// Notes that `h2` was given so many body bytes.
+    /// Counts the body bytes that were given to `h2`.
     fn note_given(&self, bytes: usize) {
         self.given.set(self.given.get() + bytes);
         self.taken.set(self.taken.get() + bytes as u64);

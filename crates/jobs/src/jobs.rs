@@ -226,7 +226,8 @@ impl Jobs {
 
     /// Stores a job; returns its number, when it is on disk. `delay`: it is not delivered before that time has passed.
     ///
-    /// # Errors It is not stored. If the future is dropped first, it may be stored or not.
+    /// # Errors
+    /// It is not stored. If the future is dropped first, it may be stored or not.
     pub async fn post(
         &self,
         spooler: &str,
@@ -337,7 +338,7 @@ impl Jobs {
         }
     }
 
-    /// Begins what is due, for ever.
+    /// Starts due jobs. Never returns.
     async fn deliver_forever(self) {
         let mut tidied = tokio::time::Instant::now();
         loop {
@@ -443,7 +444,7 @@ impl Jobs {
         let running = self.0.around.run_command(schedule, timeout);
         let outcome = match running.await {
             // It was replaced by a request, or removed, before it began.
-            None => Err(Failure::new("the schedule has no command any more")),
+            None => Err(Failure::new("the command of the schedule was removed")),
             Some(Ok(output)) => Ok(output),
             Some(Err(ended)) => Err(Failure {
                 is_ours: ended.is_ours,

@@ -67,7 +67,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// The pause after so many failures; `spread` from 0 to 255 subtracts up to a fifth.
+    /// The pause after this many failures; `spread` from 0 to 255 subtracts up to a fifth.
     pub(crate) fn pause(&self, attempts: u32, spread: u8) -> Duration {
         let factor = 2_f64.powi(attempts.saturating_sub(1).min(64).cast_signed());
         let pause = self.first.as_secs_f64() * factor;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_come_out_when_they_are_due_and_no_more_at_once_than_may() {
+    fn jobs_are_started_when_due_within_the_concurrency_limit() {
         let mut queue = Queue::default();
         for (id, due) in [(1, 50), (2, 10), (3, 70)] {
             queue.insert(id, waiting(due));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_delivered_when_we_leave_is_put_off() {
+    fn jobs_in_delivery_at_the_end_are_postponed() {
         let mut queue = Queue::default();
         queue.insert(1, waiting(0));
         queue.insert(2, waiting(0));

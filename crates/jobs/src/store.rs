@@ -83,7 +83,7 @@ pub(crate) enum Order {
     Remove(String, u64),
     /// Store the state of a schedule; `None`: it does not exist any more.
     Ran(String, Option<Run>),
-    /// Return the request of a job; `None`: there is no such job.
+    /// Returns the request of a job; `None`: there is no such job.
     Load(
         String,
         u64,
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_there_when_the_file_is_opened_again() {
+    fn stored_jobs_survive_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
         let store = Opened::of(file(&path));
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_store_is_reported_and_left_unchanged() {
+    fn a_file_that_is_not_a_store_is_reported_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
         std::fs::write(&path, vec![b'x'; 10_000]).unwrap();

@@ -206,7 +206,8 @@ impl Application {
     /// `arrived` is when its head was complete: deadlines count from then. Normally this takes a slot without waiting; when all slots are
     /// in use it waits in order of arrival.
     ///
-    /// # Errors See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
+    /// # Errors
+    /// See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
     pub async fn submit(
         &self,
         head: &RequestHead<'_>,

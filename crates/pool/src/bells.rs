@@ -25,7 +25,7 @@ struct Bell {
 }
 
 impl Bells {
-    /// For so many threads.
+    /// For this many threads.
     pub(crate) fn new(threads: u32) -> io::Result<Bells> {
         let bell = |_| -> io::Result<Bell> {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

@@ -34,7 +34,8 @@ impl Exchange {
 
     /// Waits for the head of the response; call it until it returns a head that is not interim.
     ///
-    /// # Errors There will be no head: the error has the status for the client.
+    /// # Errors
+    /// There will be no head: the error has the status for the client.
     pub async fn head(&mut self) -> Result<ResponseHead, ExchangeError> {
         poll_fn(|context| self.poll_head(context)).await
     }
@@ -89,7 +90,8 @@ impl Exchange {
 
     /// The available part of the response body. The spans are valid until the next [`consume`](Self::consume).
     ///
-    /// # Errors The response was cut short. One that a worker had finished before it died is complete.
+    /// # Errors
+    /// The response was cut short. One that a worker had finished before it died is complete.
     pub fn ready(&self) -> Result<Readable<'_>, ExchangeError> {
         let readable = self.checked(self.generation.segment.response_ready(self.slot))?;
         if !readable.finished {
@@ -100,7 +102,8 @@ impl Exchange {
 
     /// The fields after the body of a response for which [`ready`](Self::ready) returned `finished`.
     ///
-    /// # Errors The worker wrote invalid fields.
+    /// # Errors
+    /// The worker wrote invalid fields.
     pub fn trailers(&self) -> Result<Fields, ExchangeError> {
         self.checked(self.generation.segment.response_trailers(self.slot))
     }
@@ -174,7 +177,8 @@ impl Exchange {
     /// After a 101: the next part of a message from the worker. Consume [`Piece::consumed`] bytes afterwards. `None`: none now; then
     /// [`ready`](Self::ready) reports whether the exchange has ended, and [`changed`](Self::changed) waits.
     ///
-    /// # Errors The worker died, aborted, or sent an invalid message.
+    /// # Errors
+    /// The worker died, aborted, or sent an invalid message.
     pub fn piece(&self) -> Result<Option<Piece<'_>>, ExchangeError> {
         let read = || self.checked(self.generation.segment.message_read(self.slot));
         if let Some(piece) = read()? {
@@ -203,7 +207,8 @@ impl Exchange {
 
     /// Registers the task of `context` to be woken once by the next action of the worker: call it before checking anything.
     ///
-    /// # Errors The router has ended the exchange.
+    /// # Errors
+    /// The router has ended the exchange.
     pub fn watch(&self, context: &Context<'_>) -> Result<(), ExchangeError> {
         self.generation.watch(self.slot, context.waker())
     }

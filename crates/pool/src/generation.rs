@@ -255,7 +255,7 @@ impl Generation {
         Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True if this segment has room for so many processes.
+    /// True if this segment has room for this many processes.
     pub(crate) fn has_room_for(&self, processes: u32) -> bool {
         let threads = self.shared.spec.load().special.threads().get();
         self.segment.layout().workers >= numbers_for(processes, threads).min(MAX_WORKERS)

@@ -103,7 +103,8 @@ impl Manager {
     ///
     /// Returns when the configured initial workers of all are running.
     ///
-    /// # Errors All applications that failed to start. Everything started for this configuration has ended by then.
+    /// # Errors
+    /// All applications that failed to start. Everything started for this configuration has ended by then.
     pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
         let (mut prepared, starts) = self.bring_up(specs, OnFailure::End);
         let mut failures = starts.failed;
@@ -205,7 +206,8 @@ impl Manager {
 
     /// Replaces all processes of an application, rolling: returns when the new ones have taken over.
     ///
-    /// # Errors The new processes failed; the old ones keep running.
+    /// # Errors
+    /// The new processes failed; the old ones keep running.
     pub async fn restart(&self, name: &str) -> Result<(), RestartError> {
         let member = self.state().live.get(name).cloned();
         let Some(member) = member else {

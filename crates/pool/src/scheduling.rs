@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long CPU time is measured before a decision.
 const WINDOW: Duration = Duration::from_millis(400);
 
-/// Measurements older than so many windows are discarded.
+/// Measurements older than this many windows are discarded.
 const STALE: u32 = 4;
 
 /// Requests that need less CPU time than this are short.
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Windows in which the machine, the router and short requests used so many milliseconds; returns the decision after each.
+    /// Windows in which the machine, the router and short requests used this many milliseconds; returns the decision after each.
     fn decisions(windows: &[(u64, u64, u64)]) -> Vec<bool> {
         let clocks = Moved::default();
         let scheduling = Scheduling::new(Box::new(clocks.clone()), 2);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_stays_so_a_little_longer() {
+    fn a_decision_has_hysteresis() {
         let nearly = (800, 150, 150);
         assert_eq!(decisions(&[nearly]), [false]);
         assert_eq!(decisions(&[(800, 300, 200), nearly]), [true, true]);

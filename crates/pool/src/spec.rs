@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn mules_are_no_reason_for_new_processes() {
+    fn changed_mules_restart_no_process() {
         let mules = json!({"script": "/a", "mules": {"m": {"command": ["run"]}}});
         let with = spec("perl", &mules);
         assert_eq!(with, spec("perl", &json!({"script": "/a"})));

@@ -74,7 +74,7 @@ pub(crate) struct Tally {
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Tally {
-    /// For so many listen threads.
+    /// For this many listen threads.
     pub(crate) fn new(threads: u32) -> Self {
         Self {
             restarts: AtomicU64::new(0),

@@ -27,7 +27,8 @@ pub struct Token(String);
 impl Token {
     /// Reads the content of a token file: one line of at least 32 visible ASCII characters.
     ///
-    /// # Errors Why it is not a token, without a period.
+    /// # Errors
+    /// Why it is not a token, without a period.
     pub fn read(text: &str) -> Result<Token, String> {
         let token = text.trim();
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {

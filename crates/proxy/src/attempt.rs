@@ -45,7 +45,7 @@ impl Times {
 pub(crate) enum AttemptError {
     /// The server failed.
     Server(ServerFault),
-    /// The client has gone.
+    /// The client has disconnected.
     Client(Gone),
     /// The request cannot be expressed in the server's protocol; nothing was sent.
     Request(Unsendable),

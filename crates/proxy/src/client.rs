@@ -16,7 +16,8 @@ use tutti_log::Level;
 pub trait RequestBody {
     /// Reads until there is a piece; false at the end. The caller polls again at the [`deadline`](Self::deadline).
     ///
-    /// # Errors No more of the body will arrive.
+    /// # Errors
+    /// No more of the body will arrive.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyFault>>;
 
     /// The current piece.
@@ -46,7 +47,7 @@ pub trait RequestBody {
 pub enum BodyFault {
     /// It is invalid, too large, or does not arrive: the status for the client, whose connection must be closed.
     Refused(u16),
-    /// The client has gone.
+    /// The client has disconnected.
     Gone(Gone),
 }
 
@@ -127,7 +128,8 @@ pub trait Client {
 
     /// Begins an answer. `fields` are those for the client, without any of the upstream connection.
     ///
-    /// # Errors The answer cannot be sent; that has been logged.
+    /// # Errors
+    /// The answer cannot be sent; that has been logged.
     fn begin<'f>(
         &mut self,
         head: &AnswerHead,
@@ -136,7 +138,8 @@ pub trait Client {
 
     /// Writes all these pieces of the body.
     ///
-    /// # Errors The rest of the answer cannot be sent; that has been logged.
+    /// # Errors
+    /// The rest of the answer cannot be sent; that has been logged.
     fn write<'b>(
         &mut self,
         answer: &mut Self::Answer,
@@ -151,7 +154,8 @@ pub trait Client {
 
     /// Ends the body with these trailer fields.
     ///
-    /// # Errors The rest of the answer cannot be sent; that has been logged.
+    /// # Errors
+    /// The rest of the answer cannot be sent; that has been logged.
     fn finish(&mut self, answer: &mut Self::Answer, trailers: Trailers) -> Result<(), Gone>;
 
     /// Ends a complete answer.

@@ -26,7 +26,8 @@ pub struct FileWanted {
 impl FileWanted {
     /// Requests a file from the receiver of these messages, and returns its content, or why it cannot be read.
     ///
-    /// # Errors The file cannot be read, or the server stops.
+    /// # Errors
+    /// The file cannot be read, or the server stops.
     pub async fn read(files: &mpsc::UnboundedSender<Self>, file: &Path) -> Result<Vec<u8>, String> {
         let (answer, content) = oneshot::channel();
         let path = file.to_owned();
@@ -66,7 +67,7 @@ pub(crate) async fn keep_followed(
     let Some(wanted) = wanted(&service) else {
         return;
     };
-    let telling = Reporter {
+    let reporter = Reporter {
         upstream,
         index,
         service: service.to_string(),
@@ -74,8 +75,8 @@ pub(crate) async fn keep_followed(
         log,
     };
     match access(&api, |name| std::env::var(name).ok()) {
-        Some(access) => follow(&access, &wanted, &around, &|news| telling.take(news)).await,
-        None => telling.take(News::Lost(
+        Some(access) => follow(&access, &wanted, &around, &|news| reporter.take(news)).await,
+        None => reporter.take(News::Lost(
             "the address of the API server is unknown; hint: outside a cluster, set `server` in `settings.kubernetes`".to_owned(),
         )),
     }

@@ -43,7 +43,8 @@ pub enum Outcome<E> {
 /// Sends a request to its upstream, and the answer to `client`. `body` is streamed; the part of it that the server did not take is
 /// returned.
 ///
-/// # Errors The client has gone, or must see that its answer is incomplete.
+/// # Errors
+/// The client has disconnected, or must see that its answer is incomplete.
 pub async fn run<C: Client>(
     request: Request<'_>,
     client: &mut C,

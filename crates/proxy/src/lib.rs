@@ -9,7 +9,7 @@
 //! request come with the [`Request`].
 //!
 //! Must never: repeat a request that may have had an effect; leave a client without an answer, or the log without the reason; keep a server
-//! busy for a client that has gone.
+//! busy for a client that has disconnected.
 
 #![forbid(unsafe_code)]
 

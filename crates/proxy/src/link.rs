@@ -59,7 +59,8 @@ impl<'t, B: RequestBody> Link<'t, B> {
 
     /// Sends as much as the server takes.
     ///
-    /// # Errors The client's body is incomplete.
+    /// # Errors
+    /// The client's body is incomplete.
     pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), BodyFault> {
         if self.send_error.is_some() || self.outgoing.is_done() {
             return Ok(());

@@ -16,7 +16,7 @@ pub struct Nobody<'l> {
     remote: Option<SocketAddr>,
     is_https: bool,
     log: &'l dyn Fn(Level, &str),
-    complain: &'l dyn Fn(&str),
+    log_limited: &'l dyn Fn(&str),
     outcome: Result<(), u16>,
 }
 
@@ -26,13 +26,13 @@ impl<'l> Nobody<'l> {
         remote: Option<SocketAddr>,
         is_https: bool,
         log: &'l dyn Fn(Level, &str),
-        complain: &'l dyn Fn(&str),
+        log_limited: &'l dyn Fn(&str),
     ) -> Self {
         Self {
             remote,
             is_https,
             log,
-            complain,
+            log_limited,
             outcome: Err(502),
         }
     }
@@ -94,7 +94,7 @@ impl Client for Nobody<'_> {
         (self.log)(level, line);
     }
     fn log_limited(&self, line: &str) {
-        (self.complain)(line);
+        (self.log_limited)(line);
     }
     fn interim<'f>(&mut self, _: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
     fn send_continue(&mut self, body: &mut NoBody) {

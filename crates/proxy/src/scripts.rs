@@ -77,7 +77,8 @@ impl ScriptCache {
 
 /// Finds the script for `path`.
 ///
-/// # Errors There is none.
+/// # Errors
+/// There is none.
 pub fn find(scripts: &Scripts, path: &[u8], cache: &ScriptCache) -> Result<Rc<Target>, NoScript> {
     let now = now_millis();
     // If one script handles everything, only the part of the path after its name matters.
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_seen_is_looked_at() {
+    fn visible_files_are_checked() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a.php"), "").expect("a file");
         std::fs::write(folder.path().join("upload.jpg"), "").expect("a file");
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_believed() {
+    fn invisible_files_are_assumed_to_exist() {
         let scripts = scripts(Path::new("/there/is/no/such/folder"));
         assert_eq!(show(&scripts, "/a.php/b"), "/a.php Some(\"/b\")");
         assert_eq!(show(&scripts, "/"), "/index.php None");
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_kept_for_its_own_rules() {
+    fn results_are_cached_for_their_own_rules() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a.php"), "").expect("a file");
         let cache = ScriptCache::default();

@@ -47,7 +47,8 @@ pub struct Endpoint<S> {
 impl<S: Server> Endpoint<S> {
     /// Serves the socket with this number.
     ///
-    /// # Errors The socket cannot be registered with the event loop.
+    /// # Errors
+    /// The socket cannot be registered with the event loop.
     pub fn new(server: S, ports: &Arc<Ports>, number: usize) -> io::Result<Rc<Self>> {
         let socket = ports.sockets.get(number).ok_or(io::ErrorKind::NotFound)?;
         let (count, bank) = (ports.sockets.len(), ports.bank);

@@ -6,7 +6,7 @@
 //! and process. The server implements two traits, [`Server`] and [`Connection`].
 //!
 //! Must never: send more than QUIC allows to an address that is not proven; buffer more for a client than its windows; start a request that
-//! the client has been told to send again; start a request that changes something before the handshake is complete; wait for a client
+//! GOAWAY permits the client to send again; start a request that changes something before the handshake is complete; wait for a client
 //! without a deadline.
 
 #![forbid(unsafe_code)]

@@ -17,7 +17,7 @@ use crate::stream::Stream;
 pub struct Terms {
     /// Its TLS.
     pub crypto: Arc<QuicServerConfig>,
-    /// Learns who the client is.
+    /// Receives the address and the certificate of the client.
     pub client: QuicClient,
     /// Its limits.
     pub spoken: Spoken,
@@ -41,7 +41,7 @@ pub struct Manner {
     pub is_early: bool,
 }
 
-/// The field that tells the application or upstream that a request is early (RFC 8470 §5.1).
+/// The field that marks an early request for the application or upstream (RFC 8470 §5.1).
 const EARLY_DATA: &[u8] = b"early-data";
 
 impl Manner {

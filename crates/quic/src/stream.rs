@@ -126,7 +126,8 @@ impl Stream {
 
     /// Sets the body's length as the head declares it. An empty body is never read, so bytes that have arrived are checked now.
     ///
-    /// # Errors There are more bytes than declared, and the stream has been reset.
+    /// # Errors
+    /// There are more bytes than declared, and the stream has been reset.
     pub fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
         let mut receiving = self.receiving.borrow_mut();
         receiving.reader.expect(content_length);
@@ -273,7 +274,8 @@ impl Stream {
 
     /// Sends what there is room for; true if nothing is left in `output`.
     ///
-    /// # Errors The client has reset the stream, or the connection has ended.
+    /// # Errors
+    /// The client has reset the stream, or the connection has ended.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let mut sending = self.sending.borrow_mut();
         loop {
@@ -415,7 +417,8 @@ impl Stream {
 
     /// Sends `output`, then `body`; what does not go out is kept in `output`.
     ///
-    /// # Errors The client has reset the stream, or the connection has ended.
+    /// # Errors
+    /// The client has reset the stream, or the connection has ended.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         body.append_to(&mut output.bytes);
         self.try_send(output).map(|_| ())
@@ -534,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_never_longer_than_its_frame_nor_than_what_there_is() {
+    fn a_piece_is_never_longer_than_its_frame_nor_than_the_output() {
         let mut output = Output::new(vec![b'x'; 100]);
         for (frame, most, length) in [
             (10, usize::MAX, 10),

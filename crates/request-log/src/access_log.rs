@@ -16,7 +16,7 @@ use tutti_routing::{LogLine, LogSecond, RequestInfo, Seen};
 use crate::finished::{Finished, SentAt};
 use crate::log_file::LogFile;
 
-/// Collected lines are written when there are so many bytes.
+/// Collected lines are written when there are this many bytes.
 const FLUSH_BYTES: usize = 32 * 1024;
 
 /// One entry of `access_log` in a configuration.

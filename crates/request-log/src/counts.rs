@@ -92,7 +92,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// For so many threads, without any application or upstream.
+    /// For this many threads, without any application or upstream.
     pub fn new(threads: usize) -> Self {
         let cells = || Arc::new(PerThread::new(threads));
         Self {

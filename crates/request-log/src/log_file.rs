@@ -33,7 +33,8 @@ pub struct LogFile {
 impl LogFile {
     /// Opens it; `open` opens a file.
     ///
-    /// # Errors Those of `open`, or no descriptor is left.
+    /// # Errors
+    /// Those of `open`, or no descriptor is left.
     pub fn open(
         target: &LogTarget,
         lost: &Lost,

@@ -51,7 +51,8 @@ impl Logs {
 
     /// Opens the logs of `config`; files that `previous` has open are kept.
     ///
-    /// # Errors Each that cannot be opened, at its place.
+    /// # Errors
+    /// Each that cannot be opened, at its place.
     pub fn open(
         config: &Config,
         previous: &Logs,

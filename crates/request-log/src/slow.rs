@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_answers_itself_has_one_phase_more_and_not_those_of_the_request_before() {
+    fn own_responses_have_their_phases_and_none_of_the_previous_request() {
         let begun = Instant::now();
         let mut own = entry(begun);
         own.server = Server::Own;

@@ -31,7 +31,7 @@ impl RouterService {
             let content = opened.and_then(|file| {
                 content(&file).map_err(|why| format!("`{}` {why}", path.display()))
             });
-            // The caller may have been told to end.
+            // The caller may be ending.
             let _ = answer.send(content);
         }
     }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_opened_is_a_fault_with_its_need() {
+    fn a_resource_that_could_not_be_opened_is_a_fault_with_its_need() {
         let mut unopened = Unopened::default();
         let pointer = Pointer::from_escaped("/settings/access_log");
         let need = Need::Log(PathBuf::from("/nowhere/log"));

@@ -81,7 +81,7 @@ enum Stop {
     Retire,
 }
 
-/// Runs until main says stop.
+/// Runs until main orders the end.
 pub fn run() -> ExitCode {
     let code = start::run("router", serve);
     log_stream::finish(LAST_LINES);
@@ -360,7 +360,7 @@ async fn retire(
         service.0.jobs.commands_noted().await;
     };
     let drained = async { tokio::join!(requests, runs) };
-    let telling = async {
+    let report_totals = async {
         loop {
             report();
             tokio::time::sleep(TOTALS_INTERVAL).await;
@@ -368,7 +368,7 @@ async fn retire(
     };
     tokio::select! {
         _ = drained => true,
-        () = telling => true,
+        () = report_totals => true,
         _ = stop.wait_for(|stop| *stop != Stop::Retire) => false,
     }
 }

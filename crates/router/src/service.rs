@@ -91,7 +91,7 @@ pub(super) struct Parts {
     pub(super) threads: u32,
 }
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A change by the controller: applied whole or not at all.

@@ -270,7 +270,7 @@ fn sites() -> Vec<(Value, Things)> {
 /// For each pair of configurations: a change requests from main what the former one does not have, and afterwards main has open what is in
 /// force and nothing else.
 #[tokio::test]
-async fn main_has_open_what_the_configuration_in_force_needs() {
+async fn main_keeps_open_the_resources_of_the_configuration_in_force() {
     let mut router = Router::new();
     for (from, before) in sites() {
         for (to, after) in sites() {

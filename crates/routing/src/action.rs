@@ -158,7 +158,8 @@ pub struct Below<'d> {
 impl Below<'_> {
     /// Renders a template of the share for this request.
     ///
-    /// # Errors It is a script that failed; the request has been notified.
+    /// # Errors
+    /// It is a script that failed; the request has been notified.
     pub fn render<R: RequestInfo + ?Sized>(
         &self,
         template: &Template,
@@ -185,7 +186,8 @@ impl Decision<'_> {
 
     /// Renders a template of the action (a path of a share, a location, a header) for this request.
     ///
-    /// # Errors It is a script that failed; the request has been notified.
+    /// # Errors
+    /// It is a script that failed; the request has been notified.
     pub fn render<R: RequestInfo + ?Sized>(
         &self,
         template: &Template,
@@ -198,7 +200,8 @@ impl Decision<'_> {
 
     /// Evaluates a condition of the action for this request.
     ///
-    /// # Errors It is a script that failed; the request has been notified.
+    /// # Errors
+    /// It is a script that failed; the request has been notified.
     pub fn holds<R: RequestInfo + ?Sized>(
         &self,
         condition: &Condition,
@@ -212,7 +215,8 @@ impl Decision<'_> {
 
     /// The path for a share, without the share's prefix.
     ///
-    /// # Errors It does not begin with that prefix.
+    /// # Errors
+    /// It does not begin with that prefix.
     pub fn below<R: RequestInfo + ?Sized>(
         &self,
         share: &Share,

@@ -16,7 +16,8 @@ use crate::rules::{Page, Rulebook, Rules};
 impl Router {
     /// Compiles the routes of a validated configuration.
     ///
-    /// # Errors Destinations that this version does not support; validation has refused them, so there are none.
+    /// # Errors
+    /// Destinations that this version does not support; validation has refused them, so there are none.
     pub fn compile(config: &Config) -> Result<Router, Diagnostics> {
         let mut router = Router {
             listeners: Vec::new(),

@@ -30,7 +30,8 @@ impl<'c> From<OutOfSteps<'c>> for Undecided<'c> {
 
 /// True if all conditions hold. The cheap ones are evaluated first.
 ///
-/// # Errors A script failed, or a regular expression exceeded its limit.
+/// # Errors
+/// A script failed, or a regular expression exceeded its limit.
 pub(crate) fn hold<'c, R: RequestInfo + ?Sized>(
     conditions: &'c Conditions,
     request: &R,

@@ -8,7 +8,8 @@ use crate::variables;
 
 /// Renders the template for this request.
 ///
-/// # Errors It is a script that failed; the request has been notified.
+/// # Errors
+/// It is a script that failed; the request has been notified.
 pub fn render<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,

@@ -207,12 +207,13 @@ impl Router {
             cache: None,
             hops: 0,
         };
-        way.follow(Move::Route(route.0), request)
+        way.decide_from(Move::Route(route.0), request)
     }
 
     /// Decides again after a share had no file.
     ///
-    /// # Errors The decision itself, if it has no fallback (or is not a share).
+    /// # Errors
+    /// The decision itself, if it has no fallback (or is not a share).
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn fallback<'r, R: RequestInfo + ?Sized>(
         &'r self,
@@ -229,7 +230,8 @@ impl Router {
 
     /// Decides again after a share has a file.
     ///
-    /// # Errors The decision itself, if the share serves it (or is not a share).
+    /// # Errors
+    /// The decision itself, if the share serves it (or is not a share).
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn found<'r, R: RequestInfo + ?Sized>(
         &'r self,
@@ -313,15 +315,19 @@ impl<'r> Way<'r> {
         request: &R,
     ) -> Decision<'r> {
         let first = self.act(action, request);
-        self.follow(first, request)
+        self.decide_from(first, request)
     }
 
     fn pass<R: RequestInfo + ?Sized>(self, pass: &'r CompiledPass, request: &R) -> Decision<'r> {
         let first = self.follow(pass, request);
-        self.follow(first, request)
+        self.decide_from(first, request)
     }
 
-    fn follow<R: RequestInfo + ?Sized>(mut self, mut next: Move<'r>, request: &R) -> Decision<'r> {
+    fn decide_from<R: RequestInfo + ?Sized>(
+        mut self,
+        mut next: Move<'r>,
+        request: &R,
+    ) -> Decision<'r> {
         let router = self.router;
         let action = loop {
             let route = match next {
@@ -446,7 +452,8 @@ impl Router {
 impl CompiledRoute {
     /// The action of the first step whose conditions hold.
     ///
-    /// # Errors A condition could not be evaluated. Continuing could permit what the step denies.
+    /// # Errors
+    /// A condition could not be evaluated. Continuing could permit what the step denies.
     fn find<R: RequestInfo + ?Sized>(
         &self,
         request: &R,

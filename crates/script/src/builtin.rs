@@ -31,7 +31,8 @@ const LONGEST_DIGESTED: usize = 256 << 10;
 
 /// Returns the name under which an import of `name` by `base` is loaded, if it is one of these modules.
 ///
-/// # Errors It is an njs module that is not provided.
+/// # Errors
+/// It is an njs module that is not provided.
 pub(crate) fn resolve(base: &str, name: &str) -> std::result::Result<Option<String>, String> {
     // Requested by the getter of `Buffer`, on behalf of the module that reads it.
     let is_buffer = name.strip_prefix(PREFIX) == Some("buffer");

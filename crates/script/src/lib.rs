@@ -37,7 +37,8 @@ thread_local! {
 
 /// Appends the value of the template literal `source` for a request; nothing after a failure.
 ///
-/// # Errors The script throws, or exceeds a limit. The next evaluation starts anew.
+/// # Errors
+/// The script throws, or exceeds a limit. The next evaluation starts anew.
 pub fn evaluate(
     modules: &Modules,
     source: &str,

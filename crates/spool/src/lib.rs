@@ -262,7 +262,8 @@ impl Region {
 
     /// Appends bytes. After an error the region holds those written until then: [`Region::len`] shows how many.
     ///
-    /// # Errors The region is too short for them, or the file cannot be written.
+    /// # Errors
+    /// The region is too short for them, or the file cannot be written.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SpoolError> {
         let size = bytes.len() as u64;
         if size > self.spool.stride - self.len {

@@ -52,7 +52,8 @@ impl Client {
     /// Makes the TLS for these options. `protocols` are the application protocols, the preferred first (RFC 7301). `previous` is returned
     /// if nothing has changed; otherwise its sessions are not resumed.
     ///
-    /// # Errors Authorities that cannot be read or are invalid, a bundle that does not exist or has no key, no usable ciphers.
+    /// # Errors
+    /// Authorities that cannot be read or are invalid, a bundle that does not exist or has no key, no usable ciphers.
     pub fn new(
         tls: &UpstreamTls,
         (find, system): (Find<'_>, SystemAuthorities<'_>),

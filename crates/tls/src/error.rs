@@ -26,7 +26,7 @@ pub enum BundleError {
     #[error("there is neither a certificate nor a private key in it")]
     Nothing,
     /// A certificate that cannot be read.
-    #[error("certificate {0} of the file cannot be read: it is no X.509 certificate")]
+    #[error("certificate {0} of the file cannot be read: it is not an X.509 certificate")]
     Certificate(usize),
     /// A request for a certificate.
     #[error(

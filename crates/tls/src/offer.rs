@@ -86,7 +86,8 @@ impl Offer {
     /// change, can be resumed if the change does not affect them. `protocols` are the application protocols, the preferred first (RFC
     /// 7301).
     ///
-    /// # Errors Certificates that do not exist or have no key, no usable ciphers.
+    /// # Errors
+    /// Certificates that do not exist or have no key, no usable ciphers.
     pub fn new(
         tls: &Tls,
         find: Find<'_>,

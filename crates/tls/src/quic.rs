@@ -138,7 +138,7 @@ impl ProducesTickets for NoTickets {
     }
 }
 
-/// What a client's first message says.
+/// The contents of a client's first message.
 #[derive(Debug)]
 pub struct QuicClient {
     chooser: Arc<Chooser>,

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_not_found() {
+    fn expired_sessions_are_not_found() {
         let sessions = Sessions::new(2, Duration::ZERO);
         sessions.put(vec![1], vec![1]);
         assert_eq!(sessions.get(&[1]), None);

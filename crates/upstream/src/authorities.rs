@@ -43,7 +43,8 @@ pub struct System(Option<Vec<CertificateDer<'static>>>);
 impl System {
     /// Returns the authorities.
     ///
-    /// # Errors The system trusts no authority.
+    /// # Errors
+    /// The system trusts no authority.
     pub fn read(&mut self) -> Result<Vec<CertificateDer<'static>>, String> {
         if let Some(known) = &self.0 {
             return Ok(known.clone());

@@ -30,7 +30,8 @@ pub struct Connection {
 impl Connection {
     /// Connects and, where the server speaks TLS, does the handshake. `greeting` is sent first, even before TLS.
     ///
-    /// # Errors The system's error. There is no timeout except the system's own.
+    /// # Errors
+    /// The system's error. There is no timeout except the system's own.
     pub async fn open(server: &Server, greeting: &[u8]) -> Result<Connection, Failure> {
         let address = server.endpoint().map_err(Failure::Connect)?;
         let mut socket = connect(&address).await.map_err(Failure::Connect)?;

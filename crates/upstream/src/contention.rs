@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_is_left_to_others_where_workers_are_scarce() {
+    fn unused_connections_are_released_where_workers_are_scarce() {
         let contention = full();
         assert!(!contention.is_left(HOLD, 1000));
         assert!(contention.is_left(HOLD + 1, 1000));

@@ -387,7 +387,8 @@ impl Upstream {
 
     /// Claims a server for a request. `key` is the value that a hash uses.
     ///
-    /// # Errors [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
+    /// # Errors
+    /// [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
     pub fn claim(
         self: &Arc<Self>,
         key: &[u8],

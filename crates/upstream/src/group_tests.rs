@@ -16,7 +16,7 @@ fn group(upstream: &str) -> Arc<Upstream> {
     Arc::new(Upstream::new(&model(upstream), None, None))
 }
 
-/// The indexes of the servers that so many requests get.
+/// The indexes of the servers that this many requests get.
 fn order(group: &Arc<Upstream>, count: usize, now: Millis) -> Vec<usize> {
     let one = |_| group.claim(b"", &Tried::new(), now).unwrap().place();
     (0..count).map(one).collect()
@@ -186,7 +186,7 @@ fn servers_outlive_a_change() {
 }
 
 #[test]
-fn timeouts_are_what_was_written() {
+fn timeouts_are_the_configured_ones() {
     let upstream = model(r#"{"servers": {}, "connect_timeout": 0.25, "keepalive_timeout": 0}"#);
     assert_eq!(upstream.options.connect_timeout, Duration::from_millis(250));
     assert_eq!(upstream.options.keepalive_timeout, Duration::ZERO);

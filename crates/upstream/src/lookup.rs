@@ -122,7 +122,7 @@ impl Questions {
 /// Describes why there is no answer; `none`: the name exists, but has no such record.
 fn words(error: &NetError, none: &str) -> String {
     if error.is_nx_domain() {
-        "there is no such name".to_owned()
+        "the name does not exist".to_owned()
     } else if error.is_no_records_found() {
         none.to_owned()
     } else {

@@ -167,7 +167,7 @@ async fn look_up(
             services::look_up(query, former, &questions).await?
         }
         // `Upstream::names` contains no others.
-        _ => return Err("it is no name".to_owned()),
+        _ => return Err("it is not a valid name".to_owned()),
     };
     answer.valid = questions.bounded(answer.valid);
     Ok(answer)

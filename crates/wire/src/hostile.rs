@@ -59,7 +59,8 @@ struct Oracle {
 
 /// Runs one program.
 ///
-/// # Panics If an invariant is broken.
+/// # Panics
+/// If an invariant is broken.
 pub fn run(data: &[u8]) {
     let Ok(segment) = Segment::create("hostile", &LAYOUT) else {
         return;

@@ -64,7 +64,7 @@ impl PieceHead {
     pub fn encode(self) -> [u8; HEAD_LENGTH] {
         debug_assert!(
             self.length <= MAX_PIECE,
-            "{} bytes are no piece",
+            "{} bytes are not a valid piece",
             self.length
         );
         let [a, b, c, d] = (self.length as u32).to_le_bytes();

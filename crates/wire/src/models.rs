@@ -555,7 +555,7 @@ fn attention_never_meets_a_loop_asleep_for_good() {
 
 /// A loop asks to be notified of data while the router writes some.
 #[test]
-fn a_loop_is_notified_of_what_it_asked_for() {
+fn a_loop_gets_the_notifications_that_it_requested() {
     check(3, || {
         let shared = Arc::new((Futex::new(), AtomicU64::new(0), AtomicU32::new(0)));
         let other = Arc::clone(&shared);

@@ -317,7 +317,7 @@ impl Segment {
         self.wake_one(self.max_searching.load(Ordering::Relaxed))
     }
 
-    /// Wakes a worker for work that has been published, unless so many are searching already.
+    /// Wakes a worker for work that has been published, unless this many are searching already.
     fn wake_one(&self, max_searching: u32) -> Wake {
         self.shared
             .wake_one(max_searching, |worker| self.ring(worker))

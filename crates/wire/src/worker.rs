@@ -51,7 +51,7 @@ pub struct UnstartedWorker {
 }
 
 impl Attached {
-    /// Maps the segment. Errors: `InvalidData` when the file is no segment of this version.
+    /// Maps the segment. Errors: `InvalidData` when the file is not a segment of this version.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
             shared: Arc::new(Shared::open(file)?),
@@ -190,7 +190,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// One claim in so many is timed.
+    /// One claim in this many is timed.
     const SAMPLED: u32 = 8;
     /// A single long one, such as a time slice lost to another process, must not make all seem long.
     const LONGEST: Duration = Duration::from_millis(4);

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not know `dl_iterate_phdr`")]
-    fn what_this_very_program_needs_exists() {
+    fn the_libraries_of_this_program_exist() {
         let all = all(vec!["/no/such/folder".into()]);
         assert!(!all.is_empty());
         assert!(all.iter().all(|path| path.exists()));

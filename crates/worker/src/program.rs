@@ -27,7 +27,8 @@ impl Process {
     ///
     /// Call it once, before other threads are started and other files opened: it takes descriptors by number.
     ///
-    /// # Errors It was started by a Tutti with another version of the wire protocol, or the descriptors are missing.
+    /// # Errors
+    /// It was started by a Tutti with another version of the wire protocol, or the descriptors are missing.
     pub fn from_environment() -> Result<Option<Process>, StartError> {
         let Some(version) = env::var_os(VARIABLES[0]) else {
             return Ok(None);

@@ -230,7 +230,7 @@ fn receive_events(control: &OwnedFd, workers: u32) -> io::Result<Vec<OwnedFd>> {
     let mut buffer = vec![0; MAX_MESSAGE];
     while events.len() < workers as usize {
         let message = seqpacket::receive(control.as_fd(), &mut buffer)?
-            .ok_or_else(|| invalid("the router has gone".to_owned()))?;
+            .ok_or_else(|| invalid("the router has ended".to_owned()))?;
         let bytes = buffer.get(..message.len).unwrap_or_default();
         let first = match decode(bytes).map_err(|error| invalid(error.to_string()))? {
             ToPrototype::WorkerEvents { first } => first,
@@ -385,7 +385,7 @@ impl Prototype<'_> {
                 redirect(&inherited.start.name, &inherited.common, self.control);
             }
             Ok(ToPrototype::WorkerEvents { .. }) => {
-                self.log(Level::Alert, "workers' events came late".to_owned())?;
+                self.log(Level::Alert, "events of workers were delayed".to_owned())?;
             }
             Err(error) => self.log(Level::Alert, format!("unknown command: {error}"))?,
         }

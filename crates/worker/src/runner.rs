@@ -1,9 +1,10 @@
 //! A runner: a process of an application's user that runs one command and supervises it, until the command and everything that it has
 //! started have ended.
 //!
-//! Started by main with its descriptors (`tutti_wire::command`); the router tells it when to stop. It leads the process group, and is the
-//! subreaper of what the command leaves behind, whatever group or session that has moved to. What must never happen: a process of the
-//! command is left when the runner has ended, or a command continues without the router or without main.
+//! Started by main with its descriptors (`tutti_wire::command`); the router stops it. It leads the process group, and is the
+//! subreaper of all processes that the command leaves behind, in any group or session.
+//!
+//! Must never: leave a process of the command when it ends, or let a command continue without the router or without main.
 
 mod program;
 

@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
-    fn named_files_and_links_count_whatever_they_are_called() {
+    fn named_files_and_links_count_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for release in ["one", "two"] {

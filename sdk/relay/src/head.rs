@@ -1,7 +1,7 @@
 //! Heads, from ours to the program's and back: what belongs to one connection only is left out.
 
 use tutti_http::{
-    Known, PerConnection, RequestFraming, told_port, write_chunk_head, write_field,
+    Known, PerConnection, RequestFraming, port_or_default, write_chunk_head, write_field,
     write_request_line,
 };
 use tutti_worker::{BodyRef, RequestView};
@@ -154,7 +154,7 @@ fn each_forwarded(request: &RequestView<'_>, host: &[u8], mut visit: impl FnMut(
         address => address,
     };
     let scheme: &[u8] = if request.tls() { b"https" } else { b"http" };
-    let port = told_port(host, request.tls());
+    let port = port_or_default(host, request.tls());
     for (name, value) in [
         (&b"X-Forwarded-For"[..], address),
         (b"X-Forwarded-Host", host),

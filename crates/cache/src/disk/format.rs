@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_version_or_with_another_bit_is_none() {
+    fn a_file_of_another_version_or_with_a_flipped_bit_is_ignored() {
         let bytes = head().encode();
         assert_eq!(FileHead::decode(&bytes), Some(head()));
         for bit in 0..bytes.len() * 8 {

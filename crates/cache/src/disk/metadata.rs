@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_field_is_nothing() {
+    fn truncated_or_malformed_metadata_is_none() {
         let bytes = write(&stored(), NOW).unwrap();
         for length in 0..bytes.len() {
             assert!(

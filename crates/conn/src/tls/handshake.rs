@@ -19,10 +19,10 @@ const MOST_HELLO: usize = 64 * 1024;
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The connection closed before any byte: a port check.
-    #[error("the client went away before it began")]
+    #[error("the client disconnected before it began")]
     Untouched,
     /// The connection failed during the handshake.
-    #[error("the client went away")]
+    #[error("the client disconnected")]
     Gone,
     /// The client speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]

@@ -54,7 +54,8 @@ impl TlsSocket {
 
     /// Reads plaintext into the spare capacity of `buffer`.
     ///
-    /// # Errors The connection failed, or the client violated the protocol.
+    /// # Errors
+    /// The connection failed, or the client violated the protocol.
     pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
@@ -95,7 +96,8 @@ impl TlsSocket {
 
     /// Encrypts and sends as much as the socket accepts now; true if nothing is left, neither plain nor encrypted.
     ///
-    /// # Errors The connection failed, or bytes in a file cannot be read back.
+    /// # Errors
+    /// The connection failed, or bytes in a file cannot be read back.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let session = &mut *self.session.borrow_mut();
         loop {

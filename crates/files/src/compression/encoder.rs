@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_gives_back_what_went_in() {
+    fn every_level_decompresses_to_the_input() {
         let text = b"to be compressed, ".repeat(3000);
         for encoding in ALL {
             let (lowest, highest, _) = encoding.levels();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_flushed_can_be_read_before_the_end() {
+    fn flushed_data_can_be_decompressed_before_the_end() {
         for encoding in ALL {
             let compressor = Compressor {
                 encoding,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_encoder_takes_grows_with_its_level_as_far_as_the_method_does() {
+    fn the_memory_of_an_encoder_grows_with_its_level() {
         for encoding in ALL {
             let (lowest, highest, usual) = encoding.levels();
             let bytes = |level| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_no_shorter_is_left() {
+    fn data_that_does_not_shrink_is_not_compressed() {
         for encoding in ALL {
             let compressor = Compressor {
                 encoding,

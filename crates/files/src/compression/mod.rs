@@ -113,7 +113,8 @@ impl Compression {
 
     /// Chooses how to send the response to a request in `version` with these `Accept-Encoding` fields.
     ///
-    /// # Errors A regular expression in `types` could not be evaluated.
+    /// # Errors
+    /// A regular expression in `types` could not be evaluated.
     pub fn choose<'a>(
         &self,
         response: &Described<'_>,
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_changed_is_not() {
+    fn responses_that_must_not_be_transformed_are_unchanged() {
         let named = compression(
             r#"{"types": ["image/*", "image/png"], "compressors": {"encoding": "gzip"}}"#,
         );
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_client_gets_it_as_it_is() {
+    fn an_old_client_gets_the_file_uncompressed() {
         let all = compression(r#"{"compressors": {"encoding": "gzip"}}"#);
         let accepted = std::iter::once(b"gzip".as_slice());
         let choice = all.choose(&page("text/css", 1000), Version::Http10, accepted);

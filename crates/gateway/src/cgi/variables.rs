@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_sets_is_left_out() {
+    fn fields_that_the_configuration_sets_are_omitted() {
         let fields: &[(&[u8], &[u8])] = &[(b"Host", b"a"), (b"Accept", b"b")];
         let found = list(&request(fields), &SCRIPT, &["HTTP_HOST", "DOCUMENT_ROOT"]);
         assert!(

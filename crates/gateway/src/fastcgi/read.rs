@@ -76,7 +76,8 @@ impl Decoder {
 
     /// The next event in `input`, from which it removes what was read; `None` when all of it has been read.
     ///
-    /// # Errors The peer violates the protocol. Nothing more may be read from it.
+    /// # Errors
+    /// The peer violates the protocol. Nothing more may be read from it.
     pub fn next<'b>(&mut self, input: &mut &'b [u8]) -> Result<Option<Event<'b>>, RecordError> {
         loop {
             let Some(record) = &mut self.record else {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_fastcgi_is_refused_at_its_first_header() {
+    fn other_protocols_are_refused_at_their_first_header() {
         for (bytes, expected) in [
             (
                 &b"HTTP/1.1 400 Bad Request\r\n"[..],

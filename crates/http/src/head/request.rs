@@ -119,7 +119,8 @@ impl RequestHead {
     /// While the result is [`Progress::Incomplete`], call again with the same bytes and more after them. Empty lines before the request
     /// line are skipped (RFC 9112 §2.2).
     ///
-    /// # Errors Any [`HeadError`]: answer its status and close the connection.
+    /// # Errors
+    /// Any [`HeadError`]: answer its status and close the connection.
     pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, HeadError> {
         let progress = self
             .storage

@@ -72,7 +72,8 @@ impl ResponseHead {
     /// Evaluates the head of a CGI answer (RFC 3875 §6) that was parsed after a generated status line: its status is that of `Status`, else
     /// 302 with a `Location`, else 200. Removes the fields `Status` and `Transfer-Encoding`, which CGI does not define.
     ///
-    /// # Errors [`HeadError::StartLine`]: `Status` is not the status of a final response.
+    /// # Errors
+    /// [`HeadError::StartLine`]: `Status` is not the status of a final response.
     pub fn read_as_cgi(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         let is_status = |name: &[u8]| name.eq_ignore_ascii_case(b"status");
         let mut fields = self.storage.fields.iter();

@@ -70,7 +70,7 @@ impl FloodGauge {
         self.head_since
     }
 
-    /// Notes that so many bytes were sent to the client.
+    /// Counts the bytes that were sent to the client.
     pub fn sent(&mut self, bytes: usize) {
         self.allowance.sent(bytes);
     }

@@ -23,8 +23,8 @@ pub struct Opening<'a> {
     pub authority: Option<&'a [u8]>,
     /// A body follows.
     pub has_body: bool,
-    /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the handshake of RFC 6455 that means the same, with this
-    /// key, so that whoever answers it need not know the difference.
+    /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the equivalent handshake of RFC 6455 with this key, so that
+    /// the application or upstream need not know the difference.
     pub websocket: Option<&'a WebSocketKey>,
     /// [`Version::Http2`] or [`Version::Http3`].
     pub version: Version,
@@ -44,7 +44,8 @@ impl RequestHead {
     /// `fields` may be called more than once. `Host` comes first and has the value of `:authority`; crumbs of `Cookie` become one field
     /// (RFC 9113 §8.2.3).
     ///
-    /// # Errors Any [`HeadError`]: answer its status, or reset the stream. The connection may continue.
+    /// # Errors
+    /// Any [`HeadError`]: answer its status, or reset the stream. The connection may continue.
     pub fn compose<'f, I>(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
-    fn what_would_mean_two_things_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let cases: &[(Opening<'_>, &[Field], HeadError)] = &[
             (GET, &[("host", "other")], HeadError::HostConflict),
             (

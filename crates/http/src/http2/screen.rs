@@ -112,7 +112,8 @@ impl FieldScreen {
     /// Parses a whole block, of a head or of trailers. Returns the block to decode instead, if its request is malformed in a way that `h2`
     /// treats as a connection error, or ignores: pseudo-fields in trailers (RFC 9113 §8.1).
     ///
-    /// # Errors It is not a header block, or cannot be replaced; nothing after it can be parsed.
+    /// # Errors
+    /// It is not a header block, or cannot be replaced; nothing after it can be parsed.
     pub fn screen(
         &mut self,
         block: &[u8],
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_decoded_stays_as_it_is() {
+    fn valid_blocks_are_unchanged() {
         let mut screen = FieldScreen::default();
         // RFC 7541, appendix C.4: three requests with Huffman codes and a dynamic table.
         for block in [
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_is_replaced_by_as_much() {
+    fn malformed_entries_are_replaced_by_the_same_length() {
         for form in [0x00, 0x10, 0x40] {
             let mut screen = FieldScreen::default();
             for (name, value) in [
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_remembered_for_as_long_as_the_table_has_it() {
+    fn replaced_entries_are_remembered_while_the_table_has_them() {
         let mut screen = FieldScreen::default();
         let bad = literal(0x40, b"good", b"\0");
         assert!(screen.screen(&bad, false).unwrap().is_some());
@@ -512,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_left_to_who_decodes_it() {
+    fn a_malformed_block_is_left_to_the_decoder() {
         for block in [
             &b"\x80"[..],
             b"\xff\xff\xff\xff\xff\x7f",

@@ -89,7 +89,7 @@ impl UniReader {
                 if input.iter().any(|byte| *byte != 0x20) {
                     return Err(Fault::Connection(
                         Code::ENCODER_STREAM_ERROR,
-                        "an instruction for a table that there is none of",
+                        "an encoder instruction for a dynamic table, which is disabled",
                     ));
                 }
                 input.iter().for_each(|_| note(Note::Idle));
@@ -251,7 +251,7 @@ impl Integers {
         let wrong = || {
             Err(Fault::Connection(
                 Code::DECODER_STREAM_ERROR,
-                "an instruction about a table that there is none of",
+                "a decoder instruction for a dynamic table, which is disabled",
             ))
         };
         for byte in input {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_said_ends_the_connection() {
+    fn forbidden_control_frames_end_the_connection() {
         for (streams, code) in [
             (&[&b"\x00\x0d\x01\x05"[..]][..], Code::MISSING_SETTINGS),
             (&[b"\x00\x04\x00\x04\x00"], Code::FRAME_UNEXPECTED),

@@ -52,7 +52,7 @@ pub struct MessageReader {
 }
 
 impl MessageReader {
-    /// For a message whose field sections may have so many bytes each.
+    /// For a message whose field sections may have this many bytes each.
     pub fn new(most: usize) -> Self {
         Self {
             head: HeadBuffer::default(),
@@ -76,7 +76,8 @@ impl MessageReader {
 
     /// The next part, from the front of `input`; `None` when all of that has been parsed.
     ///
-    /// # Errors Any [`Fault`]; nothing more can be parsed.
+    /// # Errors
+    /// Any [`Fault`]; nothing more can be parsed.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Fault> {
         loop {
             let Some((frame, rest)) = &mut self.frame else {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_has_to_end() {
+    fn faults_end_the_stream_or_the_connection() {
         let head = frame(HEADERS, b"H");
         let connection =
             |code| move |fault| matches!(fault, Fault::Connection(found, _) if found == code);

@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Ok((value, first & !mask))
     }
 
-    /// A string whose length begins in the last `bits` bits of a byte; the bit before tells whether it is Huffman-coded.
+    /// A string whose length begins in the last `bits` bits of a byte; the bit before it is the Huffman flag.
     fn string(&mut self, bits: u32, most: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         let (length, flags) = self.integer(bits)?;
         let length = usize::try_from(length).map_err(|_| DecodeError::Malformed)?;
@@ -140,7 +140,7 @@ fn write_integer(value: u64, flags: u8, bits: u32, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Appends a string in the shorter of both forms; the bit before its length tells which.
+/// Appends a string in the shorter of both forms; the bit before its length is the Huffman flag.
 fn write_string(text: &[u8], flags: u8, bits: u32, out: &mut Vec<u8>) {
     let coded = huffman::encoded_length(text);
     if coded < text.len() {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_has_is_written_as_its_number() {
+    fn entries_of_the_static_table_are_written_as_their_index() {
         for (number, (name, value)) in TABLE.into_iter().enumerate() {
             let (mut written, mut expected) = (Vec::new(), Vec::new());
             write_field(name.as_bytes(), value.as_bytes(), &mut written);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_dynamic_table_is_refused() {
+    fn references_to_a_dynamic_table_are_refused() {
         for section in [
             // Something was inserted.
             &b"\x02\x00\x80"[..],

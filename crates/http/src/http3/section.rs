@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_of_pseudo_fields_is_malformed() {
+    fn invalid_pseudo_fields_are_malformed() {
         let without = |left_out: usize| {
             let mut fields = GET.to_vec();
             fields.remove(left_out);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_what_was_written() {
+    fn a_written_response_is_read_back() {
         let fields = [(&b"Server"[..], &b"Tutti"[..]), (b"X-A", b"")];
         let block = encode_response(404, fields.into_iter());
         let mut found = Vec::new();

@@ -21,7 +21,8 @@ pub struct Settings {
 impl Settings {
     /// Parses the payload of a frame.
     ///
-    /// # Errors It is malformed, or has forbidden settings.
+    /// # Errors
+    /// It is malformed, or has forbidden settings.
     pub(super) fn read(mut payload: &[u8]) -> Result<Self, Fault> {
         let wrong = |what| Fault::Connection(Code::SETTINGS_ERROR, what);
         let mut settings = Self::default();
@@ -42,7 +43,7 @@ impl Settings {
                 return Err(wrong("a setting of HTTP/2"));
             }
             if seen.contains(&name) {
-                return Err(wrong("a setting comes twice"));
+                return Err(wrong("a duplicate setting"));
             }
             seen.push(name);
             match name {

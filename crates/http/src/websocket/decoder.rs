@@ -106,7 +106,8 @@ impl Decoder {
     /// Bytes that are not consumed are unchanged, and must be passed again, with those that follow. A control frame is only consumed whole,
     /// so the input must have room for one: 139 bytes.
     ///
-    /// # Errors The connection must be failed with the [`Fault`]; the decoder must not be used again.
+    /// # Errors
+    /// The connection must be failed with the [`Fault`]; the decoder must not be used again.
     pub fn decode(
         &mut self,
         input: &mut [u8],

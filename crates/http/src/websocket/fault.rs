@@ -39,7 +39,7 @@ pub enum Fault {
     #[error("a message longer than `max_frame_size`")]
     TooLong,
     /// No byte arrived for as long as a connection may be silent.
-    #[error("nothing heard for `read_timeout`")]
+    #[error("nothing received for `read_timeout`")]
     Silent,
 }
 

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_seen_as_early_as_possible() {
+    fn errors_are_found_as_early_as_possible() {
         for (bytes, fault) in [
             (&b"\xc1"[..], Fault::ReservedBit),
             (b"\xa1", Fault::ReservedBit),
@@ -225,7 +225,7 @@ mod tests {
             (b"\x08", Fault::FragmentedControl),
             (b"\x89\xfe", Fault::LongControl),
             (b"\x8a\x7f", Fault::LongControl),
-            // Issue 10: too long is too long, in whatever form it is said.
+            // Issue 10: every encoding of a length that is too long is refused.
             (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::Length),
         ] {
             assert_eq!(FrameHead::parse(bytes), Err(fault), "{bytes:02x?}");

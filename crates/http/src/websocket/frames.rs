@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_behind_a_close_or_to_what_is_no_websocket() {
+    fn nothing_is_added_after_a_close_or_outside_of_websocket() {
         let mut passed = PassedFrames::default();
         passed.pass(&frame(Opcode::Close, 2));
         assert!(!passed.may_add());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_of_extensions_are_no_fault() {
+    fn bits_of_extensions_are_accepted() {
         let mut bytes = frame(Opcode::Text, 3);
         if let Some(first) = bytes.first_mut() {
             *first |= 0x40;

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_ask_is_an_ordinary_request() {
+    fn a_request_without_upgrade_is_ordinary() {
         for (start, fields) in [
             ("GET / HTTP/1.1", &[UPGRADE, KEY, VERSION][..]),
             ("GET / HTTP/1.1", &[CONNECTION, KEY, VERSION]),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_wrongly_is_refused() {
+    fn invalid_upgrade_requests_are_refused() {
         for fields in [
             &[UPGRADE, CONNECTION, VERSION][..],
             &[UPGRADE, CONNECTION, VERSION, KEY, KEY],

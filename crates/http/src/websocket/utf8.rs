@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf8_is_found_at_once() {
+    fn invalid_utf8_is_found_at_once() {
         for (good, bad) in [
             (&b"\xce\xba"[..], &b"\xff"[..]),
             (b"", b"\xc0"),

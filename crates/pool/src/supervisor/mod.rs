@@ -62,7 +62,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The interval after the last request, before it sleeps.
 const QUIET_TICK: Duration = Duration::from_millis(200);
 
-/// How long processes that were told to quit, without requests, may take before they are killed.
+/// How long processes without requests may take to quit before they are killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often it is logged that memory does not permit more workers.

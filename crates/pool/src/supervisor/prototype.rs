@@ -29,7 +29,7 @@ pub(super) enum Stage {
     Ready,
     /// Its workers are draining; then it ends.
     Draining,
-    /// It has been told to quit, or killed.
+    /// It was asked to quit, or killed.
     Ending,
     /// Its control socket is closed.
     Gone,

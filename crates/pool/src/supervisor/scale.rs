@@ -336,7 +336,7 @@ mod tests {
 
     /// Issue 11: the worker that a lone request had started was ready, and a second one was started before the first was scheduled.
     #[test]
-    fn a_worker_that_has_just_started_is_left_to_take_what_it_was_started_for() {
+    fn a_worker_that_has_just_started_gets_the_requests_it_was_started_for() {
         let processes = dynamic(5, 0);
         let first = Situation {
             running: 1,
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_requests_differ_and_never_exceed_what_was_asked() {
+    fn limits_of_requests_differ_and_never_exceed_the_configured_one() {
         let mut random = Random::new();
         let limits: Vec<u64> = (0..100).map(|_| request_limit(1000, &mut random)).collect();
         assert!(

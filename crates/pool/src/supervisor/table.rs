@@ -159,7 +159,7 @@ impl ProcessTable {
         }
     }
 
-    /// The lowest free block of numbers in a segment for a process with so many threads.
+    /// The lowest free block of numbers in a segment for a process with this many threads.
     fn free_number(&self, generation: &Arc<Generation>, threads: u32) -> Option<u32> {
         let numbers = generation.segment.layout().workers;
         let mut number = 0;
@@ -246,7 +246,7 @@ impl ProcessTable {
         self.drain_prototypes(|prototype| prototype.serial == serial);
     }
 
-    /// Tells drained prototypes to quit.
+    /// Asks drained prototypes to quit.
     pub(super) fn quit_drained(&mut self) {
         for prototype in &mut self.prototypes {
             if prototype.stage == Stage::Draining

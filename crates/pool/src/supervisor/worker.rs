@@ -240,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// Tells it to end after its current requests, unless it is ending already.
+    /// Lets it end after its current requests, unless it is ending already.
     pub(super) fn drain(&mut self, now: Instant) {
         if self.is_leaving() {
             return;

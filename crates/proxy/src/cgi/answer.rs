@@ -11,7 +11,7 @@ use crate::attempt::StepError;
 use crate::client::Client;
 use crate::http1::Exchange;
 
-/// Error output of an application is logged after so many bytes, or at the end of the request.
+/// Error output of an application is logged after this many bytes, or at the end of the request.
 const ERRORS_BYTES: usize = 16 * 1024;
 
 impl<C: Client> Exchange<'_, C> {

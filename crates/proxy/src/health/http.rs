@@ -79,7 +79,7 @@ pub(crate) async fn ask_grpc(
     let status = status.as_ref().map(HeaderValue::as_bytes);
     match status {
         Some(b"0") => {}
-        Some(b"5") => return Err("it does not know the service".to_owned()),
+        Some(b"5") => return Err("it does not provide the service".to_owned()),
         Some(b"12") => return Err("it has no `grpc.health.v1.Health`".to_owned()),
         Some(other) => {
             return Err(format!("its `grpc-status` is {}", other.escape_ascii()));
@@ -88,9 +88,9 @@ pub(crate) async fn ask_grpc(
     }
     match serving_status(&body.to_bytes()) {
         Some(SERVING) => Ok(()),
-        Some(2) => Err("it says NOT_SERVING".to_owned()),
-        Some(3) => Err("it says SERVICE_UNKNOWN".to_owned()),
-        Some(_) => Err("it says UNKNOWN".to_owned()),
+        Some(2) => Err("its status is NOT_SERVING".to_owned()),
+        Some(3) => Err("its status is SERVICE_UNKNOWN".to_owned()),
+        Some(_) => Err("its status is UNKNOWN".to_owned()),
         None => Err("its answer is not a `HealthCheckResponse`".to_owned()),
     }
 }

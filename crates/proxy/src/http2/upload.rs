@@ -176,7 +176,7 @@ impl Upload {
         };
     }
 
-    /// Cancels the request: the client has gone, or got another answer.
+    /// Cancels the request: the client has disconnected, or got another answer.
     pub(crate) fn cancel(&mut self) {
         self.stream.send_reset(h2::Reason::CANCEL);
     }

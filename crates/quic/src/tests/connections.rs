@@ -34,7 +34,7 @@ fn closed_with(world: &mut World) -> Option<u64> {
 }
 
 #[test]
-fn a_connection_that_is_to_end_takes_what_is_on_its_way() {
+fn a_closing_connection_accepts_requests_in_flight() {
     let mut world = World::connected(LIMITS);
     let mut read = Vec::new();
     assert!(goaways(&mut world, &mut read).is_empty());
@@ -197,7 +197,7 @@ fn a_client_that_is_not_there_any_more_is_noticed() {
 }
 
 #[test]
-fn a_client_that_closes_ends_what_it_has_asked_for() {
+fn a_client_that_closes_ends_its_requests() {
     let mut world = World::connected(LIMITS);
     world.client().get();
     let request = world.request();

@@ -78,7 +78,7 @@ fn a_client_of_another_version_gets_the_supported_versions() {
 }
 
 #[test]
-fn a_packet_of_a_connection_that_is_no_more_is_answered_with_a_reset() {
+fn a_packet_of_a_closed_connection_is_answered_with_a_reset() {
     let mut world = World::new(LIMITS);
     let packet = [&[0x40][..], &[7; 99]].concat();
     network::send_to_server(STRANGER.into(), packet.clone());

@@ -31,7 +31,7 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn a_body_waits_until_what_came_of_it_has_been_taken() {
+fn a_body_waits_until_its_received_part_has_been_read() {
     let mut world = World::connected(LIMITS);
     let id = world.client().post();
     let body = data(100_000);
@@ -84,7 +84,7 @@ fn trailers_come_behind_a_body() {
 }
 
 #[test]
-fn a_client_that_resets_its_request_ends_who_reads() {
+fn a_client_that_resets_its_request_ends_the_reader() {
     let mut world = World::connected(LIMITS);
     let id = world.client().post();
     let request = world.request();

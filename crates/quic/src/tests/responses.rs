@@ -105,7 +105,7 @@ fn half_a_body(request: &Request) {
 }
 
 #[test]
-fn a_client_that_stops_reading_ends_who_writes_and_who_waits() {
+fn a_client_that_stops_reading_ends_the_writer_and_waiters() {
     let mut world = World::with_client(LIMITS, limits(1000));
     let id = world.client().get();
     let request = world.request();

@@ -9,7 +9,7 @@ use crate::layout::{END_COMPLETE, MAGIC, VERSION};
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
-/// A request is not given to another worker when so many have died with it before they had begun it: it may be what kills them.
+/// A request is not given to another worker when this many have died with it before they had begun it: it may be what kills them.
 const MOST_REQUEUES: u32 = 3;
 
 /// What happens to a request whose worker died.

@@ -172,8 +172,8 @@ impl Exchange {
         self.ticket
     }
 
-    /// Reads from the body; 0 at its end. Waits for streamed bodies. A WebSocket handshake has none. Errors: `ConnectionAborted` when the client went away
-    /// in the middle of a streamed body, and what reading the spool file gives.
+    /// Reads from the body; 0 at its end. Waits for streamed bodies. A WebSocket handshake has none. Errors: `ConnectionAborted` when the client
+    /// disconnected in the middle of a streamed body, and those of reading the spool file.
     pub fn body_read(&self, target: &mut [u8]) -> io::Result<usize> {
         if self.ended.get() || target.is_empty() {
             return Ok(0);
@@ -313,7 +313,7 @@ impl Exchange {
         }
     }
 
-    /// True if the client has gone (or the request was given up): the response goes nowhere.
+    /// True if the client has disconnected (or the request was given up): the response goes nowhere.
     pub fn is_client_gone(&self) -> bool {
         self.control()
             .is_none_or(|control| control.router.client_gone.load(Ordering::Relaxed) != 0)

@@ -156,7 +156,7 @@ impl Exchange {
         }
     }
 
-    /// True if a piece of a message with so many bytes left can be sent, or the client is gone.
+    /// True if a piece of a message with this many bytes left can be sent, or the client is gone.
     pub(super) fn has_room_for(&self, rest: usize) -> bool {
         self.message_room(rest).is_some() || self.is_client_gone()
     }
