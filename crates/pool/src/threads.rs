@@ -134,15 +134,15 @@ fn signal_self() {
 /// Calls `act` with the list, which is taken out meanwhile: a woken task may call back into the pool.
 fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
     let taken = CURRENT.with_borrow_mut(|current| {
+        if current.waiting_for.is_empty() {
+            return None;
+        }
         let thread = current.thread.as_ref().map(|(thread, _)| *thread)?;
         Some((thread, std::mem::take(&mut current.waiting_for)))
     });
     let Some((thread, mut list)) = taken else {
         return;
     };
-    if list.is_empty() {
-        return;
-    }
     debug_assert!(list.iter().all(|generation| generation.is_listed(thread)));
     act(thread, &mut list);
     CURRENT.with_borrow_mut(|current| {

@@ -225,6 +225,7 @@ fn serve(
         Hit::Coalesced => &counts.coalesced,
         Hit::Validated => &counts.revalidated,
     });
+    // Before a part of the stored body is selected: the requested range refers to the stored response.
     let fields = stored.fields.iter();
     if let Some(instead) = instead::of_answer(request, stored.status, fields, changes) {
         return instead.into_step(request, false, output);
@@ -323,6 +324,7 @@ impl Serving<'_> {
                 date: false,
             },
             may_persist: true,
+            may_have_trailers: false,
         };
         let writer = Writer::begin(self.request, &head, fields, self.changes, output);
         match Response::stored(writer, body, self.request, output) {

@@ -86,7 +86,11 @@ pub(crate) async fn wait(
     if !pause.is_zero() {
         request.unless_gone(tokio::time::sleep(pause)).await?;
     }
-    match request.unless_gone(identify(request, &plan)).await? {
+    // Boxed, because most requests that wait do not wait for this.
+    match request
+        .unless_gone(Box::pin(identify(request, &plan)))
+        .await?
+    {
         Ok(added) => {
             // Only the guard may set these fields: `request_headers` may not, either.
             let is_set = |edit: &Edit| {

@@ -1,7 +1,7 @@
 //! Answers in place of others: error pages, and the routes that `X-Accel-Redirect` and `X-Sendfile` name.
 //!
-//! Code with an error to report calls [`fail`]; code with the head of a response from an application or a server calls [`of_answer`]. Both
-//! return a [`Substitute`], which the connection handles next.
+//! An action that fails calls [`fail`]; one that has the head of a response calls [`begin`], and gets a [`Writer`] unless the response is
+//! replaced. Both may return a [`Substitute`], which the pipeline handles next.
 //!
 //! Must never: replace an error page, continue without end, or redirect to something that the configuration has not named: the value is a
 //! path for the routes, never one of the file system.
@@ -15,6 +15,8 @@ use crate::exchange::request::Request;
 use crate::exchange::respond::{Page, Persistence};
 use crate::plan::Changes;
 use crate::step::Step;
+use crate::writer::{Head, Writer};
+use tutti_cache::now;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;
 
@@ -136,7 +138,36 @@ impl Instead {
     }
 }
 
-/// Checks whether a response of an application or a server is replaced.
+/// The result of beginning a response whose head came from an application or a server.
+pub(crate) enum Begun {
+    /// The head is in the output, and the body follows.
+    Sent(Writer),
+    /// A stored response replaces it.
+    Held,
+    /// It is replaced, once the response itself has ended.
+    Replaced(Instead),
+}
+
+/// Begins the response to the client, unless it is replaced: a stored response takes precedence over an error page.
+pub(crate) fn begin<'f>(
+    request: &Request<'_>,
+    head: &Head,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    changes: &Changes,
+    output: &mut Output,
+) -> Begun {
+    if let Some(recording) = &changes.cache
+        && recording.holds(head.status, fields.clone(), now())
+    {
+        return Begun::Held;
+    }
+    match of_answer(request, head.status, fields.clone(), changes) {
+        Some(instead) => Begun::Replaced(instead),
+        None => Begun::Sent(Writer::begin(request, head, fields, changes, output)),
+    }
+}
+
+/// Returns the replacement of a response of an application or a server, if it is replaced.
 pub(crate) fn of_answer<'f>(
     request: &Request<'_>,
     status: u16,
@@ -171,7 +202,7 @@ fn not_kept<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) {
     if let Some(recording) = &changes.cache {
-        recording.pass_over(status, fields, tutti_cache::now());
+        recording.pass_over(status, fields, now());
     }
 }
 

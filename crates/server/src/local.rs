@@ -26,7 +26,7 @@ use tutti_quic::Ports;
 use crate::fields::own::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Timeouts};
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
@@ -285,6 +285,11 @@ impl Local {
             self.files.clear();
         }
         snapshot
+    }
+
+    /// The timeouts of the configuration in force.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.snapshot.borrow_mut().load().timeouts
     }
 
     /// Closes idle connections to servers that are not in the configuration any more.

@@ -127,16 +127,16 @@ fn stages(
 pub(crate) async fn run(
     client: &Client,
     messages: &mut Messages,
-    mut exchange: Exchange,
+    exchange: &mut Exchange,
     mut next: Step,
 ) -> Ending {
     loop {
-        next = match step(client, messages, &mut exchange, next).await {
+        next = match step(client, messages, exchange, next).await {
             Ok(Ok(step)) => step,
             Ok(Err(ending)) => return ending,
             Err(gone) => {
                 if !exchange.is_logged() {
-                    messages.request(client, &exchange).left(gone);
+                    messages.request(client, exchange).left(gone);
                 }
                 return Ending::Abort;
             }
@@ -151,6 +151,48 @@ async fn step(
     exchange: &mut Exchange,
     step: Step,
 ) -> Result<Result<Step, Ending>, Gone> {
+    // Holds the bytes of a streamed body and those after it.
+    let mut input = Vec::new();
+    let (request, mut plan, body, output) = match step {
+        Step::Action(plan, body) => {
+            let (request, output) = messages.parts(client, exchange);
+            (request, plan, ActionBody::Collected(body), output)
+        }
+        Step::Body { plan, decoder }
+            if request_body::is_streamed(&messages.request(client, exchange), &plan) =>
+        {
+            input = client.local.buffers.take();
+            let (request, body, output) =
+                messages.detach_body(client, exchange, decoder, &mut input);
+            // The body is not available for a copy or for the cache.
+            match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
+                Step::Action(plan, _) => {
+                    (request, plan, ActionBody::Stream(Box::new(body)), output)
+                }
+                step => {
+                    messages.take_back(client, input);
+                    return Ok(Ok(step));
+                }
+            }
+        }
+        step => return wait(client, messages, exchange, step).await,
+    };
+    let outcome = action::run(&request, &plan, body, output).await;
+    // A stored response may replace the result.
+    let step = cache::settle(&request, &mut plan, outcome, output)?;
+    if input.capacity() > 0 {
+        messages.take_back(client, input);
+    }
+    Ok(Ok(step))
+}
+
+/// The same for a request that waits for something other than its action.
+async fn wait(
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &mut Exchange,
+    step: Step,
+) -> Result<Result<Step, Ending>, Gone> {
     if let Step::Substitute(substitute) = step {
         exchange.substitute = Some(substitute);
         let (request, output) = messages.parts(client, exchange);
@@ -159,23 +201,6 @@ async fn step(
     }
     let exchange = &*exchange;
     if let Step::Body { plan, decoder } = step {
-        if request_body::is_streamed(&messages.request(client, exchange), &plan) {
-            // The head stays in place, whatever is read after it.
-            let mut input = client.local.buffers.take();
-            let (request, body, output) =
-                messages.detach_body(client, exchange, decoder, &mut input);
-            // The body is not available for a copy or for the cache.
-            let step = match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
-                Step::Action(plan, _) => {
-                    act(&request, plan, ActionBody::Stream(Box::new(body)), output).await?
-                }
-                step => step,
-            };
-            // The next request.
-            messages.input.extend_from_slice(&input);
-            client.local.buffers.give(input);
-            return Ok(Ok(step));
-        }
         let received = request_body::receive((client, exchange), messages, &plan, decoder).await?;
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
@@ -185,7 +210,9 @@ async fn step(
     }
     let (request, output) = messages.parts(client, exchange);
     Ok(Ok(match step {
-        Step::Substitute(_) | Step::Body { .. } => return Ok(Err(Ending::Abort)),
+        Step::Substitute(_) | Step::Body { .. } | Step::Action(..) => {
+            return Ok(Err(Ending::Abort));
+        }
         Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {
             Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
             Err(step) => step,
@@ -196,9 +223,6 @@ async fn step(
                 stages(&request, Stage::Hints, Some(plan), Collected::None, output)
             }
         },
-        Step::Action(plan, body) => {
-            act(&request, plan, ActionBody::Collected(body), output).await?
-        }
         Step::Send(response) => response.send(&request, output).await?.into(),
         Step::Tunnel(tunnel) => {
             tunnel::run(client, messages, exchange, *tunnel).await;
@@ -224,18 +248,4 @@ async fn step(
             return Ok(Err(Ending::Linger));
         }
     }))
-}
-
-/// Runs an action that waits; a stored response may replace its result.
-async fn act<'r>(
-    request: &Request<'r>,
-    mut plan: Box<Plan>,
-    body: ActionBody<'r>,
-    output: &mut Output,
-) -> Result<Step, Gone> {
-    let outcome = action::run(request, &plan, body, output).await;
-    match plan.asked.is_some() {
-        true => cache::settle(request, &mut plan, outcome, output),
-        false => outcome,
-    }
 }

@@ -42,6 +42,7 @@ impl Whole<'_> {
             length: Some(self.body.len() as u64),
             own: Own::ALL,
             may_persist: !self.is_body_coming,
+            may_have_trailers: false,
         };
         let fields = self.fields.iter().copied();
         let mut writer = Writer::begin(request, &head, fields, changes, output);

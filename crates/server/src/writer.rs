@@ -42,6 +42,8 @@ pub(crate) struct Head {
     pub(crate) own: Own,
     /// The request body allows the connection to be reused.
     pub(crate) may_persist: bool,
+    /// Trailer fields may follow the body.
+    pub(crate) may_have_trailers: bool,
 }
 
 /// The encoder of a body that is compressed, made when the first bytes come.
@@ -99,6 +101,11 @@ impl Writer {
         output: &mut Output,
     ) -> Self {
         request.exchange.note_response_begun(request.client);
+        if head.may_have_trailers
+            && let Channel::Stream(stream) = &request.client.channel
+        {
+            stream.expect_trailers();
+        }
         let recording = changes.cache.clone();
         let altered = recording.as_ref().map(|recording| {
             let declared = (head.status, head.length.filter(|_| !request.is_head()));

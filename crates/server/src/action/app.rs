@@ -26,7 +26,6 @@ use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::{Called, Changes};
 use crate::step::Step;
-use crate::writer::Written;
 use tutti_cache::now;
 use tutti_conn::address::Address;
 use tutti_conn::connections::NEVER;
@@ -59,7 +58,9 @@ pub(crate) async fn run<'r>(
     let abandonment = Abandonment::new(request, &called.application, sent.is_websocket);
     let exchange = match submit(request, call, sent, &abandonment).await? {
         Ok(exchange) => exchange,
-        Err(error) if holds_error(changes, error.status()) => return Ok(held(request)),
+        Err(error) if holds_error(changes, error.status()) => {
+            return Ok(app_response::held(request));
+        }
         Err(error) => {
             let is_coming = body.is_some();
             return Ok(submit_failed(
@@ -82,7 +83,9 @@ pub(crate) async fn run<'r>(
     let mut conversation = Conversation::new(request, exchange, body, &abandonment);
     let head = match conversation.head(request, output, send_timeout).await {
         Ok(Ok(head)) => head,
-        Ok(Err(error)) if holds_error(changes, error.status()) => return Ok(held(request)),
+        Ok(Err(error)) if holds_error(changes, error.status()) => {
+            return Ok(app_response::held(request));
+        }
         Ok(Err(error)) => {
             let is_coming = conversation.is_body_coming();
             return Ok(exchange_failed(
@@ -100,11 +103,6 @@ pub(crate) async fn run<'r>(
         app_response::discard_all(&mut conversation, output).await;
         return Err(Gone::Closed);
     }
-    if let Some(recording) = &changes.cache
-        && recording.holds(head.status, head.fields(), now())
-    {
-        return Ok(held(request));
-    }
     let waited = || conversation.exchange.waited();
     request.note_phase(|phases| {
         phases.queued = waited();
@@ -114,31 +112,13 @@ pub(crate) async fn run<'r>(
         let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, accept, output));
     }
-    if let Some(instead) = instead::of_answer(request, head.status, head.fields(), changes) {
-        app_response::discard(&mut conversation, output, send_timeout).await?;
-        let is_body_coming = conversation.is_body_coming();
-        return Ok(instead.into_step(request, is_body_coming, output));
-    }
-    let sent = app_response::send(request, &head, &mut conversation, changes, output).await?;
-    let is_body_read = match &sent {
-        _ if !conversation.is_body_coming() => true,
-        Written::End(persistence) if persistence.is_open() => {
-            conversation.drain(output, send_timeout).await?
-        }
-        _ => false,
-    };
-    Ok(sent.lingering(!is_body_read).into())
+    app_response::send(request, &head, conversation, changes, output).await
 }
 
 /// True if a stored response replaces a failure of this status.
 fn holds_error(changes: &Changes, status: u16) -> bool {
     let recording = changes.cache.as_ref();
     recording.is_some_and(|recording| recording.holds_error(status, now()))
-}
-
-/// Nothing has been sent: the caller has the response.
-fn held(request: &Request<'_>) -> Step {
-    Step::End(request.persistence())
 }
 
 /// What is sent to the application in addition to the head.

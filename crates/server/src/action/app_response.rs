@@ -13,40 +13,63 @@ use super::conversation::Conversation;
 use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, is_framing};
+use crate::instead::{self, Begun};
 use crate::plan::Changes;
+use crate::step::Step;
 use crate::writer::{Head, Writer, Written};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyFault;
 
-/// Sends the response whose head has arrived. What the socket does not accept at once at the end stays in `output`; if that is much, it is
-/// not logged yet.
-pub(crate) async fn send(
+/// Sends the response whose head has arrived, or its replacement. What the socket does not accept at once at the end stays in `output`; if
+/// that is much, it is not logged yet.
+pub(super) async fn send(
     request: &Request<'_>,
     head: &ResponseHead,
-    conversation: &mut Conversation<'_>,
+    mut conversation: Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Written, Gone> {
-    let (mut writer, body) = begin(request, head, conversation, changes, output);
+) -> Result<Step, Gone> {
+    let send_timeout = request.snapshot.timeouts.send;
+    let (begun, body) = begin(request, head, &conversation, changes, output);
+    let mut writer = match begun {
+        Begun::Sent(writer) => writer,
+        Begun::Held => return Ok(held(request)),
+        Begun::Replaced(instead) => {
+            discard(&mut conversation, output, send_timeout).await?;
+            let is_body_coming = conversation.is_body_coming();
+            return Ok(instead.into_step(request, is_body_coming, output));
+        }
+    };
     let outcome = match writer.is_compressed() {
         true => {
-            body.compress(request, &mut writer, conversation, output)
+            body.compress(request, &mut writer, &mut conversation, output)
                 .await
         }
         false => {
-            body.pass_on(request, &mut writer, conversation, output)
+            body.pass_on(request, &mut writer, &mut conversation, output)
                 .await
         }
     };
-    match outcome {
-        Ok(()) => Ok(writer.end(request, output)),
-        Err(gone) => {
-            writer.log(request);
-            Err(gone)
-        }
+    if let Err(gone) = outcome {
+        writer.log(request);
+        return Err(gone);
     }
+    let sent = writer.end(request, output);
+    let is_body_read = match &sent {
+        _ if !conversation.is_body_coming() => true,
+        Written::End(persistence) if persistence.is_open() => {
+            conversation.drain(output, send_timeout).await?
+        }
+        _ => false,
+    };
+    Ok(sent.lingering(!is_body_read).into())
+}
+
+/// Nothing has been sent: a stored response is used instead.
+pub(super) fn held(request: &Request<'_>) -> Step {
+    Step::End(request.persistence())
 }
 
 /// True if trailer fields may follow the body: the client accepts them, its framing permits them, and the application has announced them.
@@ -90,7 +113,7 @@ fn trailers(trails: bool, conversation: &Conversation<'_>) -> Trailers {
 const DISCARDED_BYTES: usize = 1024 * 1024;
 
 /// Reads and discards a response that has been replaced, up to a limit.
-pub(super) async fn discard(
+async fn discard(
     conversation: &mut Conversation<'_>,
     output: &mut Output,
     send_timeout: Millis,
@@ -126,14 +149,14 @@ pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mu
     }
 }
 
-/// Writes the head of the response; also returns the declared length, and whether trailer fields may follow.
+/// Begins the response; also returns the declared length, and whether trailer fields may follow.
 fn begin(
     request: &Request<'_>,
     head: &ResponseHead,
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> (Writer, RingBody) {
+) -> (Begun, RingBody) {
     let mut declared = None;
     let mut own = Own::ALL;
     let mut trailer = None;
@@ -162,9 +185,6 @@ fn begin(
     let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);
-        if let Channel::Stream(stream) = &request.client.channel {
-            stream.expect_trailers();
-        }
     }
     let whole = || {
         let is_head = request.is_head();
@@ -178,10 +198,11 @@ fn begin(
         length: declared.or_else(whole),
         own,
         may_persist: conversation.may_persist(),
+        may_have_trailers: trails,
     };
     let fields = fields.iter().copied();
-    let writer = Writer::begin(request, &head_of_it, fields, changes, output);
-    (writer, RingBody { declared, trails })
+    let begun = instead::begin(request, &head_of_it, fields, changes, output);
+    (begun, RingBody { declared, trails })
 }
 
 /// The body of a response in an application's shared memory.

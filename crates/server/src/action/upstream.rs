@@ -26,7 +26,7 @@ use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::Own;
 use crate::exchange::stream::Stream;
-use crate::instead::{self, Failure, Instead};
+use crate::instead::{self, Begun, Failure, Instead};
 use crate::plan::Changes;
 use crate::step::{Step, Tunnel};
 use crate::writer::{Head, Writer};
@@ -234,21 +234,6 @@ impl<'r> Client for Requester<'_, 'r> {
     ) -> Result<Given, Gone> {
         self.request
             .note_phase(|phases| phases.answered = Some(Instant::now()));
-        // A stored response that replaces an error takes precedence over an error page.
-        if let Some(recording) = &self.changes.cache
-            && recording.holds(head.status, fields.clone(), now_wall())
-        {
-            return Ok(Given::Answer(Writer::held(self.request, head.status)));
-        }
-        let instead = instead::of_answer(self.request, head.status, fields.clone(), self.changes);
-        if let Some(instead) = instead {
-            return Ok(Given::Nothing(instead, 0));
-        }
-        if head.may_have_trailers
-            && let Some(stream) = self.stream()
-        {
-            stream.expect_trailers();
-        }
         let head = Head {
             status: head.status,
             length: head.length,
@@ -257,9 +242,14 @@ impl<'r> Client for Requester<'_, 'r> {
                 date: !head.has_date,
             },
             may_persist: head.may_persist,
+            may_have_trailers: head.may_have_trailers,
         };
-        let writer = Writer::begin(self.request, &head, fields, self.changes, self.output);
-        Ok(Given::Answer(writer))
+        let begun = instead::begin(self.request, &head, fields, self.changes, self.output);
+        Ok(match begun {
+            Begun::Sent(writer) => Given::Answer(writer),
+            Begun::Held => Given::Answer(Writer::held(self.request, head.status)),
+            Begun::Replaced(instead) => Given::Nothing(instead, 0),
+        })
     }
 
     fn write<'b>(

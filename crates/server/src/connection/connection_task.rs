@@ -1,7 +1,7 @@
 //! The task of a connection: waits for requests and answers at once those that need no waiting.
 //!
 //! When bytes arrive, a buffer is taken from the thread and read into, and [`http1`] answers complete requests. Everything else (an
-//! incomplete head or body, a large file, an application, a full socket) moves into [`http1::run`], a boxed future that lives until the
+//! incomplete head or body, a large file, an application, a full socket) moves into [`http1::start`], a boxed future that lives until the
 //! connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
@@ -88,8 +88,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
             Ok(mut work) => {
-                // Boxed, so that an idle connection does not pay for it.
-                let ending = Box::pin(http1::run(&connection.client, &mut work)).await;
+                let ending = http1::start(&connection.client, &mut work).await;
                 work.reader.give_back(&connection.client.local);
                 ending
             }

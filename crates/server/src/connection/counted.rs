@@ -60,11 +60,11 @@ impl Connection {
     /// Notes that it waits for a request.
     pub(crate) fn set_idle(&self) {
         self.counted.set_active(false);
-        let snapshot = self.client.local.snapshot();
+        let timeouts = self.client.local.timeouts();
         // Until its first request, a connection counts as reading a head.
         let timeout = match self.has_served {
-            true => snapshot.timeouts.idle,
-            false => snapshot.timeouts.header_read,
+            true => timeouts.idle,
+            false => timeouts.header_read,
         };
         self.client
             .set_deadline(now_millis().saturating_add(timeout));

@@ -3,6 +3,7 @@
 //! Every complete request in the input is answered into one output buffer, which is sent in one write. The first one that has to wait stops
 //! the others, with its [`Step`]; [`run`] continues with it, boxed while that lasts.
 
+use std::pin::Pin;
 use std::time::Instant;
 
 use tutti_conn::clock::now_millis;
@@ -23,17 +24,13 @@ use crate::step::Step;
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The next thing to do on a connection.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an exchange that is answered at once needs no box, and one that waits gets into one with its connection's work"
-)]
 pub(crate) enum Next {
     /// Read more of a head, or nothing, if everything that has been read is answered.
     Read,
     /// Send the output, then look for further requests.
     Flush,
-    /// Continue this exchange.
-    Exchange(Exchange, Step),
+    /// Continue this exchange, which is boxed from here on: one that is answered at once needs no box.
+    Exchange(Box<Exchange>, Step),
     /// The client speaks HTTP/2.
     Http2,
 }
@@ -94,7 +91,7 @@ impl Reader {
                 Err(error) => {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     messages.refuse(client, &exchange, error.status(), &error.to_string());
-                    return Next::Exchange(exchange, Step::Linger);
+                    return Next::Exchange(Box::new(exchange), Step::Linger);
                 }
             };
             self.may_be_http2 = false;
@@ -110,7 +107,7 @@ impl Reader {
                 {
                     messages.position += length;
                 }
-                step => return Next::Exchange(exchange, step),
+                step => return Next::Exchange(Box::new(exchange), step),
             }
             if messages.output.len() > OUTPUT_BYTES {
                 return Next::Flush;
@@ -148,7 +145,7 @@ impl Reader {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     let reason = "the head did not arrive in time (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
-                    return Ok(Some(Next::Exchange(exchange, Step::Linger)));
+                    return Ok(Some(Next::Exchange(Box::new(exchange), Step::Linger)));
                 }
                 Err(gone) => {
                     self.broken_off(client);
@@ -179,13 +176,25 @@ impl Reader {
     }
 }
 
+/// Handles the requests of a connection in a boxed future, so that an idle connection does not pay for it.
+///
+/// A separate function: if it were inlined into the connection's task, the compiler would build the future on the stack and copy its
+/// kilobytes.
+#[inline(never)]
+pub(crate) fn start<'c>(
+    client: &'c Client,
+    work: &'c mut Work,
+) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
+    Box::pin(run(client, work))
+}
+
 /// Handles the requests of a connection until it is idle or ends.
-pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
+async fn run(client: &Client, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {
         *next = match std::mem::replace(next, Next::Read) {
-            Next::Exchange(exchange, step) => {
-                match pipeline::run(client, &mut reader.messages, exchange, step).await {
+            Next::Exchange(mut exchange, step) => {
+                match pipeline::run(client, &mut reader.messages, &mut exchange, step).await {
                     Ending::Idle => {
                         reader.messages.position = reader.messages.body_start();
                         reader.answer_complete(client)

@@ -109,10 +109,10 @@ fn finish_or_spawn(client: Client, mut messages: Messages, exchange: Exchange, s
 }
 
 /// The task of a request that takes longer.
-async fn run(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
+async fn run(client: Client, mut messages: Messages, mut exchange: Exchange, step: Step) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     client.set_waker(waker);
-    let ending = pipeline::run(&client, &mut messages, exchange, step).await;
+    let ending = pipeline::run(&client, &mut messages, &mut exchange, step).await;
     finish(&client, &ending);
     let local: Rc<Local> = Rc::clone(&client.local);
     drop(client);

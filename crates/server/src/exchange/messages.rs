@@ -81,7 +81,8 @@ impl Messages {
         (body, &mut self.output)
     }
 
-    /// That request without its body, which is read in `input` from now on. What is left there at the end belongs after the head.
+    /// That request without its body, which is read in `input` from now on. What is left there at the end must be given to
+    /// [`take_back`](Self::take_back).
     pub(crate) fn detach_body<'a>(
         &'a mut self,
         client: &'a Client,
@@ -95,6 +96,12 @@ impl Messages {
         let terms = Terms::of(&request, decoder);
         let body = ClientBody::new((client, exchange), input, 0, terms);
         (request, body, output)
+    }
+
+    /// Takes the rest of a body's input, which belongs after the head: the next request.
+    pub(crate) fn take_back(&mut self, client: &Client, input: Vec<u8>) {
+        self.input.extend_from_slice(&input);
+        client.local.buffers.give(input);
     }
 
     /// Answers an exchange without a valid request (its head is malformed, or did not arrive); the connection ends.
