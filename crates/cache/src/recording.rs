@@ -25,7 +25,7 @@ use crate::told::{self, Forward, Hit};
 use crate::validators::validators;
 use crate::vary::Vary;
 
-/// What the cache does with a response.
+/// The use of a response by the cache.
 pub enum Purpose {
     /// Only reports in `Cache-Status` that it did not come from the cache.
     Report,
@@ -59,7 +59,7 @@ pub struct Recording {
     pub cache: Arc<Cache>,
     /// The key of the request.
     pub key: Key,
-    /// What to do with the response.
+    /// The use of the response.
     pub purpose: Purpose,
     /// Why the request was forwarded.
     pub forward: Forward,

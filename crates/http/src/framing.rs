@@ -3,7 +3,7 @@
 use crate::method::Method;
 use crate::version::Version;
 
-/// What is known of the body when the head is written.
+/// The facts about the body when the head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredBody {
     /// Its length: counted by the server, or declared by the application.

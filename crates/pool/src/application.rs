@@ -181,7 +181,7 @@ impl Application {
         !self.shared.spec.load().common.request_buffering
     }
 
-    /// What happens to a request whose client disconnects while it waits; `None`: depends on the method.
+    /// The handling of a request whose client disconnects while it waits; `None`: depends on the method.
     pub fn abandoned(&self) -> Option<Abandoned> {
         self.shared.spec.load().common.limits.queue.abandoned
     }

@@ -1,4 +1,4 @@
-//! What all supervisors share: the launcher, the log, the listen threads.
+//! The shared state of all supervisors: the launcher, the log, the listen threads.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the pool needs from the process that may `exec`: start a prototype, send a signal, write log lines.
+//! The requirements of the pool to the process that may `exec`: start a prototype, send a signal, write log lines.
 //!
 //! The router itself never forks. The binary implements [`Launcher`] over its socket to main; tests implement it by starting the host
 //! themselves.

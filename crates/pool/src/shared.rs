@@ -57,7 +57,7 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
 }
 
-/// Whether new requests are accepted.
+/// The admission of new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Admit {

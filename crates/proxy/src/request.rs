@@ -21,7 +21,7 @@ pub struct Destination {
     pub cgi: Cgi,
 }
 
-/// What a request needs in CGI variables beyond HTTP.
+/// The input of CGI variables beyond HTTP.
 #[derive(Default)]
 pub struct Cgi {
     /// The script, for an application with scripts.

@@ -1,4 +1,4 @@
-//! What the requests of one thread to upstreams share: connections, scripts that were found, buffers.
+//! The shared state of one thread's requests to upstreams: connections, scripts that were found, buffers.
 
 use std::cell::RefCell;
 use std::rc::Rc;

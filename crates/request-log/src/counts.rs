@@ -13,7 +13,7 @@ use std::time::Duration;
 use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
 use tutti_routing::Action;
 
-/// What answers a request, each counted separately.
+/// The answerer of a request, each counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answerer {
     /// The server, because the request is refused or no route matches.
@@ -38,7 +38,7 @@ pub enum Answerer {
 }
 
 impl Answerer {
-    /// What answers for an action.
+    /// The answerer of an action.
     pub fn of(action: &Action<'_>) -> Self {
         match action {
             Action::Application(found) => Self::Application(found.index),

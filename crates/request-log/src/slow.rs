@@ -31,7 +31,7 @@ pub struct Phases {
     pub answered: Option<Instant>,
 }
 
-/// What answers a request.
+/// The answerer of a request.
 #[derive(Clone, Debug)]
 pub enum Server {
     /// The server itself.
@@ -50,7 +50,7 @@ pub struct Entry {
     pub arrived: Instant,
     /// Its phases so far.
     pub phases: Phases,
-    /// What answers it.
+    /// Its answerer.
     pub server: Server,
     /// `None`: it is still running.
     pub status: Option<u16>,

@@ -1,4 +1,4 @@
-//! What the router must know of the fleet that this server is a node of: purges of caches, and the number of nodes that share limits.
+//! The router's knowledge of the fleet of this node: purges of caches, and the number of nodes that share limits.
 //!
 //! Must never: answer from a cache on disk what the fleet has purged while this server was down, as long as the store can be reached; or
 //! disable a cache for longer than a moment because the store cannot be reached.

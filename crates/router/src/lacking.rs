@@ -47,7 +47,7 @@ impl Unopened {
     }
 }
 
-/// What to do if a resource is missing that the rest of the configuration does not need.
+/// The handling of a missing resource that the rest of the configuration does not need.
 pub(super) enum Leniency {
     /// The configuration is applied whole or not at all.
     None,

@@ -426,7 +426,7 @@ impl Inner {
         }
     }
 
-    /// What configurations are checked against now.
+    /// The context against which configurations are checked now.
     pub(super) fn known(&self) -> Context {
         context(&self.modules)
             .with_certificates(self.stored.certificates().names())

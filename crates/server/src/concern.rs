@@ -1,4 +1,4 @@
-//! What the cache of an action does with a request: looks a response up first, or records the response.
+//! The part of an action's cache in a request: it looks a response up first, or it records the response.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use tutti_cache::Asked;
 use tutti_cache::Forward;
 use tutti_cache::{Purpose, Recording};
 
-/// What the cache of its action does with a request.
+/// The use of its action's cache for a request.
 pub(crate) enum Concern {
     /// It looks a response up first.
     Look(Box<Asked>),

@@ -105,7 +105,7 @@ pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) ->
     page(request, &answer, &Changes::default(), output)
 }
 
-/// What replaces a response of an application or a server.
+/// The replacement of a response of an application or a server.
 pub(crate) enum Instead {
     /// Another request is answered in its place.
     Substitute(Box<Substitute>),

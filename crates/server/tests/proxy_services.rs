@@ -279,7 +279,7 @@ fn addresses_that_come_along_are_not_asked_for() {
     let records = vec![record(0, 1, &a, "a"), record(0, 1, &b, "b")];
     let along = vec![
         ("a.internal".to_owned(), HERE),
-        // Of a host that is not a target.
+        // The address of a host that is not a target.
         ("c.internal".to_owned(), IpAddr::from([192, 0, 2, 1])),
     ];
     names.says_of(SERVICE, Answer::WithAddresses(records, along));

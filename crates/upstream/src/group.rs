@@ -86,7 +86,7 @@ struct Member {
     target: Option<Target>,
 }
 
-/// Whether it is a backup, and its rank among what a name resolves to.
+/// True for a backup, and its rank among the targets of a name.
 type Rank = (bool, u16);
 
 /// Servers on which a request has failed, by [`Server::id`].

@@ -130,7 +130,7 @@ fn targets(records: &[&SRV], known: &BTreeMap<String, Vec<IpAddr>>) -> Vec<Targe
         }));
     }
     targets.sort_unstable();
-    // Of several records with one address, the first has the lowest priority.
+    // The first of several records with one address has the lowest priority.
     let mut seen = std::collections::HashSet::new();
     targets.retain(|target| seen.insert(target.address));
     targets

@@ -70,7 +70,7 @@ const PRIVATE_TOUCHED: u32 = 4;
 /// The request opens a WebSocket: it may be answered 101.
 const PRIVATE_WEBSOCKET: u32 = 8;
 
-/// What a worker reports about itself, and what the router knows of it. Untrusted except `pid`.
+/// The state of a worker: its reports, which are untrusted, and its `pid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSnapshot {
     /// Its process id, 0 when it has not been reported started.
@@ -263,7 +263,7 @@ impl Segment {
             .min(self.shared.geometry.layout.workers)
     }
 
-    /// What is known of a worker.
+    /// The state of a worker.
     pub fn worker_snapshot(&self, worker: u32) -> WorkerSnapshot {
         let pid = self
             .pids

@@ -1,7 +1,7 @@
 //! A worker that is the application's own program, which speaks the wire protocol itself.
 //!
 //! The program finds its place by the environment (`spec/wire.md`, 9). The prototype executes it in a new process without forking itself.
-//! What must never happen: a failure that only shows as an exit code; errors of the system are reported with a hint.
+//! Must never: fail with only an exit code. Errors of the system are reported with a hint.
 
 use std::ffi::OsString;
 use std::io;

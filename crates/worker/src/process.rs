@@ -16,7 +16,7 @@ use crate::become_program::Handed;
 use crate::error::StartError;
 use crate::reports::{report, send};
 
-/// What the worker does after a request.
+/// The next state of a worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// It takes the next one.

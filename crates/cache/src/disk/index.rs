@@ -81,7 +81,7 @@ impl Index {
         self.state == State::Closed
     }
 
-    /// Whether the file is open, and the bytes and number of responses.
+    /// Returns true if the file is open, and the bytes and number of responses.
     pub(crate) fn totals(&self) -> (bool, u64, usize) {
         (self.state == State::Open, self.bytes, self.entries)
     }

@@ -316,7 +316,7 @@ impl Thread {
         };
         let start = self.inner.geometry.start(number);
         let bytes = head.encode(&self.secret, number);
-        // Whether or not the write succeeded, the responses there are lost.
+        // The responses there are lost even if the write succeeded.
         let evicted = self.inner.index().begin(number, None);
         Inner::count(&self.inner.counts.evicted, evicted);
         self.inner.file.write_all_at(&bytes, start)?;

@@ -1,4 +1,4 @@
-//! What a store needs from outside.
+//! The requirements of a store from outside.
 
 use std::net::IpAddr;
 use std::path::Path;

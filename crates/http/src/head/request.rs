@@ -30,7 +30,7 @@ pub enum TargetForm {
     Asterisk,
 }
 
-/// What the fields imply for this message and its connection.
+/// The consequences of the fields for this message and its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The value of `Content-Length`.
@@ -538,7 +538,7 @@ impl<'a> RequestView<'a> {
             .resolve(self.buffer, &self.head.host_storage)
     }
 
-    /// What the fields imply for message and connection.
+    /// The consequences of the fields for message and connection.
     pub fn facts(&self) -> &'a Facts {
         &self.head.facts
     }

@@ -1,4 +1,4 @@
-//! What request and response heads have in common: the fields, and the progress of parsing.
+//! The common part of request and response heads: the fields, and the progress of parsing.
 
 use std::mem::MaybeUninit;
 

@@ -8,7 +8,7 @@ use crate::failure::StartFailure;
 /// Most warnings of one start.
 const MOST_WARNINGS: usize = 100;
 
-/// What happens to an application whose first start fails.
+/// The handling of an application whose first start fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum OnFailure {
     /// It ends.

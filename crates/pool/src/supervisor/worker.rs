@@ -176,7 +176,7 @@ impl Worker {
         self.number..self.number + self.threads
     }
 
-    /// What its threads report in the segment.
+    /// The reports of its threads in the segment.
     pub(super) fn snapshots(&self) -> impl Iterator<Item = WorkerSnapshot> {
         self.numbers()
             .map(|number| self.generation.segment.worker_snapshot(number))

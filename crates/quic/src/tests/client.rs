@@ -29,7 +29,7 @@ pub(super) struct Client {
     pub(super) stopped: HashMap<StreamId, u64>,
 }
 
-/// What has arrived of a response.
+/// The received part of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) head: String,

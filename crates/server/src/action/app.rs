@@ -121,7 +121,7 @@ fn holds_error(changes: &Changes, status: u16) -> bool {
     recording.is_some_and(|recording| recording.holds_error(status, now()))
 }
 
-/// What is sent to the application in addition to the head.
+/// The input of the application in addition to the head.
 struct Sent {
     body: Collected,
     /// The body is streamed.

@@ -154,7 +154,7 @@ pub(crate) async fn run<'r>(
 /// Bytes of a discarded answer that are read, so that its connection can be kept.
 const DISCARDED_BYTES: usize = 256 * 1024;
 
-/// What is done with a server's answer.
+/// The use of a server's answer.
 enum Given {
     /// The client gets it.
     Answer(Writer),

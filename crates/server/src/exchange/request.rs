@@ -212,7 +212,7 @@ impl<'a> Request<'a> {
         self.view.version() >= Version::Http2 || self.view.asks_for_trailers()
     }
 
-    /// Whether the connection is kept after this request.
+    /// The decision whether to keep the connection after this request.
     pub(crate) fn persistence(&self) -> Persistence {
         let lingers = self.substitute.is_some_and(|substitute| substitute.lingers);
         let keep_alive = self.original.facts().keep_alive && !lingers;

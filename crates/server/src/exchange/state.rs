@@ -25,7 +25,7 @@ use crate::fields::forwarded::Origin;
 use crate::local::Local;
 use crate::substitute::Substitute;
 
-/// What is known of one request, and the decisions about it.
+/// The facts about one request, and the decisions about it.
 pub(crate) struct Exchange {
     /// When its first byte was received.
     pub(crate) begun: Instant,
@@ -35,7 +35,7 @@ pub(crate) struct Exchange {
     serial: u64,
     /// The client that the request's fields name.
     pub(crate) origin: Cell<Origin>,
-    /// What answers it.
+    /// Its answerer.
     pub(crate) answerer: Cell<Answerer>,
     /// The last route that was searched.
     pub(crate) route: Cell<Option<usize>>,

@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 /// A request is not given to another worker when this many have died with it before they had begun it: it may be what kills them.
 const MOST_REQUEUES: u32 = 3;
 
-/// What happens to a request whose worker died.
+/// The handling of a request whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// User code had not run: it waits for another worker.
@@ -45,7 +45,7 @@ impl Segment {
         fates
     }
 
-    /// What would happen to the request in a slot if the worker died; `None`: it has none, or has finished it.
+    /// The handling of the request in a slot if its worker died; `None`: it has none, or has finished it.
     pub fn fate(&self, slot: SlotId, worker: u32) -> Option<Fate> {
         self.fate_of(slot, self.state(slot)?, worker)
     }
