@@ -148,7 +148,7 @@ fn two_runs_are_never_at_once_also_over_an_upgrade() {
     site.wait_for(1);
     assert_eq!(site.status("/running"), json!(true));
     site.server
-        .wait_for_log("a run is left out, for the one before still goes on");
+        .wait_for_log("a run is skipped because the previous one is still in progress");
     // The former router goes on with the run, the next begins none beside it.
     site.server.upgrade();
     wait_until("runs that are skipped", || {
