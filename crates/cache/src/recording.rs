@@ -20,7 +20,7 @@ use crate::key::Key;
 use crate::purge::Purge;
 use crate::store::{Room, Store};
 use crate::stored::{Stored, freshened};
-use crate::storing::{Answer, Defaults, NotStored, StatusRange, judge, leads_on};
+use crate::storing::{Answer, Defaults, NotStored, StatusRange, is_internal_redirect, judge};
 use crate::told::{self, Forward, Hit};
 use crate::validators::validators;
 use crate::vary::Vary;
@@ -121,7 +121,7 @@ impl Recording {
             return self.holds_error(status, now);
         }
         // The client gets the stored response, so an internal redirect is not followed.
-        let fields = fields.filter(|(name, _)| !leads_on(name));
+        let fields = fields.filter(|(name, _)| !is_internal_redirect(name));
         let valid = self.renew(terms, stale, fields.collect(), now);
         let mut state = self.state.borrow_mut();
         state.instead = Some((valid, Hit::Validated));

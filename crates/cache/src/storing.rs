@@ -97,7 +97,7 @@ impl NotStored {
 /// Decides whether a response to GET is stored and how long it may be used; does not check `Vary`.
 pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotStored> {
     let Answer { status, fields, .. } = *answer;
-    if fields.iter().any(|(name, _)| leads_on(name)) {
+    if fields.iter().any(|(name, _)| is_internal_redirect(name)) {
         return Err(NotStored::Elsewhere);
     }
     let directives = Directives::of(fields);
@@ -164,7 +164,7 @@ pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotS
 }
 
 /// True for fields that make a response an internal redirect.
-pub(crate) fn leads_on(name: &[u8]) -> bool {
+pub(crate) fn is_internal_redirect(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"X-Accel-Redirect") || name.eq_ignore_ascii_case(b"X-Sendfile")
 }
 

@@ -90,7 +90,7 @@ pub fn has_edit_of(edits: &[Edit], name: &str) -> bool {
 }
 
 /// True for fields that only the server may set (RFC 9440 §4).
-pub fn is_ours_to_say(name: &[u8]) -> bool {
+pub fn is_server_only_field(name: &[u8]) -> bool {
     is_alias(b"client-cert", name) || is_alias(b"client-cert-chain", name)
 }
 
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_client_does_not_speak_for_the_server() {
-        assert!(is_ours_to_say(b"Client-Cert"));
-        assert!(is_ours_to_say(b"client_cert_chain"));
-        assert!(is_ours_to_say(b"Client.Cert"));
-        assert!(is_ours_to_say(b"client~cert!CHAIN"));
-        assert!(!is_ours_to_say(b"Client-Certificate"));
+        assert!(is_server_only_field(b"Client-Cert"));
+        assert!(is_server_only_field(b"client_cert_chain"));
+        assert!(is_server_only_field(b"Client.Cert"));
+        assert!(is_server_only_field(b"client~cert!CHAIN"));
+        assert!(!is_server_only_field(b"Client-Certificate"));
     }
 }

@@ -38,11 +38,11 @@ impl OutgoingHead {
         } else if decision.framing == ResponseFraming::Chunked {
             self.fields.push(b"Transfer-Encoding", b"chunked");
         }
-        self.say(decision.connection);
+        self.push_connection(decision.connection);
     }
 
     /// Appends the `Connection` field, if any.
-    pub fn say(&mut self, connection: ConnectionField) {
+    pub fn push_connection(&mut self, connection: ConnectionField) {
         match connection {
             ConnectionField::Nothing => {}
             ConnectionField::Close => self.fields.push(b"Connection", b"close"),

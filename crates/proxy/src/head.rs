@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
-use tutti_http::edits::{Edit, has_edit_of, is_alias, is_ours_to_say, replaces};
+use tutti_http::edits::{Edit, has_edit_of, is_alias, is_server_only_field, replaces};
 use tutti_http::{
     Known, PerConnection, RequestFraming, port_or_default, write_field, write_request_framing,
     write_request_line,
@@ -78,7 +78,7 @@ pub(crate) fn write<C: Client>(
         let is_left_out = connection.has(field.name, field.known)
             || matches!(field.known, Known::Host | Known::Expect)
             || is_replaced(field.name, forwarded)
-            || is_ours_to_say(field.name)
+            || is_server_only_field(field.name)
             || replaces(edits, field.name);
         if !is_left_out {
             out.field(field.name, field.value);

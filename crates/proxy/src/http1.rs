@@ -194,7 +194,7 @@ impl<C: Client> Exchange<'_, C> {
             self.has_begun |= self.client.unsent() < before;
             match event {
                 Ok(Ok(Event::Read(outcome))) => break Ok(outcome),
-                Ok(Ok(Event::Continue)) => self.say_continue().await?,
+                Ok(Ok(Event::Continue)) => self.send_continue().await?,
                 Ok(Err(fault)) => return Err(fault.into()),
                 Err(timed_out) => break Err(timed_out),
             }
@@ -228,7 +228,7 @@ impl<C: Client> Exchange<'_, C> {
     }
 
     /// Sends 100 (Continue) to the client.
-    async fn say_continue(&mut self) -> Result<(), StepError> {
+    async fn send_continue(&mut self) -> Result<(), StepError> {
         let Some(upload) = self.link.outgoing.upload() else {
             return Ok(());
         };
@@ -251,7 +251,7 @@ impl<C: Client> Exchange<'_, C> {
                         }
                         100 | 102..=199 => {
                             if view.status() == 100 && self.link.awaits_continue() {
-                                self.say_continue().await?;
+                                self.send_continue().await?;
                             }
                             self.pass_interim_on(length);
                             self.received.drain(..length);
@@ -380,7 +380,7 @@ impl<C: Client> Exchange<'_, C> {
         let come = (self.received.len() - length) as u64;
         let is_whole = view.content_length().is_some_and(|length| length <= come);
         if (200..300).contains(&view.status()) && !is_whole {
-            self.say_continue().await?;
+            self.send_continue().await?;
         } else if let Some(upload) = self.link.outgoing.upload() {
             upload.start_clock();
         }

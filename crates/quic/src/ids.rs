@@ -32,8 +32,8 @@ impl ConnectionIdGenerator for Ids {
         let mut bytes = [0; BYTES];
         bytes.copy_from_slice(random.get(..BYTES).unwrap_or(&[0; BYTES]));
         let [high, low, third, rest @ ..] = bytes;
-        let led = lead(u16::from_be_bytes([high, low]), self.socket, self.sockets);
-        let [high, low] = led.to_be_bytes();
+        let number = number_for_socket(u16::from_be_bytes([high, low]), self.socket, self.sockets);
+        let [high, low] = number.to_be_bytes();
         let third = third - third % BANKS + self.bank;
         let mut bytes = [high, low, third].to_vec();
         bytes.extend_from_slice(&rest);
@@ -50,7 +50,7 @@ impl ConnectionIdGenerator for Ids {
 }
 
 /// Returns a number close to `random` that [`port_group`](tutti_sys::port_group) maps to `socket`.
-fn lead(random: u16, socket: u16, sockets: u16) -> u16 {
+fn number_for_socket(random: u16, socket: u16, sockets: u16) -> u16 {
     let start = random - random % sockets;
     // The last interval may be incomplete.
     start
@@ -67,7 +67,7 @@ mod tests {
         for sockets in [1, 2, 3, 7, 128] {
             for socket in 0..sockets {
                 for random in [0, 1, 500, u16::MAX - 1, u16::MAX] {
-                    assert_eq!(lead(random, socket, sockets) % sockets, socket);
+                    assert_eq!(number_for_socket(random, socket, sockets) % sockets, socket);
                 }
                 let mut ids = Ids::new(socket.into(), sockets.into(), 2);
                 let id = ids.generate_cid();

@@ -75,7 +75,7 @@ impl Rulebook {
     }
 
     /// True if an internal redirect is possible.
-    pub fn leads_on(&self, set: &RuleSet) -> bool {
+    pub fn redirects_internally(&self, set: &RuleSet) -> bool {
         self.of(set).any(|(_, rules)| !rules.internal.is_empty())
     }
 

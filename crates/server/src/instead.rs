@@ -179,7 +179,7 @@ pub(crate) fn of_answer<'f>(
     }
     let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
-    if rulebook.leads_on(&rules)
+    if rulebook.redirects_internally(&rules)
         && let Some(named) = named(fields.clone())
     {
         not_kept(changes, status, fields.clone());

@@ -125,7 +125,7 @@ impl Writer {
             ..*head
         };
         let status = request.status(own_status);
-        let (choice, says_vary) = choose(request, head, fields.clone());
+        let (choice, varies_by_encoding) = choose(request, head, fields.clone());
         let encoder = match choice {
             Choice::Compress(compressor) => Encoder::new(request.client, compressor),
             Choice::Never | Choice::NotThis => None,
@@ -161,7 +161,7 @@ impl Writer {
                 encoder.compressor.encoding.word().as_bytes(),
             );
         }
-        if choice.varies() && !says_vary {
+        if choice.varies() && !varies_by_encoding {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
@@ -477,12 +477,12 @@ fn choose<'f>(
         length: head.length,
         ..Described::default()
     };
-    let mut says_vary = false;
+    let mut varies_by_encoding = false;
     for (name, value) in fields {
         described.note(name, value);
-        says_vary |= compression::says_vary(name, value);
+        varies_by_encoding |= compression::varies_by_encoding(name, value);
     }
-    (request.compression(&described), says_vary)
+    (request.compression(&described), varies_by_encoding)
 }
 
 /// The rest of a body that is not sent at once.

@@ -233,8 +233,9 @@ fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
     // The target `.` is an answer: the service is no longer available.
     says(&names, [Record::service(0, 0, 0, ".")]);
     wait_until("the service to be gone", || site.get("/").status == 502);
-    site.log
-        .wait_for("the service `_http._tcp.app.internal` is declared unavailable by the target `.`");
+    site.log.wait_for(
+        "the service `_http._tcp.app.internal` is declared unavailable by the target `.`",
+    );
     assert!(status(&site)[0].is_unresolved);
     says(&names, [record(0, 1, &a, "a")]);
     wait_until("the service to be there again", || {

@@ -209,7 +209,7 @@ pub fn push_vary(fields: &mut FieldLines) {
 }
 
 /// True if this is a `Vary` field that contains `Accept-Encoding`.
-pub fn says_vary(name: &[u8], value: &[u8]) -> bool {
+pub fn varies_by_encoding(name: &[u8], value: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"vary")
         && list_members(value)
             .any(|element| element == b"*" || element.eq_ignore_ascii_case(b"accept-encoding"))
@@ -324,8 +324,8 @@ mod tests {
         push_field(&mut out, b"Accept-Ranges", b"bytes");
         push_field(&mut out, b"X", b"1");
         assert_eq!(out.lines(), b"ETag: W/\"a\"\r\netag: W/\"a\"\r\nX: 1\r\n");
-        assert!(says_vary(b"vary", b"Cookie, accept-encoding"));
-        assert!(says_vary(b"Vary", b"*"));
-        assert!(!says_vary(b"Vary", b"Cookie"));
+        assert!(varies_by_encoding(b"vary", b"Cookie, accept-encoding"));
+        assert!(varies_by_encoding(b"Vary", b"*"));
+        assert!(!varies_by_encoding(b"Vary", b"Cookie"));
     }
 }

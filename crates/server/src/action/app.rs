@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
-use tutti_http::edits::{Edit, is_alias, is_ours_to_say, replaces};
+use tutti_http::edits::{Edit, is_alias, is_server_only_field, replaces};
 use tutti_http::{FieldLines, PerConnection};
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
@@ -213,7 +213,7 @@ fn collect_fields<'a>(
     let names = || view.fields().map(|field| field.name);
     let per_connection = PerConnection::of_request(&view);
     let is_left_out = |name: &[u8]| {
-        is_ours_to_say(name)
+        is_server_only_field(name)
             || per_connection.is_named(name)
             || replaces(edits, name)
             || is_imitation(name, names())

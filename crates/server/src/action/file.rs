@@ -132,7 +132,7 @@ impl Answer<'_> {
     fn end(&self, head: &mut OutgoingHead) -> Persistence {
         let persistence = self.request.persistence();
         let version = self.request.view.version();
-        head.say(ConnectionField::of(version, persistence.is_open()));
+        head.push_connection(ConnectionField::of(version, persistence.is_open()));
         persistence
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
         // RFC 9110 §8.6: no `Content-Length` in 204 and 1xx; in 304 it would be that of the file.
         fields.push(b"Content-Length", b"0");
     }
-    head.say(ConnectionField::of(version, page.persistence.is_open()));
+    head.push_connection(ConnectionField::of(version, page.persistence.is_open()));
     Made { head, body }
 }
 
@@ -148,6 +148,6 @@ pub(crate) fn hint(local: &Local, snapshot: &Snapshot, text: &str) -> OutgoingHe
     head.fields.push(b"Content-Type", b"text/plain");
     head.fields
         .push_number(b"Content-Length", text.len() as u64);
-    head.say(ConnectionField::Close);
+    head.push_connection(ConnectionField::Close);
     head
 }

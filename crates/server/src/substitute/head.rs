@@ -1,6 +1,6 @@
 //! The head of a request in place of another.
 
-use tutti_http::edits::is_ours_to_say;
+use tutti_http::edits::is_server_only_field;
 use tutti_http::http2::{Opening, is_connection_specific};
 use tutti_http::{
     Known, Limits, Method, PathRules, PerConnection, Progress, RequestHead, RequestView, Version,
@@ -24,7 +24,7 @@ pub(crate) fn write(
             let is_left_out = is_of_body(field.name, field.known)
                 || is_connection_specific(field.known)
                 || per_connection.is_named(field.name)
-                || is_ours_to_say(field.name)
+                || is_server_only_field(field.name)
                 || (is_error && is_condition(field.known));
             !is_left_out
         });
