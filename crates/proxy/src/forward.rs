@@ -37,7 +37,7 @@ pub enum Outcome<E> {
     /// The answer was passed to the client.
     Answered(E),
     /// The connection has become a tunnel, and the client has been sent 101.
-    Tunnel(Tunnel),
+    Tunnel(Box<Tunnel>),
 }
 
 /// Sends a request to its upstream, and the answer to `client`. `body` is streamed; the part of it that the server did not take is
@@ -304,13 +304,13 @@ impl<C: Client> Forwarding<'_, C> {
             Done::Switched {
                 connection,
                 received,
-            } => Outcome::Tunnel(Tunnel {
+            } => Outcome::Tunnel(Box::new(Tunnel {
                 claim,
                 connection,
                 received,
                 timeout: millis(options.tunnel_timeout),
                 frames: self.is_websocket().then(PassedFrames::default),
-            }),
+            })),
         }
     }
 

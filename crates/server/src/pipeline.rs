@@ -22,7 +22,7 @@ use crate::handshake_check;
 use crate::instead;
 use crate::mirror;
 use crate::plan::Plan;
-use crate::request_body::{self, Expected};
+use crate::request_body;
 use crate::route;
 use crate::step::Step;
 use crate::tunnel;
@@ -102,11 +102,8 @@ fn stages(
     }
     if from <= Stage::Body {
         match request_body::expect(request, &plan) {
-            Ok(Expected::Nothing) => {}
-            Ok(Expected::Body(decoder)) => {
-                let plan = Box::new(plan);
-                return Step::Body { plan, decoder };
-            }
+            Ok(false) => {}
+            Ok(true) => return Step::Body(Box::new(plan)),
             Err(status) => return instead::refuse(request, status, output),
         }
     }
@@ -158,9 +155,16 @@ async fn step(
             let (request, output) = messages.parts(client, exchange);
             (request, plan, ActionBody::Collected(body), output)
         }
-        Step::Body { plan, decoder }
+        Step::Body(plan)
             if request_body::is_streamed(&messages.request(client, exchange), &plan) =>
         {
+            let decoder = match request_body::decoder(&messages.request(client, exchange)) {
+                Ok(decoder) => decoder,
+                Err(status) => {
+                    let (request, output) = messages.parts(client, exchange);
+                    return Ok(Ok(instead::refuse(&request, status, output)));
+                }
+            };
             input = client.local.buffers.take();
             let (request, body, output) =
                 messages.detach_body(client, exchange, decoder, &mut input);
@@ -200,8 +204,8 @@ async fn wait(
         return Ok(Ok(step));
     }
     let exchange = &*exchange;
-    if let Step::Body { plan, decoder } = step {
-        let received = request_body::receive((client, exchange), messages, &plan, decoder).await?;
+    if let Step::Body(plan) = step {
+        let received = request_body::receive((client, exchange), messages, &plan).await?;
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
             Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
@@ -210,7 +214,7 @@ async fn wait(
     }
     let (request, output) = messages.parts(client, exchange);
     Ok(Ok(match step {
-        Step::Substitute(_) | Step::Body { .. } | Step::Action(..) => {
+        Step::Substitute(_) | Step::Body(_) | Step::Action(..) => {
             return Ok(Err(Ending::Abort));
         }
         Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {

@@ -15,13 +15,6 @@ use crate::exchange::request::Request;
 use crate::plan::{Act, Plan};
 use crate::posts::Gathered;
 
-/// The expected body of a request.
-pub(crate) enum Expected {
-    Nothing,
-    /// Read it with this decoder.
-    Body(BodyDecoder),
-}
-
 /// Checks the head's framing of the body before anything else.
 ///
 /// # Errors
@@ -33,23 +26,30 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), u16> {
     }
 }
 
-/// Decides whether there is a body to be read.
+/// True if there is a body to be read.
 ///
 /// # Errors
 /// The status with which the request is refused.
-pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<Expected, u16> {
-    let length = request.view.body_length();
-    if length == BodyLength::None {
-        return Ok(Expected::Nothing);
+pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<bool, u16> {
+    if request.view.body_length() == BodyLength::None {
+        return Ok(false);
     }
     // A handshake must not have a body, and the body is not read for it.
-    if matches!(plan.act, Act::Application(_)) && handshake::check(&request.view) != Handshake::None
+    match matches!(plan.act, Act::Application(_))
+        && handshake::check(&request.view) != Handshake::None
     {
-        return Err(400);
+        true => Err(400),
+        false => Ok(true),
     }
-    BodyDecoder::new(length, &request.snapshot.limits)
-        .map(Expected::Body)
-        .map_err(|error| error.status())
+}
+
+/// Returns the decoder of the request's body.
+///
+/// # Errors
+/// The status that the request is refused with, because its body is too large.
+pub(crate) fn decoder(request: &Request<'_>) -> Result<BodyDecoder, u16> {
+    let length = request.view.body_length();
+    BodyDecoder::new(length, &request.snapshot.limits).map_err(|error| error.status())
 }
 
 /// True if the body is streamed to the action.
@@ -66,8 +66,11 @@ pub(crate) async fn receive(
     (client, exchange): (&Client, &Exchange),
     messages: &mut Messages,
     plan: &Plan,
-    decoder: BodyDecoder,
 ) -> Result<Result<Collected, u16>, Gone> {
+    let decoder = match decoder(&messages.request(client, exchange)) {
+        Ok(decoder) => decoder,
+        Err(status) => return Ok(Err(status)),
+    };
     let snapshot = std::sync::Arc::clone(&messages.snapshot);
     let with = (client, exchange);
     let receiver = match &plan.act {

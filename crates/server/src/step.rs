@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tutti_http::{BodyDecoder, FieldLines};
+use tutti_http::FieldLines;
 use tutti_pool::Exchange;
 
 use crate::exchange::collector::Collected;
@@ -17,10 +17,7 @@ pub(crate) enum Step {
     /// Wait for the guards of this plan, at least for this pause.
     Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body.
-    Body {
-        plan: Box<Plan>,
-        decoder: BodyDecoder,
-    },
+    Body(Box<Plan>),
     /// Wait for a response in the cache.
     Cache(Box<Fetch>),
     /// Run an action that waits.
@@ -47,7 +44,7 @@ pub(crate) struct Fetch {
 
 /// A connection that becomes a tunnel to a server. The 101 is in the output.
 pub(crate) struct Tunnel {
-    pub(crate) to_server: tutti_proxy::Tunnel,
+    pub(crate) to_server: Box<tutti_proxy::Tunnel>,
     /// The fields of the response's head, if the access log needs them.
     pub(crate) head: FieldLines,
 }

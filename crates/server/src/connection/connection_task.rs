@@ -223,21 +223,25 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work
     let is_first = !std::mem::replace(&mut connection.has_served, true);
     let client = &connection.client;
     // On the stack until it must live longer.
-    let mut reader = Reader::new(client, input, is_first);
-    let next = reader.answer_complete(client);
-    let ending = match &next {
-        Next::Read if reader.is_done() => Ending::Idle,
+    let mut work = Work {
+        reader: Reader::new(client, input, is_first),
+        next: Next::Read,
+    };
+    work.next = work.reader.answer_complete(client);
+    let messages = &mut work.reader.messages;
+    let ending = match &work.next {
+        Next::Read if messages.is_done() => Ending::Idle,
         Next::Exchange(_, Step::End(Persistence::Close)) => Ending::Close,
         Next::Exchange(_, Step::Linger) => Ending::Linger,
-        Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut reader.messages.input))),
-        _ => return Ok(Some(Box::new(Work { reader, next }))),
+        Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut messages.input))),
+        _ => return Ok(Some(Box::new(work))),
     };
-    match client.channel.try_send(&mut reader.messages.output) {
+    match client.channel.try_send(&mut messages.output) {
         Ok(true) => {}
-        Ok(false) => return Ok(Some(Box::new(Work { reader, next }))),
+        Ok(false) => return Ok(Some(Box::new(work))),
         Err(_) => return Err(Ending::Abort),
     }
-    reader.give_back(&client.local);
+    work.reader.give_back(&client.local);
     match ending {
         Ending::Idle => Ok(None),
         other => Err(other),

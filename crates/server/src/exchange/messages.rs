@@ -41,6 +41,11 @@ impl Messages {
         }
     }
 
+    /// True if everything that has been read is answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.position >= self.input.len()
+    }
+
     /// The unprocessed bytes.
     pub(crate) fn rest(&self) -> &[u8] {
         self.input.get(self.position..).unwrap_or_default()
