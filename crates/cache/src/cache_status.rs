@@ -1,4 +1,4 @@
-//! The words of `Cache-Status` (RFC 9211).
+//! `Cache-Status` (RFC 9211).
 
 use tutti_http::FieldLines;
 
@@ -9,18 +9,18 @@ use crate::storing::NotStored;
 /// The name of the cache.
 const NAME: &str = "Tutti";
 
-/// Why a request went on.
+/// Why a request was forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
-    /// The configuration says that it goes past the cache.
+    /// The configuration excludes it from the cache.
     Bypass,
     /// Its method is never answered from a cache.
     Method,
-    /// There was nothing for it.
+    /// No response was stored.
     Miss,
-    /// The response that there was is no longer fresh.
+    /// The stored response is stale.
     Stale,
-    /// It is for a part, or has conditions that only the origin may decide.
+    /// It asks for a range, or has conditions that only the origin can evaluate.
     Request,
 }
 
@@ -36,22 +36,22 @@ impl ForwardReason {
     }
 }
 
-/// How an answer came out of the store.
+/// How the store answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
-    /// It was there.
+    /// From memory.
     There,
-    /// It was on disk.
+    /// From disk.
     OnDisk,
-    /// Another request has fetched it meanwhile.
+    /// Another request fetched the response meanwhile.
     Coalesced,
-    /// The origin says that it is still valid.
+    /// The origin validated the response.
     Validated,
-    /// It is stale, and the origin has failed.
+    /// The response is stale, and the origin has failed.
     Error(u16),
 }
 
-/// Adds the field of an answer from the store.
+/// Adds the field to a stored response.
 pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
     let remaining = stored.freshness.remaining(now).div_euclid(1000);
     fields.push_with(b"Cache-Status", |line| {
@@ -73,7 +73,7 @@ pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
     });
 }
 
-/// Adds the field of an answer of the origin; `kept`: it is being stored, or why it is not.
+/// Adds the field to a response of the origin; `kept` says whether it is being stored, or why not.
 pub(crate) fn forwarded(
     fields: &mut FieldLines,
     forward: ForwardReason,

@@ -1,17 +1,17 @@
-//! The two clocks of the cache: ages are counted on the steady one, for the time of day may be set while a response is stored. The time of day
-//! is for what others say (`Date`, `Expires`), and for what outlives this process, on disk.
+//! The two clocks of the cache. Ages are counted on the monotonic clock, because the time of day may be changed while a response is stored.
+//! The time of day is compared with dates from outside (`Date`, `Expires`), and is written to disk, where it outlives this process.
 
 use tutti_sys::clock::{steady_millis, wall_millis};
 
 use crate::Millis;
 
-/// Where the steady clock of the cache begins at the start of the machine: responses on disk may be older than that. 139 years.
+/// The value of the monotonic clock of the cache when the machine starts, 139 years: responses on disk may be older than the last start.
 const BASE: Millis = 1 << 42;
 
-/// A response on disk may be from so far in the future, in milliseconds: the clocks are not read at the same moment, and get corrected.
+/// Milliseconds that the date of a response on disk may be in the future: the clocks are not read at the same moment, and get corrected.
 const TOLERANCE: Millis = 60_000;
 
-/// The time for ages.
+/// Returns the time for ages.
 pub fn now() -> Millis {
     BASE.saturating_add(steady_millis())
 }
@@ -26,7 +26,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// This one.
+    /// Reads both clocks.
     pub fn now() -> Self {
         Self {
             steady: now(),
@@ -34,12 +34,12 @@ impl ClockReading {
         }
     }
 
-    /// Returns the time of day that it was at a time for ages, by what it is now.
+    /// Converts a time for ages into a time of day.
     pub fn wall_at(self, steady: Millis) -> Millis {
         self.wall.saturating_sub(self.steady.saturating_sub(steady))
     }
 
-    /// Returns the time for ages at a time of day; `None` if that is in the future: the clock was set, and nothing is known of the age.
+    /// Converts a time of day into a time for ages; `None` if it is in the future: the clock was changed, and the age is unknown.
     pub fn steady_at(self, wall: Millis) -> Option<Millis> {
         let age = match self.wall.checked_sub(wall) {
             Some(age) => age,

@@ -5,22 +5,22 @@ use std::sync::atomic::AtomicU64;
 /// Counts of a store.
 #[derive(Debug, Default)]
 pub struct CacheCounts {
-    /// Requests answered from it with a fresh response.
+    /// Requests answered with a fresh stored response.
     pub hits: AtomicU64,
-    /// Requests answered from it with one that was not.
+    /// Requests answered with a stale one.
     pub stale: AtomicU64,
-    /// Requests for which it had nothing, or nothing that was still valid.
+    /// Requests without a usable stored response.
     pub misses: AtomicU64,
-    /// Requests that were answered from it after they had waited for another's fetch.
+    /// Requests answered after waiting for the fetch of another request.
     pub coalesced: AtomicU64,
-    /// Requests whose stored response was still valid when it was asked for.
+    /// Requests whose stored response the origin confirmed as still valid.
     pub revalidated: AtomicU64,
-    /// Requests that went past it.
+    /// Requests that bypassed the store.
     pub bypassed: AtomicU64,
     /// Responses that were stored.
     pub stored: AtomicU64,
-    /// Responses that went for want of memory.
+    /// Responses evicted to free memory.
     pub evicted: AtomicU64,
-    /// Responses that were purged, or that an unsafe method has made invalid.
+    /// Responses that were purged, or invalidated by an unsafe method.
     pub purged: AtomicU64,
 }

@@ -1,12 +1,12 @@
-//! `Cache-Control` of a response (RFC 9111 §5.2.2), and the fields that say the same for one kind of cache (RFC 9213).
+//! `Cache-Control` of a response (RFC 9111 §5.2.2), and its variants for one kind of cache (RFC 9213).
 
 use tutti_http::FieldLines;
 
-/// The longest time that is believed: 2^31 seconds (RFC 9111 §1.2.2).
+/// The upper bound of a time in a directive: 2^31 seconds (RFC 9111 §1.2.2).
 const LONGEST: u64 = 1 << 31;
 
-/// The fields that speak to a cache in front of an origin, the most particular first (RFC 9213 §2.1). One that is there replaces
-/// `Cache-Control` and `Expires`.
+/// Fields for a cache in front of an origin, the most specific first (RFC 9213 §2.1). If one is present, it replaces `Cache-Control` and
+/// `Expires`.
 const TARGETED: &[u8] = b"CDN-Cache-Control";
 
 /// The directives of a response, as far as a shared cache acts on them.
@@ -14,11 +14,11 @@ const TARGETED: &[u8] = b"CDN-Cache-Control";
 pub struct Directives {
     /// Nothing may be stored.
     pub no_store: bool,
-    /// Every use must be validated. With names of fields it counts as if there were none.
+    /// Every use must be validated. `no-cache` with field names counts as one without.
     pub no_cache: bool,
-    /// Not for a shared cache. With names of fields it counts as if there were none.
+    /// Not for a shared cache. `private` with field names counts as one without.
     pub private: bool,
-    /// For any cache, also where `Authorization` was there.
+    /// Any cache may store it, even if the request had `Authorization`.
     pub public: bool,
     /// Never used stale. `proxy-revalidate` means the same to a shared cache.
     pub must_revalidate: bool,
@@ -32,12 +32,12 @@ pub struct Directives {
     pub stale_while_revalidate: Option<u64>,
     /// `stale-if-error`, in seconds (RFC 5861 §4).
     pub stale_if_error: Option<u64>,
-    /// They come from a field for this kind of cache: `Expires` does not count.
+    /// The directives come from a field for this kind of cache, so `Expires` is ignored.
     pub is_targeted: bool,
 }
 
 impl Directives {
-    /// Those of a response with these fields.
+    /// Reads the directives of a response with these fields.
     pub fn of(fields: &FieldLines) -> Self {
         let mut directives = Self::default();
         for value in fields.get_all(TARGETED) {
@@ -54,12 +54,12 @@ impl Directives {
         directives
     }
 
-    /// The lifetime that a shared cache goes by, in seconds.
+    /// The lifetime for a shared cache, in seconds.
     pub fn lifetime(&self) -> Option<u64> {
         self.s_maxage.or(self.max_age)
     }
 
-    /// True if they let a response to a request with `Authorization` be stored (RFC 9111 §3.5).
+    /// True if the response to a request with `Authorization` may be stored (RFC 9111 §3.5).
     pub fn allows_authorized(&self) -> bool {
         self.public || self.must_revalidate || self.s_maxage.is_some()
     }
@@ -93,14 +93,14 @@ impl Directives {
     }
 }
 
-/// True if the `Cache-Control` of a request says that nothing of it may be stored (RFC 9111 §5.2.1.5).
+/// True if `Cache-Control` of a request has `no-store` (RFC 9111 §5.2.1.5).
 pub fn asks_not_to_store<'v>(values: impl Iterator<Item = &'v [u8]>) -> bool {
     values
         .flat_map(members)
         .any(|member| member.eq_ignore_ascii_case(b"no-store"))
 }
 
-/// Notes a time. Of two the shorter counts, and one that is no number is none at all: 0 (RFC 9111 §4.2.1).
+/// Keeps the shorter of the known time and this one; an argument that is not a number counts as 0 (RFC 9111 §4.2.1).
 fn lower(time: &mut Option<u64>, argument: Option<&[u8]>) {
     let seconds = argument.and_then(seconds).unwrap_or(0);
     *time = Some(time.map_or(seconds, |known| known.min(seconds)));
@@ -118,7 +118,7 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0, add).min(LONGEST))
 }
 
-/// Name and argument, without the quotes that it may have.
+/// Returns the name and the argument without its quotes.
 fn split(member: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some(at) = memchr::memchr(b'=', member) else {
         return (member, None);
@@ -131,7 +131,7 @@ fn split(member: &[u8]) -> (&[u8], Option<&[u8]>) {
     (name, Some(unquoted.unwrap_or(argument)))
 }
 
-/// The members of a list; a comma within quotes parts none.
+/// The members of a list; a comma within quotes does not separate.
 fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_read_whatever_their_case_and_form() {
+    fn directives_are_read_in_every_case_and_form() {
         assert_eq!(control("MAX-AGE=5, Public").max_age, Some(5));
         assert_eq!(control("max-age=\"5\"").max_age, Some(5));
         assert_eq!(control(" , max-age=5 ,, ").max_age, Some(5));

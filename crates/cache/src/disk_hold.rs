@@ -1,26 +1,26 @@
-//! Holds back what stores have on disk, as long as nobody knows whether it has been purged elsewhere.
+//! Disables responses on disk while it is unknown whether another node has purged them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The switch, one for all stores of a server. While it is set nothing is read from disk; purges and what is written go on.
+/// The switch, one for all stores of a server. While it is set, responses are not read from disk; purges and writes continue.
 #[derive(Debug, Default)]
 pub struct DiskHold(AtomicBool);
 
 impl DiskHold {
-    /// Sets it or takes it away; true if it was set before.
+    /// Sets or clears the switch; returns its former state.
     pub fn set(&self, is_set: bool) -> bool {
         self.0.swap(is_set, Ordering::Relaxed)
     }
 }
 
-/// The switch that one store heeds.
+/// The switch that one store checks.
 #[derive(Debug, Default)]
 pub(crate) struct Heeded(OnceLock<Arc<DiskHold>>);
 
 impl Heeded {
     pub(crate) fn heed(&self, hold: &Arc<DiskHold>) {
-        // There is one for all its life.
+        // A store gets its switch once.
         let _ = self.0.set(Arc::clone(hold));
     }
 

@@ -1,17 +1,17 @@
-//! The order in which responses go when memory is short: those that nobody asked for again first.
+//! The order in which responses are evicted: those that were not requested a second time first.
 //!
-//! Two queues (S3-FIFO without its list of the departed): what is new goes into a short one, and from there into the long one only if it was
-//! used meanwhile, so that a crawler's walk through a site does not drive out what is asked for all the time.
+//! Two queues (S3-FIFO without its ghost queue): new responses enter a short queue, and move to the long one only if they were used
+//! meanwhile. So a crawler that walks through a site does not evict the popular responses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use crate::stored::Stored;
 
-/// The part of the responses that the short queue may have.
+/// The share of the responses that the short queue may have: one in ten.
 const NEW_PART: usize = 10;
 
-/// Queues of what is stored. What has been removed elsewhere leaves them when its turn comes.
+/// Queues of the stored responses. A response that was removed elsewhere leaves its queue when its turn comes.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     new: VecDeque<Weak<Stored>>,
@@ -19,19 +19,19 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Enters a response. `live` is the number of those that are stored.
+    /// Adds a response. `live` is the number of stored responses.
     pub(crate) fn enter(&mut self, stored: &Arc<Stored>, live: usize) {
         self.new.push_back(Arc::downgrade(stored));
-        // Responses that were replaced leave their places behind.
+        // Replaced responses are still in the queues.
         if self.new.len() + self.proven.len() > 2 * live + 64 {
             self.new.retain(|one| one.strong_count() > 0);
             self.proven.retain(|one| one.strong_count() > 0);
         }
     }
 
-    /// The next to go; `None`: there is none.
+    /// The next response to evict; `None`: the queues are empty.
     pub(crate) fn next(&mut self) -> Option<Arc<Stored>> {
-        // Each visit is taken back when it saves, so this ends.
+        // A response survives once for each visit, so this loop ends.
         loop {
             let all = self.new.len() + self.proven.len();
             let is_new = self.proven.is_empty() || self.new.len() * NEW_PART > all;

@@ -1,4 +1,4 @@
-//! Fetches that are under way: who asks for the same waits for the first, within the time that the caller gives.
+//! Fetches in progress: a request for the same response waits for the first, for as long as the caller allows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// A fetch that is under way.
+/// A fetch in progress.
 #[derive(Debug)]
 pub struct Flight {
     begun: Instant,
@@ -26,16 +26,16 @@ impl Default for Flight {
 }
 
 impl Flight {
-    /// When it began.
+    /// When the fetch began.
     pub fn begun(&self) -> Instant {
         self.begun
     }
 
-    /// Completes when the fetch has ended, whatever came of it.
+    /// Completes when the fetch has ended, with or without a response.
     pub async fn landed(&self) {
         let notified = self.landed.notified();
         let mut notified = std::pin::pin!(notified);
-        // Before looking, so that an end in between is not missed.
+        // Registered before the check, so that an end in between is not missed.
         notified.as_mut().enable();
         if !self.has_landed.load(Ordering::Acquire) {
             notified.await;
@@ -48,17 +48,17 @@ impl Flight {
     }
 }
 
-/// All fetches of a store that are under way, by the hash of their keys.
+/// All fetches of a store in progress, by the hash of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(Mutex<HashMap<u64, Arc<Flight>>>);
 
 impl Flights {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Flight>>> {
-        // Nothing in there panics.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lead, or the flight of whoever has it.
+    /// Returns the lead, or the fetch of the request that has it.
     pub(crate) fn lead(self: &Arc<Self>, hash: u64) -> Result<Lead, Arc<Flight>> {
         let mut flights = self.lock();
         if let Some(flight) = flights.get(&hash) {
@@ -74,7 +74,7 @@ impl Flights {
     }
 }
 
-/// The right to fetch what a key stands for, while others wait. They go on when it is dropped.
+/// The right to fetch the response for a key while other requests wait. Dropping it wakes them.
 #[derive(Debug)]
 pub struct Lead {
     flights: Arc<Flights>,

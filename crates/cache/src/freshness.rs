@@ -1,56 +1,56 @@
-//! The age of a stored response and how it may be used for that (RFC 9111 §4.2, RFC 5861).
+//! The age of a stored response, and how it may be used at that age (RFC 9111 §4.2, RFC 5861).
 
 use tutti_http::{FieldLines, parse_date};
 
 use crate::Millis;
 use crate::directives::{Directives, seconds};
 
-/// The way a stored response may be used at a moment.
+/// How a stored response may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// As it is.
+    /// Without validation.
     Fresh,
-    /// As it is, while somebody asks for a newer one.
+    /// Without validation, while a newer response is fetched.
     WhileRevalidating,
-    /// Not before it is validated.
+    /// Only after validation.
     Validate,
 }
 
-/// All times that tell how a response may be used, none of them a time of day.
+/// The times that decide how a response may be used, none of them a time of day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freshness {
-    /// When it came.
+    /// When the response arrived.
     pub received: Millis,
-    /// Its age at that time, in milliseconds.
+    /// Its age when it arrived, in milliseconds.
     pub initial_age: Millis,
-    /// Milliseconds that it is fresh.
+    /// Its lifetime.
     pub lifetime: Millis,
-    /// Milliseconds beyond that it is used while it is validated.
+    /// How long after its lifetime it may be used while it is validated.
     pub stale_while_revalidate: Millis,
-    /// Milliseconds beyond that it is used where validation fails.
+    /// How long after its lifetime it may be used if validation fails.
     pub stale_if_error: Millis,
-    /// Every use is validated.
+    /// Every use must be validated.
     pub always_validates: bool,
-    /// The lifetime is the configuration's or a guess: the response itself says none.
+    /// The lifetime comes from the configuration or a heuristic, not from the response.
     pub is_assumed: bool,
-    /// It may be an answer to a request with `Authorization`.
+    /// It may answer a request with `Authorization`.
     pub allows_authorized: bool,
 }
 
 impl Freshness {
-    /// Its age in milliseconds (RFC 9111 §4.2.3).
+    /// The current age in milliseconds (RFC 9111 §4.2.3).
     pub fn age(&self, now: Millis) -> Millis {
         self.initial_age
             .saturating_add(now.saturating_sub(self.received))
     }
 
-    /// Milliseconds that it is still fresh; negative where it is not.
+    /// The remaining lifetime in milliseconds; negative if stale.
     pub fn remaining(&self, now: Millis) -> i64 {
         let signed = |time: Millis| i64::try_from(time).unwrap_or(i64::MAX);
         signed(self.lifetime).saturating_sub(signed(self.age(now)))
     }
 
-    /// The way it may be used.
+    /// Returns how it may be used now.
     pub fn usage(&self, now: Millis) -> Use {
         if self.always_validates {
             return Use::Validate;
@@ -65,19 +65,19 @@ impl Freshness {
         Use::Validate
     }
 
-    /// True if it may stand in for an answer that failed.
+    /// True if it may be sent in place of an error of the origin.
     pub fn serves_errors(&self, now: Millis) -> bool {
         self.age(now) < self.lifetime.saturating_add(self.stale_if_error)
     }
 
-    /// Makes it as old as one that has to be validated: nothing is known of its age.
+    /// Makes the response stale, because its age is unknown.
     pub(crate) fn expire(&mut self, now: Millis) {
         let beyond = self.stale_while_revalidate.max(self.stale_if_error);
         self.received = now;
         self.initial_age = self.initial_age.max(self.lifetime.saturating_add(beyond));
     }
 
-    /// Until when it is of use without being validated.
+    /// The time after which it cannot be used without validation.
     pub fn last_use(&self) -> Millis {
         let beyond = self.stale_while_revalidate.max(self.stale_if_error);
         let whole = self.lifetime.saturating_add(beyond);
@@ -86,9 +86,10 @@ impl Freshness {
     }
 }
 
-/// The age of a response when it comes, in milliseconds (RFC 9111 §4.2.3): the greater of what it says and what its date says.
+/// The age of a response when it arrives, in milliseconds (RFC 9111 §4.2.3): the greater of its `Age`, corrected by the response delay, and
+/// the age by its `Date`.
 ///
-/// It was asked for and came at the two times of `exchange`, the second of which was this `time_of_day`.
+/// `exchange` holds the times of the request and of the response; `time_of_day` is the time of day of the latter.
 pub(crate) fn initial_age(
     fields: &FieldLines,
     exchange: (Millis, Millis),
@@ -102,18 +103,18 @@ pub(crate) fn initial_age(
             .saturating_sub(date)
             .saturating_mul(1000)
     });
-    // Of several members the first counts; one that cannot be read does not.
-    let told = fields.get_all(b"Age").next().and_then(|age| {
+    // The first of several members counts; an invalid one is ignored.
+    let stated = fields.get_all(b"Age").next().and_then(|age| {
         let first = age.split(|&byte| byte == b',').next()?;
         seconds(first.trim_ascii())
     });
     let delay = received.saturating_sub(asked);
-    let told = told.map_or(0, |age| age.saturating_mul(1000).saturating_add(delay));
-    apparent.max(told)
+    let stated = stated.map_or(0, |age| age.saturating_mul(1000).saturating_add(delay));
+    apparent.max(stated)
 }
 
-/// The lifetime that a response tells itself, in milliseconds.
-pub(crate) fn told(
+/// The lifetime that the response itself states, in milliseconds.
+pub(crate) fn stated_lifetime(
     fields: &FieldLines,
     directives: &Directives,
     time_of_day: Millis,
@@ -126,7 +127,7 @@ pub(crate) fn told(
     }
     let mut expires = fields.get_all(b"Expires");
     let first = expires.next()?;
-    // One that is no date is in the past (RFC 9111 §5.3), and so is one of several that differ.
+    // An invalid date, or several that differ, means "in the past" (RFC 9111 §5.3).
     let until = parse_date(first).filter(|_| expires.all(|other| other == first));
     let date = fields.get_all(b"Date").next().and_then(parse_date);
     let from = date.unwrap_or(time_of_day / 1000);
@@ -134,8 +135,8 @@ pub(crate) fn told(
     Some(seconds.saturating_mul(1000))
 }
 
-/// A guess for a response that tells none: a tenth of the time since it was changed (RFC 9111 §4.2.2), a day at most.
-pub(crate) fn guessed(fields: &FieldLines, time_of_day: Millis) -> Option<Millis> {
+/// The heuristic lifetime of a response that states none: a tenth of the time since it was modified (RFC 9111 §4.2.2), at most a day.
+pub(crate) fn heuristic_lifetime(fields: &FieldLines, time_of_day: Millis) -> Option<Millis> {
     const MOST: Millis = 24 * 60 * 60 * 1000;
     let modified = fields
         .get_all(b"Last-Modified")

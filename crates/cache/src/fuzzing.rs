@@ -1,7 +1,7 @@
 //! The oracle of the fuzz target for metadata of the cache, which runs under `cargo fuzz` (`fuzz/`) and under proptest.
 //!
-//! It panics when a promise is broken: what is read from disk is what was written, nothing else passes for it, what a response forbids is
-//! not stored, and a response is for the request that it was made for.
+//! It panics when an invariant is broken: what is read from disk is what was written, no other bytes are accepted, a response that forbids
+//! storing is not stored, and a response is used only for requests like its own.
 
 #![allow(clippy::panic, missing_docs)] // oracles speak by panicking
 
@@ -17,16 +17,16 @@ use crate::{
 
 const SECRET: [u8; 32] = [7; 32];
 
-/// When the responses here come: any time will do.
+/// The arrival time of all responses here; any value will do.
 const NOW: u64 = 1_700_000_000_000;
 
-/// The same by both clocks.
+/// The same time on both clocks.
 const AT: ClockReading = ClockReading {
     steady: NOW,
     wall: NOW,
 };
 
-/// Metadata of any bytes: as they are, and as fields of a response and of its request, one a line.
+/// Treats any bytes as metadata, and as the fields of a response and its request, one a line.
 pub fn metadata(bytes: &[u8]) {
     of_disk(bytes);
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
@@ -34,7 +34,7 @@ pub fn metadata(bytes: &[u8]) {
     for line in rest.split(|&byte| byte == b'\n') {
         let mut parts = line.splitn(2, |&byte| byte == b':');
         let (name, value) = (parts.next(), parts.next());
-        // A line that is no field comes from no head.
+        // Lines that are not valid fields are skipped.
         let _ = fields.try_push(
             name.unwrap_or_default(),
             value.unwrap_or_default().trim_ascii(),
@@ -47,7 +47,7 @@ fn of_disk(bytes: &[u8]) {
     if let Some(head) = FileHead::decode(bytes) {
         assert!(bytes.starts_with(&head.encode()));
     }
-    // Nobody has written these with that secret.
+    // These bytes were not written with this secret.
     assert_eq!(SegmentHead::decode(bytes, &SECRET, 1), None);
     let segment = SegmentHead {
         sequence: bytes.len() as u64,
@@ -62,7 +62,7 @@ fn of_disk(bytes: &[u8]) {
     if let Some(written) =
         metadata::read(bytes, Bytes::new(), AT).and_then(|one| metadata::write(&one, AT))
     {
-        // There is one way to write a response. The bytes may have had one from the future.
+        // Encoding is unambiguous. The bytes may contain a response from the future.
         let again =
             metadata::read(&written, Bytes::new(), AT).and_then(|one| metadata::write(&one, AT));
         assert_eq!(again.as_deref(), Some(&*written));
@@ -122,7 +122,7 @@ fn of_response(first: u8, fields: &FieldLines) {
     assert!(read.vary.matches(values) && read.key == stored.key);
     assert_eq!(read.freshness, stored.freshness);
     assert_eq!((read.fields, read.tags), (stored.fields, stored.tags));
-    // One bit less, and it is something else or nothing.
+    // With one bit changed, it must be rejected.
     let cut = written.len().saturating_sub(1);
     assert!(metadata::read(written.get(..cut).unwrap_or_default(), Bytes::new(), AT).is_none());
 }
@@ -147,7 +147,7 @@ fn check(
             (0, 0)
         );
     }
-    // RFC 9111 §4.2.3: it never becomes younger.
+    // RFC 9111 §4.2.3: the age never decreases.
     assert!(freshness.age(NOW + 1000) >= freshness.age(NOW));
     assert!(freshness.remaining(NOW + 1000) <= freshness.remaining(NOW));
 }
@@ -158,7 +158,7 @@ mod tests {
 
     use super::metadata;
 
-    /// Lines that caches look at, often nearly right.
+    /// Field lines that caches evaluate, many of them almost valid.
     fn lines() -> impl Strategy<Value = Vec<u8>> {
         let words = prop::sample::select(vec![
             "Cache-Control: ",

@@ -1,14 +1,15 @@
-//! The key of a request: what makes it another one than the next.
+//! The key of a request: requests with the same key may get the same response.
 //!
-//! The text is what people see and purge by: scheme, host and target, or what the configuration says. The rest keeps apart what has the
-//! same text and is not alike: who answers it, the fields by which programs learn their own address, and the fields that the server sets.
+//! Operators see its text and purge by it: scheme, host and target, or the configured template. Its identity separates requests
+//! that have the same text but different responses: by the action that answers, by the fields from which programs learn their own address,
+//! and by the fields that the server sets.
 
 use sha2::{Digest as _, Sha256};
 use tutti_http::edits::is_alias;
 use tutti_http::list_members;
 
-/// The fields from which frameworks take scheme, host and path in place of the request's own. A response that was made by one is for
-/// requests with the same only, or a client could have its own address put into what others get.
+/// The fields from which frameworks take scheme, host and path instead of the request's own. They are part of the key: otherwise a client
+/// could have an address of its choice put into the responses that others get.
 const ADDRESSING: [&str; 12] = [
     "x-forwarded-host",
     "x-forwarded-proto",
@@ -24,14 +25,14 @@ const ADDRESSING: [&str; 12] = [
     "x-rewrite-url",
 ];
 
-/// The fields by which a GET becomes another method to some frameworks.
+/// The fields with which some frameworks override the method of a request.
 const METHODS: [&str; 3] = [
     "x-http-method-override",
     "x-http-method",
     "x-method-override",
 ];
 
-/// Marks the digest of the configured changes in an identity; the numbers of [`ADDRESSING`] are smaller.
+/// Marks the digest of the configured field changes in an identity; the numbers of [`ADDRESSING`] are smaller.
 const EDITS: u8 = 0xff;
 
 /// The key of a request.
@@ -39,13 +40,13 @@ const EDITS: u8 = 0xff;
 pub struct Key {
     /// The text that it is purged by.
     pub text: Box<[u8]>,
-    /// Who answers it, and the fields of [the module](self).
+    /// Identifies the action, and the fields listed in [the module](self).
     pub identity: Box<[u8]>,
 }
 
 impl Key {
-    /// The key of a request with this text, of which `answerer` tells who answers it. `edits` are the changes that the configuration
-    /// makes to its fields. They may contain passwords, and keys are stored on disk: the key has only their digest.
+    /// Makes the key of a request with this text that `answerer` answers. `edits` are the configured changes to its fields: the key
+    /// contains only their digest, because they may contain passwords and keys are stored on disk.
     pub fn new<'f>(
         text: Vec<u8>,
         answerer: &[u8],
@@ -73,7 +74,7 @@ impl Key {
     }
 }
 
-/// True if a field of this name makes another method of a request.
+/// True if this field overrides the method of a request.
 pub fn overrides_method(name: &[u8]) -> bool {
     METHODS.iter().any(|known| same(name, known))
 }
@@ -87,7 +88,7 @@ pub fn is_cookie_named(field: &[u8], mut is_one: impl FnMut(&[u8]) -> bool) -> b
     })
 }
 
-/// The parts of `Forwarded` (RFC 7239 §4) that are about the address that was asked for; not those about the client, which differ with each.
+/// Appends the parts of `Forwarded` (RFC 7239 §4) that describe the requested address; those about the client differ with each client.
 fn append_addresses(out: &mut Vec<u8>, value: &[u8]) {
     for element in list_members(value) {
         for pair in element.split(|&byte| byte == b';') {
@@ -104,7 +105,7 @@ fn append_addresses(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// True if two names are the same to programs that make variables of them.
+/// True if programs that turn field names into variables see the two names as equal.
 fn same(name: &[u8], known: &str) -> bool {
     is_alias(known.as_bytes(), name)
 }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_tell_an_address_keep_requests_apart() {
+    fn fields_with_an_address_are_part_of_the_key() {
         let plain = key(&[("Accept", "x")]);
         for name in [
             "X-Forwarded-Host",

@@ -1,11 +1,11 @@
-//! A shared cache of responses (RFC 9111): the lifetime of a response, which may be stored, which stored response answers a request, and the
-//! memory and the file ([`disk`]) that hold them.
+//! A shared cache of responses (RFC 9111): how long a response is fresh, whether it may be stored, which stored response answers a request,
+//! and the memory and the file ([`disk`]) that hold them.
 //!
-//! `tutti-server` asks it before an application or an upstream gets a request, and gives it what these answer. The caller brings the times,
-//! which are those of a monotonic clock. Only [`disk`] does I/O.
+//! `tutti-server` looks a request up before it calls an application or an upstream, and hands their responses over. The caller passes the
+//! times, which are those of a monotonic clock. Only [`disk`] does I/O.
 //!
-//! Must never: give one client what was made for another, keep more than the configured memory, or let a fetch that never ends hold
-//! others for ever.
+//! Must never: give one client a response made for another, use more than the configured memory, or let requests wait for ever for a fetch
+//! that does not end.
 
 #![forbid(unsafe_code)]
 

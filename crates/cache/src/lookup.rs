@@ -1,4 +1,4 @@
-//! The question that a request puts to the cache.
+//! The lookup of a request in the cache.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,25 +17,25 @@ use crate::recording::{Purpose, Recording, RequestTerms};
 use crate::store::{Found, LookupMode, ResponseStore};
 use crate::stored::Stored;
 
-/// The question of one request: its key, and the answers that it may have.
+/// The lookup of one request: its key, and which responses it may get.
 pub struct CacheLookup {
-    /// The store that it is asked of.
+    /// The store to search.
     pub store: Arc<ResponseStore>,
-    /// The terms of its action.
+    /// The cache options of the action.
     pub cache: Arc<Cache>,
-    /// Its key.
+    /// The key of the request.
     pub key: Key,
-    /// The answer may be stored.
+    /// The response may be stored.
     pub keeps: bool,
     /// The request has `Authorization`.
     pub is_authorized: bool,
-    /// The request has cookies, and nobody has said what they mean.
+    /// The request has cookies, and the configuration does not say which of them matter.
     pub has_cookies: bool,
 }
 
 impl CacheLookup {
-    /// Looks for an answer. `may_wait`: for another's, if one is on its way.
-    /// `edits` are the changes to its fields.
+    /// Looks for a response. `may_wait`: the request may wait for a fetch by another request. `edits` are the configured changes to its
+    /// fields.
     pub fn find(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
         let manner = LookupMode {
             may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
@@ -46,7 +46,8 @@ impl CacheLookup {
             .find(&self.key, values(view, edits), may_use, manner, now())
     }
 
-    /// Minds the answer of the request, which is changed to ask the origin for what can be stored, or if the `stale` answer is still valid.
+    /// Returns the recorder for the response of the origin. Changes the request so that it fetches a response that can be stored, or
+    /// validates the `stale` one.
     pub fn recording(
         &self,
         view: &RequestView<'_>,
@@ -60,7 +61,7 @@ impl CacheLookup {
             (None, false) => ForwardReason::Request,
         };
         let mut conditions = [None, None];
-        // Without the lead the request is nobody's but the client's.
+        // Without the lead, only this client may get the response.
         if lead.is_some() {
             let tags = view.get_list(Known::IfNoneMatch).map(Cow::into_owned);
             let date = view.get(Known::IfModifiedSince).map(<[u8]>::to_vec);
@@ -90,7 +91,7 @@ impl CacheLookup {
                 stale: stale.filter(|_| lead.is_some()),
                 conditions,
             }),
-            false => Purpose::Tell,
+            false => Purpose::Report,
         };
         let recording = Recording {
             store: Arc::clone(&self.store),
@@ -109,12 +110,12 @@ impl CacheLookup {
             && (!self.has_cookies || !stored.freshness.is_assumed)
     }
 
-    /// True if `found` is nothing, and there may be something on disk.
+    /// True if memory has no response, and the disk may have one.
     pub fn is_on_disk(&self, found: &Found) -> bool {
         matches!(found, Found::Lead(_, None) | Found::Past) && self.store.has_on_disk(&self.key)
     }
 
-    /// Puts a response that was on disk in place of `found`, which was nothing.
+    /// Replaces `found`, which was a miss, by the response loaded from disk.
     pub fn with_loaded(&self, found: Found, loaded: Option<Arc<Stored>>) -> Found {
         let Some(stored) = loaded.filter(|stored| self.may_use(stored)) else {
             return found;
@@ -129,7 +130,7 @@ impl CacheLookup {
     }
 }
 
-/// The values of a request's fields of this name, as one: as its application or server gets them, which is what `Vary` is about.
+/// The values of all request fields of this name, joined as the application or server receives them: `Vary` is about these.
 pub fn values<'v>(
     view: &'v RequestView<'_>,
     edits: &'v [Edit],

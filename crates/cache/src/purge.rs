@@ -1,14 +1,14 @@
-//! The responses that somebody wants to be gone.
+//! Selects the responses to purge.
 
-/// The responses that are to be purged.
+/// The responses to purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
     /// Everything.
     All,
-    /// Everything with this text of a key.
+    /// Responses whose key has this text.
     Key(Vec<u8>),
-    /// Everything whose key begins so.
+    /// Responses whose key begins with this text.
     Prefix(Vec<u8>),
-    /// Everything with this tag.
+    /// Responses with this tag.
     Tag(Vec<u8>),
 }

@@ -1,7 +1,7 @@
-//! The cache's part in an answer that an application or an upstream gives: it is taken down while the client gets it, or held back where a
-//! stored answer is used instead.
+//! Handles the response of an application or an upstream to a request that the cache did not answer: records it while the client gets it,
+//! or withholds it where a stored response is used instead.
 //!
-//! Must never: store an answer that is not whole, or one that was asked for before something was purged.
+//! Must never: store an incomplete response, or one that was requested before a purge that covers it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -25,86 +25,86 @@ use crate::storing::{Defaults, NotStored, StatusRange, TimedResponse, judge, lea
 use crate::validators::validators;
 use crate::vary::Vary;
 
-/// The part that the cache has in an answer.
+/// The use of a response by the cache.
 pub enum Purpose {
-    /// The client is told that it did not come from the cache.
-    Tell,
-    /// If it is good, what is stored for its target is no longer valid (RFC 9111 §4.4).
+    /// Only reports in `Cache-Status` that it did not come from the cache.
+    Report,
+    /// Invalidates what is stored for its target if it succeeds (RFC 9111 §4.4).
     Invalidate,
-    /// It is stored, if it may be.
+    /// Stores it if that is permitted.
     Keep(RequestTerms),
 }
 
-/// Facts about the request that are needed when its answer comes.
+/// Facts about the request that are needed when its response arrives.
 pub struct RequestTerms {
-    /// When it went out.
+    /// When the request was sent.
     pub asked: Millis,
-    /// The purges that its key had seen by then.
+    /// The number of purges that covered its key by then.
     pub epoch: u64,
     /// It has `Authorization`.
     pub is_authorized: bool,
-    /// It has cookies of which nobody has said what they mean.
+    /// It has cookies, and the configuration does not say which of them matter.
     pub has_cookies: bool,
-    /// The stored answer that is validated.
+    /// The stored response that is being validated.
     pub stale: Option<Arc<Stored>>,
-    /// The client's `If-None-Match` and `If-Modified-Since`, where the origin was not told them.
+    /// The client's `If-None-Match` and `If-Modified-Since`, if they were not sent to the origin.
     pub conditions: [Option<Vec<u8>>; 2],
 }
 
-/// The cache's part in an answer.
+/// Handles one response on behalf of the cache.
 pub struct Recording {
-    /// The store that may get it.
+    /// The store that may get the response.
     pub store: Arc<ResponseStore>,
-    /// The terms of the action.
+    /// The cache options of the action.
     pub cache: Arc<Cache>,
     /// The key of the request.
     pub key: Key,
-    /// The part that the cache has.
+    /// The use of the response.
     pub purpose: Purpose,
-    /// Why the request went on.
+    /// Why the request was forwarded.
     pub forward: ForwardReason,
-    /// How far it is.
+    /// The progress of the recording.
     pub state: RefCell<RecordingState>,
 }
 
-/// How far it is.
+/// The progress of a recording.
 #[derive(Default)]
 pub struct RecordingState {
-    /// Others wait while this is here.
+    /// Other requests wait while it is held.
     pub lead: Option<Lead>,
     taking: Option<Taking>,
-    /// The client gets this instead.
+    /// The stored response that the client gets instead.
     pub instead: Option<(Arc<Stored>, Hit)>,
 }
 
-/// An answer that is being taken down.
+/// A response that is being recorded.
 struct Taking {
     head: Stored,
     body: BytesMut,
-    /// The length that was declared.
+    /// The declared length.
     length: Option<u64>,
     room: BodyReservation,
 }
 
 impl Taking {
-    /// True if all bytes that were declared have come.
+    /// True if the whole body has arrived.
     fn is_whole(&self) -> bool {
         self.length == Some(self.body.len() as u64)
     }
 }
 
-/// The changes to an answer's head before the client gets it.
+/// The changes to a response's head before it is sent to the client.
 pub struct Altered {
-    /// The status: 304 where the client has the answer already.
+    /// The status: 304 if the client's copy is valid.
     pub status: u16,
-    /// The client does not get its `Set-Cookie`.
+    /// Removes `Set-Cookie`.
     pub strips_cookies: bool,
-    /// For `Cache-Status`.
+    /// The outcome for `Cache-Status`.
     kept: Option<Result<(), NotStored>>,
 }
 
 impl Recording {
-    /// True if the answer with this head is held back: the origin has validated what is stored, or fails where that may stand in.
+    /// True if the response with this head is withheld: it validates the stored one, or it is an error that the stored one may replace.
     pub fn holds<'f>(
         &self,
         status: u16,
@@ -120,8 +120,8 @@ impl Recording {
         if status != 304 {
             return self.holds_error(status, now);
         }
-        // It leads nowhere: the client gets what is stored.
-        let fields = fields.filter(|(name, _)| !leads_on(name));
+        // The client gets the stored response, so an internal redirect is not followed.
+        let fields = fields.filter(|(name, _)| !is_internal_redirect(name));
         let valid = self.renew(terms, stale, fields.collect(), now);
         let mut state = self.state.borrow_mut();
         state.instead = Some((valid, Hit::Validated));
@@ -129,7 +129,7 @@ impl Recording {
         true
     }
 
-    /// True if a failure of this status is held back, because a stored answer may stand in.
+    /// True if an error with this status is withheld, because a stored response may replace it.
     pub fn holds_error(&self, status: u16, now: Millis) -> bool {
         let Purpose::Keep(RequestTerms {
             stale: Some(stale), ..
@@ -146,7 +146,7 @@ impl Recording {
         may
     }
 
-    /// Puts what a 304 says in place of what is stored.
+    /// Updates the stored response with the fields of a 304.
     fn renew(
         &self,
         terms: &RequestTerms,
@@ -168,7 +168,7 @@ impl Recording {
                 renewed
             }
             _ => {
-                // For this client only.
+                // The updated response is for this client only.
                 self.store.purge(&Purge::Key(self.key.text.to_vec()));
                 let freshness = Freshness {
                     received: now,
@@ -202,7 +202,7 @@ impl Recording {
         judge(&answer, &defaults(&self.cache))
     }
 
-    /// The head of the answer has come: begins to take it down, if it may be stored. `values` gives the fields of the request.
+    /// Starts to record the response with this head, if it may be stored. `values` gives the fields of the request.
     pub fn begin<'f>(
         &self,
         (status, length): (u16, Option<u64>),
@@ -216,7 +216,7 @@ impl Recording {
             kept: None,
         };
         match &self.purpose {
-            Purpose::Tell => {}
+            Purpose::Report => {}
             Purpose::Invalidate => {
                 if (200..400).contains(&status) {
                     self.invalidate(fields);
@@ -275,7 +275,7 @@ impl Recording {
         altered
     }
 
-    /// The client gets something else in place of the answer with this head, which is not stored.
+    /// The client gets another response instead of the one with this head, which is not stored.
     pub fn pass_over<'f>(
         &self,
         status: u16,
@@ -283,7 +283,7 @@ impl Recording {
         now: Millis,
     ) {
         match &self.purpose {
-            Purpose::Tell => {}
+            Purpose::Report => {}
             Purpose::Invalidate => {
                 if (200..400).contains(&status) {
                     self.invalidate(fields);
@@ -293,18 +293,18 @@ impl Recording {
         }
     }
 
-    /// The answer is not stored: others need not wait for it.
+    /// The response is not stored: other requests need not wait for it.
     fn give_up(&self, why: Option<NotStored>, now: Millis) {
         let mut state = self.state.borrow_mut();
         state.taking = None;
-        // A reason that is one client's says nothing about others.
+        // A reason that depends on the client does not apply to other requests.
         if !matches!(why, Some(NotStored::Authorization | NotStored::Cookie)) {
             self.store.mark(&self.key, now);
         }
         state.lead = None;
     }
 
-    /// Removes the answers for the target of the request, and for the addresses on the same host that its own answer names.
+    /// Invalidates the responses for the target of the request, and for the addresses on the same host that its response names.
     fn invalidate<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         self.store.purge(&Purge::Key(self.key.text.to_vec()));
         if self.cache.key.is_some() {
@@ -322,14 +322,14 @@ impl Recording {
         }
     }
 
-    /// Adds `Cache-Status`, if it is wished.
+    /// Adds `Cache-Status` if that is configured.
     pub fn add_cache_status(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
         if self.cache.options.status_field {
             cache_status::forwarded(fields, self.forward, status, altered.kept);
         }
     }
 
-    /// A part of the body has come.
+    /// Records a part of the body.
     pub fn write(&self, append: impl FnOnce(&mut BytesMut), length: usize, now: Millis) {
         let mut state = self.state.borrow_mut();
         let Some(taking) = &mut state.taking else {
@@ -337,7 +337,7 @@ impl Recording {
         };
         if taking.room.grow(length) {
             append(&mut taking.body);
-            // Before the client has the last byte, which may ask again at once.
+            // Stored before the client gets the last byte: it may repeat the request at once.
             let is_whole = taking.is_whole();
             drop(state);
             if is_whole {
@@ -349,18 +349,18 @@ impl Recording {
         self.give_up(Some(NotStored::Size), now);
     }
 
-    /// True while it takes an answer down.
+    /// True while the response is recorded.
     pub fn is_taking(&self) -> bool {
         self.state.borrow().taking.is_some()
     }
 
-    /// The body has ended, and is whole.
+    /// The body is complete.
     pub fn finish(&self) {
         let taking = self.state.borrow_mut().taking.take();
         if let (Some(taking), Purpose::Keep(terms)) = (taking, &self.purpose)
             && (taking.length.is_none() || taking.is_whole())
         {
-            // Without the room that it has grown beyond what it needs.
+            // A copy, without the spare capacity of the buffer.
             let body = Bytes::copy_from_slice(&taking.body);
             assert!(
                 taking
@@ -376,7 +376,7 @@ impl Recording {
     }
 }
 
-/// Returns the terms of the configuration for answers that tell none.
+/// Returns the configured defaults for responses without a lifetime.
 fn defaults(cache: &Cache) -> Defaults {
     let options = &cache.options;
     let millis = |time: std::time::Duration| Millis::try_from(time.as_millis()).unwrap_or(0);
@@ -397,7 +397,7 @@ fn defaults(cache: &Cache) -> Defaults {
     }
 }
 
-/// The text of the key of an address that a response names, if it is on the host of this key.
+/// The text of the key for an address in a response, if it is on the same host as this key.
 fn same_host(key: &[u8], address: &[u8]) -> Option<Vec<u8>> {
     let scheme = memchr::memmem::find(key, b"://")? + 3;
     let rest = key.get(scheme..)?;

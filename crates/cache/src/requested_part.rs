@@ -1,4 +1,4 @@
-//! The part of a stored response that a request wants: its conditions and its range (RFC 9111 §4.3.2, RFC 9110 §13, §14).
+//! The part of a stored response that answers a request with conditions or a range (RFC 9111 §4.3.2, RFC 9110 §13, §14).
 
 use tutti_files::conditional::{PreconditionResult, Preconditions};
 use tutti_files::range::{self, ByteRange, Requested};
@@ -6,20 +6,20 @@ use tutti_files::range::{self, ByteRange, Requested};
 use crate::stored::Stored;
 use crate::validators::{of_caches, validators};
 
-/// The part of a stored response that a request wants.
+/// The part of a stored response that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedPart {
     /// All of it.
     Whole,
-    /// None: the client has it.
+    /// No body: the client's copy is valid (304).
     Nothing,
-    /// These bytes.
+    /// These bytes (206).
     Part(ByteRange),
-    /// Bytes that it does not have.
+    /// The range is not satisfiable (416).
     Unsatisfiable,
 }
 
-/// Finds the part; ranges are for GET alone.
+/// Evaluates conditions and range; ranges apply to GET only.
 pub fn wanted(stored: &Stored, conditions: &Preconditions<'_>, is_get: bool) -> RequestedPart {
     let conditions = of_caches(conditions);
     if stored.status != 200 || conditions.is_empty() {
@@ -43,7 +43,7 @@ pub fn wanted(stored: &Stored, conditions: &Preconditions<'_>, is_get: bool) -> 
         Some(Requested::Unsatisfiable) => RequestedPart::Unsatisfiable,
         Some(Requested::Parts(parts)) => match parts.as_slice() {
             [part] => RequestedPart::Part(*part),
-            // Several parts are the whole of it in another order (RFC 9110 §14.2 lets a server ignore them).
+            // Several ranges are answered with the whole (RFC 9110 §14.2 lets a server ignore them).
             _ => RequestedPart::Whole,
         },
         Some(Requested::Whole) | None => RequestedPart::Whole,

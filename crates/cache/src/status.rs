@@ -1,4 +1,4 @@
-//! The state of a store, for those who look at it from outside.
+//! The state of a store, for `/status`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,18 +14,18 @@ pub struct CacheStatus {
     pub memory: u64,
     /// Number of its responses.
     pub entries: u64,
-    /// Requests by what there was for them.
+    /// Requests by cache result.
     pub requests: [(&'static str, u64); 6],
-    /// Responses by what became of them.
+    /// Responses by outcome.
     pub responses: [(&'static str, u64); 3],
-    /// The part of it that is on disk.
+    /// The state of its part on disk.
     pub disk: Option<TierStatus>,
-    /// That part is not used now.
+    /// The part on disk is disabled at present.
     pub is_disk_held: bool,
 }
 
 impl CacheStatus {
-    /// The state of a store at this moment.
+    /// Reads the state of a store.
     pub fn of(store: &ResponseStore) -> Self {
         let counts = &store.counts;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,9 +1,10 @@
 //! The store: responses in memory, shared by all listen threads.
 //!
-//! It has parts with a lock each, held for a look or a change; the part of a key follows from its text, so that all responses of one text
-//! are in one part. The bound on memory is one for all parts.
+//! A store has several parts, each with its own lock, which is held for a lookup or a change. The text of a key selects the part, so that
+//! all responses with the same text are in one. The memory limit is common to all parts.
 //!
-//! Must never: hold more than its memory but for one response that is being stored, or bring back what was purged while it was fetched.
+//! Must never: use more than its memory limit plus one response that is being stored, or store a response that was purged while it was
+//! fetched.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,33 +26,33 @@ use crate::key::Key;
 use crate::purge::Purge;
 use crate::stored::Stored;
 
-/// Parts of a store, so that threads seldom wait for each other.
+/// Number of parts, so that threads seldom wait for each other.
 const PARTS: usize = 16;
 
-/// Responses of one key's text: more than a site has languages and encodings. The oldest goes.
+/// Responses with one key text: more than a site has languages and encodings. The oldest is evicted.
 const MOST_VARIANTS: usize = 64;
 
-/// Keys of a part of which is known that they are not stored.
+/// Keys in one part that are marked as not storable.
 const MOST_MARKS: usize = 4096;
 
-/// So long requests for such a key go past the store, each by itself.
+/// How long requests for such a key bypass the store and do not wait for each other.
 const MARK_TIME: Millis = 60_000;
 
-/// Part of the memory that responses may take which are being stored.
+/// The fraction of the memory that responses being stored may use: a quarter.
 const COMING_PART: usize = 4;
 
-/// The bounds of a store.
+/// The limits of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
     /// Bytes of memory.
     pub memory: usize,
-    /// Bytes of the largest body that is stored in memory.
+    /// Bytes of the largest body stored in memory.
     pub object: usize,
-    /// The part on disk.
+    /// The limits of the part on disk.
     pub disk: Option<DiskLimits>,
 }
 
-/// The bounds of the part of a store that is on disk.
+/// The limits of a store's part on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskLimits {
     /// The folder; `None`: the server's own.
@@ -62,27 +63,27 @@ pub struct DiskLimits {
     pub object: usize,
 }
 
-/// The outcome of a look for a response.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Found {
-    /// A response to be used as it is.
+    /// A response that may be used without validation.
     Fresh(Arc<Stored>),
-    /// One that is used while somebody asks for a newer one: the caller, if it gets the lead.
+    /// A response that may be used while a newer one is fetched: by the caller, if it gets the lead.
     Stale(Arc<Stored>, Option<Lead>),
-    /// The caller fetches it; what there is may be validated.
+    /// The caller fetches the response; the stored one, if any, may be validated.
     Lead(Lead, Option<Arc<Stored>>),
-    /// Somebody fetches it.
+    /// Another request is fetching it.
     Wait(Arc<Flight>),
-    /// Nothing, and others need not wait: it was not to be stored when it was last asked for, or the request leads nobody.
+    /// No response, and no reason to wait: the key is marked as not storable, or the response would be for this client only.
     Past,
 }
 
-/// The way a request deals with others for the same.
+/// How a request interacts with other requests for the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupMode {
-    /// It waits for another's fetch.
+    /// It may wait for another's fetch.
     pub may_wait: bool,
-    /// Others may wait for its own: the answer to it is one for them, as far as can be told.
+    /// Other requests may wait for its fetch: its response probably suits them.
     pub may_lead: bool,
 }
 
@@ -94,19 +95,19 @@ pub struct ResponseStore {
     used: AtomicUsize,
     /// Bytes of bodies that are being stored.
     coming: AtomicUsize,
-    /// Bytes of bodies that were read from disk and are in no part.
+    /// Bytes of bodies that were read from disk and are not stored in memory.
     loaded: AtomicUsize,
-    /// The part on disk, once there is a file for it.
+    /// The part on disk, once its file is open.
     tier: OnceLock<Arc<dyn Tier>>,
-    /// Holds back what is there.
+    /// Disables the part on disk.
     hold: Heeded,
     /// Counts of events.
     pub counts: CacheCounts,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
-    /// Locked within a part, never around one.
+    /// Locked while a part is locked, never the other way round.
     flights: Arc<Flights>,
-    /// Locked after a part has been let go of, never while one is held.
+    /// Locked after a part has been unlocked, never while one is locked.
     queues: Mutex<Queues>,
 }
 
@@ -118,14 +119,14 @@ struct Part {
     purges: Purges,
 }
 
-/// The purges that a part has seen: what was asked for before one that is about it is not stored.
+/// The purges of a part: a response that was requested before a purge that covers it is not stored.
 #[derive(Debug, Default)]
 struct Purges {
     /// Number of them.
     count: u64,
-    /// The last that was about everything.
+    /// The number of the last purge of everything.
     whole: u64,
-    /// The last that was about the text of this hash.
+    /// The number of the last purge that covered the text with this hash.
     texts: HashMap<u64, u64>,
 }
 
@@ -144,14 +145,14 @@ impl Purges {
         self.texts.insert(text, self.count);
     }
 
-    /// True if something with this text that was asked for when there were `count` may be stored.
+    /// True if a response with this text that was requested after `count` purges may be stored.
     fn allow(&self, text: u64, count: u64) -> bool {
         debug_assert!(count <= self.count, "a purge that is still to come");
         self.whole <= count && self.texts.get(&text).is_none_or(|last| *last <= count)
     }
 }
 
-/// Room for a body that is being stored, or that was read from disk.
+/// Memory reserved for a body that is being stored, or that was read from disk.
 #[derive(Debug)]
 pub struct BodyReservation {
     store: Arc<ResponseStore>,
@@ -160,7 +161,7 @@ pub struct BodyReservation {
 }
 
 impl BodyReservation {
-    /// Takes room for so many more bytes; false if there is none.
+    /// Reserves this many more bytes; false if that exceeds the limit.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let all = self.counter().fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken += bytes;
@@ -183,7 +184,7 @@ impl Drop for BodyReservation {
 }
 
 impl ResponseStore {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new(name: &str, limits: StoreLimits) -> Self {
         Self {
             name: name.into(),
@@ -206,29 +207,29 @@ impl ResponseStore {
         &self.name
     }
 
-    /// Its bounds.
+    /// Its limits.
     pub fn limits(&self) -> &StoreLimits {
         &self.limits
     }
 
-    /// Bytes of the largest body that is stored.
+    /// Bytes of the largest body that can be stored.
     pub fn largest(&self) -> usize {
         let on_disk = self.tier().map_or(0, |tier| tier.largest());
         self.limits.object.max(on_disk)
     }
 
-    /// From now on it has this part on disk.
+    /// Attaches the part on disk.
     pub(crate) fn set_tier(&self, tier: Arc<dyn Tier>) {
-        // There is one for all its life.
+        // A store gets its part on disk once.
         let _ = self.tier.set(tier);
     }
 
-    /// From now on this holds back what is on disk, whenever it is set.
+    /// Makes the store check this switch before it reads from disk.
     pub fn heed(&self, hold: &Arc<DiskHold>) {
         self.hold.heed(hold);
     }
 
-    /// True if it is set.
+    /// True if the part on disk is disabled.
     pub fn is_disk_held(&self) -> bool {
         self.hold.is_set()
     }
@@ -238,7 +239,7 @@ impl ResponseStore {
         self.tier.get()
     }
 
-    /// Bytes of memory that it takes now.
+    /// Bytes of memory in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -248,12 +249,12 @@ impl ResponseStore {
         self.parts.iter().map(|part| lock(part).live).sum()
     }
 
-    /// True if there is none.
+    /// True if it holds no response.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Room for a body that is to be stored.
+    /// Reserves memory for a body that is to be stored.
     pub fn room(self: &Arc<Self>) -> BodyReservation {
         BodyReservation {
             store: Arc::clone(self),
@@ -262,7 +263,7 @@ impl ResponseStore {
         }
     }
 
-    /// Looks for a response; `values` gives the fields of the request by name, `may_use` says what the request may get.
+    /// Looks for a response; `values` gives the fields of the request by name, `may_use` decides whether the request may get a response.
     pub fn find(
         &self,
         key: &Key,
@@ -303,12 +304,12 @@ impl ResponseStore {
         }
     }
 
-    /// The number of purges that a key has seen, to be given to [`store`](Self::store) with what was asked for after.
+    /// The number of purges that covered a key, for [`store`](Self::store): read it before the request is sent.
     pub fn epoch(&self, key: &Key) -> u64 {
         self.part(&key.text).purges.count
     }
 
-    /// A response to this key was not to be stored.
+    /// Marks a key whose response was not storable.
     pub fn mark(&self, key: &Key, now: Millis) {
         let hash = self.hash(key);
         let mut part = self.part(&key.text);
@@ -405,7 +406,7 @@ impl ResponseStore {
             if let Some(newer) = alike.find(|one| one.is_alike(&stored)) {
                 return Arc::clone(newer);
             }
-            // Whoever asked before a purge gets it, and nobody else.
+            // Only the request that began before the purge gets it.
             if !part.purges.allow(self.hash_text(&stored.key.text), epoch) {
                 return stored;
             }
@@ -416,12 +417,12 @@ impl ResponseStore {
         stored
     }
 
-    /// Completes when everything purged so far is gone from disk; `None`: the store is in memory only.
+    /// Completes when everything purged so far is removed from disk; `None`: the store is in memory only.
     pub fn settled(&self) -> Option<oneshot::Receiver<()>> {
         self.tier().map(|tier| tier.settled())
     }
 
-    /// Writes all that is in memory to disk, for the next process that has the file; completes when that is done.
+    /// Writes everything in memory to disk, for the next process that opens the file; completes when that is done.
     pub(crate) fn rest(&self) -> Option<oneshot::Receiver<()>> {
         let tier = self.tier()?;
         for part in &self.parts {
@@ -433,8 +434,8 @@ impl ResponseStore {
         Some(tier.close())
     }
 
-    /// Has a response written to disk unless it is there, or of no use any more. To be called while its part is locked: a purge comes
-    /// before or after.
+    /// Has a response written to disk unless it is there, or can no longer be used. Call it while its part is locked, so that a purge comes
+    /// either before or after.
     fn keep_on_disk(&self, stored: &Arc<Stored>, now: Millis, waiting: Waiting) {
         let Some(tier) = self.tier() else {
             return;
@@ -482,7 +483,7 @@ impl ResponseStore {
         self.unuse(gone);
     }
 
-    /// Lets responses go until the rest fits.
+    /// Evicts responses until the rest fits.
     fn make_room(&self) {
         while self.used() > self.limits.memory {
             let next = lock(&self.queues).next();
@@ -498,7 +499,7 @@ impl ResponseStore {
         }
     }
 
-    /// False if it was not there any more.
+    /// Returns false if it was already removed.
     fn remove(&self, part: &mut Part, stored: &Arc<Stored>) -> bool {
         let Some(variants) = part.responses.get_mut(&stored.key.text) else {
             return false;
@@ -516,7 +517,7 @@ impl ResponseStore {
         removed > 0
     }
 
-    /// Removes responses, and what is on its way for requests that were made before. Returns how many there were.
+    /// Removes responses, and prevents that those being fetched are stored. Returns the number removed.
     pub fn purge(&self, purge: &Purge) -> usize {
         let mut count = 0;
         match purge {
@@ -533,7 +534,7 @@ impl ResponseStore {
                 }
             }
         }
-        // After the parts: what they let go of a moment before is there now.
+        // After the parts: responses that they have just passed to the disk are found there.
         count += self.tier().map_or(0, |tier| tier.purge(purge));
         self.counts
             .purged
@@ -562,7 +563,7 @@ impl ResponseStore {
         count
     }
 
-    /// Number of these that are not on disk, too, where they are counted.
+    /// Number of these responses that are not on disk, which counts its own.
     fn only_in_memory(&self, gone: &[Arc<Stored>]) -> usize {
         let is_on_disk =
             |one: &Stored| one.is_on_disk() && self.tier().is_some_and(|tier| tier.has_alike(one));
@@ -578,7 +579,7 @@ impl ResponseStore {
         part.live -= gone.len();
     }
 
-    /// So many bytes are free again. A count that is wrong would let the store grow beyond its memory.
+    /// Releases this many bytes. A wrong count would let the store exceed its memory.
     fn unuse(&self, weight: usize) {
         let before = self.used.fetch_sub(weight, Ordering::Relaxed);
         assert!(before >= weight, "more bytes are free than were used");
@@ -593,16 +594,16 @@ impl ResponseStore {
     }
 
     fn part(&self, text: &[u8]) -> MutexGuard<'_, Part> {
-        // The number is below PARTS.
+        // The index is below PARTS.
         let at = (self.hash_text(text) % PARTS as u64) as usize;
-        // There are as many parts as numbers of them.
+        // `parts` has PARTS elements.
         #[expect(clippy::indexing_slicing, reason = "the number is below PARTS")]
         lock(&self.parts[at])
     }
 }
 
 fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in there panics between two changes that belong together.
+    // No code panics between two changes that belong together.
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -617,7 +618,7 @@ pub(crate) mod tests {
         Key::new(text.as_bytes().to_vec(), b"a", b"", std::iter::empty())
     }
 
-    /// Came now, and is fresh for a long time.
+    /// Arrived now, and fresh for a long time.
     pub(crate) fn fresh() -> Freshness {
         Freshness {
             received: 0,
@@ -682,7 +683,7 @@ pub(crate) mod tests {
         assert!(!store.store(stored("large", 20_001), 0));
         assert_eq!(store.purge(&Purge::Key(b"a".to_vec())), 1);
         assert_eq!((store.used(), store.len()), (0, 0));
-        // It was asked for before the purge; another was not touched.
+        // The first was requested before the purge; the other is not covered.
         assert!(!store.store(stored("a", 10), 0));
         assert!(store.store(stored("b", 10), 0));
         assert!(store.store(stored("a", 10), store.epoch(&key("a"))));
@@ -711,7 +712,7 @@ pub(crate) mod tests {
         };
         let find = || store.find(&key("a"), |_| Vec::new(), |_| true, manner, 1);
         let Found::Lead(lead, None) = find() else {
-            panic!("nobody else has asked");
+            panic!("no other request is waiting");
         };
         assert!(matches!(find(), Found::Wait(_)));
         drop(lead);

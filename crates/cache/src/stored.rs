@@ -11,36 +11,36 @@ use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::vary::Vary;
 
-/// A whole response, with what is needed to find it and to know how it may be used.
+/// A complete response, with what is needed to find it and to decide how it may be used.
 #[derive(Debug)]
 pub struct Stored {
     /// The key of its request.
     pub key: Key,
-    /// The fields of its request that chose it.
+    /// The request fields that selected it.
     pub vary: Vary,
     /// Its status.
     pub status: u16,
-    /// Its fields: none that belongs to a connection, nor `Age`; `Date` is there.
+    /// Its fields, without those of the connection and `Age`, and with `Date`.
     pub fields: FieldLines,
     /// Its body.
     pub body: Bytes,
-    /// How it may be used.
+    /// Decides how it may be used.
     pub freshness: Freshness,
     /// The tags that it is purged by.
     pub tags: Box<[Box<[u8]>]>,
-    /// It has been used since the store last looked.
+    /// It has been used since the last eviction.
     is_visited: AtomicBool,
     /// The store on disk has it, or had it.
     is_on_disk: AtomicBool,
-    /// The memory of its body, where it is in no store in memory.
+    /// The reservation for its body, if it is not in a store in memory.
     _room: Option<Box<dyn std::fmt::Debug + Send + Sync>>,
 }
 
-/// Bytes that a response takes beside its own: its place in the store.
+/// Bytes of overhead of a response in the store.
 const OVERHEAD: usize = 512;
 
 impl Stored {
-    /// A response that has come. `tag_fields` are the names of the fields with its tags.
+    /// Makes a response that has just arrived. `tag_fields` are the names of the fields with its tags.
     pub fn new(
         key: Key,
         vary: Vary,
@@ -63,7 +63,7 @@ impl Stored {
         }
     }
 
-    /// One that was stored before.
+    /// Makes a response that was stored before.
     pub(crate) fn again(
         key: Key,
         vary: Vary,
@@ -85,12 +85,12 @@ impl Stored {
         }
     }
 
-    /// The same with this body.
+    /// Replaces the body.
     pub fn with_body(self, body: Bytes) -> Self {
         Self { body, ..self }
     }
 
-    /// The same, with the memory that it takes outside of a store.
+    /// Attaches the memory that was reserved for it outside a store.
     pub(crate) fn in_room(self, room: Box<dyn std::fmt::Debug + Send + Sync>) -> Self {
         Self {
             _room: Some(room),
@@ -98,7 +98,7 @@ impl Stored {
         }
     }
 
-    /// True if it is of no use to anybody any more.
+    /// True if it can neither be used nor validated any more.
     pub(crate) fn is_spent(&self, now: Millis) -> bool {
         self.freshness.last_use() < now
             && self.field("ETag").is_none()
@@ -123,7 +123,7 @@ impl Stored {
         self.key.identity == other.key.identity && self.vary == other.vary
     }
 
-    /// A number that is the same for those that are alike.
+    /// A number that is equal for responses that the same requests would get.
     pub fn variant(&self, hasher: &impl std::hash::BuildHasher) -> u64 {
         hasher.hash_one((&self.key.identity, &self.vary))
     }
@@ -151,7 +151,7 @@ impl Stored {
     }
 }
 
-/// A stored response as a 304 has renewed it (RFC 9111 §3.2). `freshness` is that of the fields that it has now.
+/// Makes the response that a 304 has updated (RFC 9111 §3.2). `freshness` is computed from the updated fields.
 pub fn freshened(
     stored: &Stored,
     fields: FieldLines,
@@ -164,7 +164,7 @@ pub fn freshened(
 }
 
 impl Stored {
-    /// Its fields, those of a 304 in place of its own. What tells of the content stays, for that has not come again.
+    /// Its fields, updated by those of a 304. Fields that describe the content are kept, because the content was not sent again.
     pub fn updated_fields(&self, newer: &FieldLines) -> FieldLines {
         let is_kept = |name: &[u8]| {
             const CONTENT: [&str; 5] = [
@@ -188,7 +188,7 @@ impl Stored {
     }
 }
 
-/// Fields that are not stored: those of the connection, and what is worked out anew for each use.
+/// Fields that are not stored: those of the connection, and those computed for each use.
 fn is_left_out(name: &[u8]) -> bool {
     let known = Known::from_name(name);
     matches!(
@@ -206,10 +206,10 @@ fn is_left_out(name: &[u8]) -> bool {
         || name.eq_ignore_ascii_case(b"proxy-authentication-info")
 }
 
-/// A response with more tags is purged by the first of these only.
+/// Only the first tags of a response count.
 const MOST_TAGS: usize = 256;
 
-/// The tags, which spaces or commas part.
+/// The tags, which are separated by spaces or commas.
 fn tags(fields: &FieldLines, names: &[String]) -> Box<[Box<[u8]>]> {
     let values = names
         .iter()

@@ -7,7 +7,7 @@ use tutti_config::model::CacheStore;
 
 use crate::store::{DiskLimits, ResponseStore, StoreLimits};
 
-/// The stores of `config`: those of `known` that have the same name and size go on, others are new.
+/// The stores of `config`: those of `known` with the same name and size are kept, others are new.
 pub fn stores(config: &Config, known: &[Arc<ResponseStore>]) -> Vec<Arc<ResponseStore>> {
     let one = |(name, wanted): (&String, &CacheStore)| {
         let disk = wanted.disk.as_ref().map(|disk| DiskLimits {

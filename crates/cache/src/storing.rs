@@ -1,4 +1,4 @@
-//! The decision whether a response is stored, and how long it is used (RFC 9111 §3).
+//! Decides whether a response is stored, and how long it may be used (RFC 9111 §3).
 
 use tutti_http::FieldLines;
 
@@ -6,7 +6,7 @@ use crate::Millis;
 use crate::directives::Directives;
 use crate::freshness::{self, Freshness};
 
-/// Statuses, for which the configuration says a time.
+/// A range of statuses for which the configuration sets a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRange {
     /// The first.
@@ -15,20 +15,20 @@ pub struct StatusRange {
     pub last: u16,
 }
 
-/// The terms of the configuration for responses that tell none.
+/// The configured defaults for responses without a lifetime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
-    /// Lifetimes in milliseconds; the first that has the status counts.
+    /// Lifetimes in milliseconds; the first range that contains the status counts.
     pub valid: Vec<(StatusRange, Millis)>,
-    /// They count whatever the response says.
+    /// They override the lifetime in the response.
     pub is_forced: bool,
-    /// Where nothing else tells, a lifetime is guessed from `Last-Modified`.
+    /// Without any other lifetime, one is derived from `Last-Modified`.
     pub guesses: bool,
     /// `stale-while-revalidate`, in milliseconds.
     pub stale_while_revalidate: Millis,
     /// `stale-if-error`, in milliseconds.
     pub stale_if_error: Millis,
-    /// A response is stored without its `Set-Cookie`.
+    /// `Set-Cookie` is removed from stored responses.
     pub strips_cookies: bool,
 }
 
@@ -39,45 +39,45 @@ pub struct TimedResponse<'a> {
     pub status: u16,
     /// Its fields.
     pub fields: &'a FieldLines,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked: Millis,
-    /// When it came.
+    /// When it arrived.
     pub received: Millis,
-    /// The time of day then, in milliseconds since 1970: its dates are compared with it.
+    /// The time of day when it arrived, in milliseconds since 1970: its dates are compared with it.
     pub time_of_day: Millis,
     /// The request had `Authorization`.
     pub is_authorized: bool,
-    /// The request had cookies of which nobody has said that they do not matter.
+    /// The request had cookies, and the configuration does not say that they do not matter.
     pub has_cookies: bool,
 }
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotStored {
-    /// It says so.
+    /// It has `no-store`.
     NoStore,
-    /// It is for one client.
+    /// It has `private`.
     Private,
     /// It sets cookies.
     SetCookie,
-    /// The request had `Authorization`, and it does not say that this does not matter.
+    /// The request had `Authorization`, and the response does not permit that.
     Authorization,
-    /// The request had cookies, and it does not say itself how long others may have it.
+    /// The request had cookies, and the response does not state its own lifetime.
     Cookie,
-    /// Nobody can tell which requests it is for.
+    /// `Vary` cannot be matched against other requests.
     Vary,
-    /// Its status is that of a part, or one whose meaning has to be known.
+    /// It is a partial response, or its status has to be understood and is not.
     Status,
-    /// Nobody says how long it may be used.
+    /// Neither the response nor the configuration gives a lifetime.
     NoLifetime,
     /// It is too large.
     Size,
-    /// It leads to what the client gets.
+    /// It is an internal redirect.
     Elsewhere,
 }
 
 impl NotStored {
-    /// A word for `Cache-Status`.
+    /// The reason for `Cache-Status`.
     pub fn word(self) -> &'static str {
         match self {
             Self::NoStore => "no-store",
@@ -94,10 +94,10 @@ impl NotStored {
     }
 }
 
-/// Decides whether and how long a response to GET is used; `Vary` is not looked at.
+/// Decides whether a response to GET is stored and how long it may be used; does not check `Vary`.
 pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshness, NotStored> {
     let TimedResponse { status, fields, .. } = *answer;
-    if fields.iter().any(|(name, _)| leads_on(name)) {
+    if fields.iter().any(|(name, _)| is_internal_redirect(name)) {
         return Err(NotStored::Elsewhere);
     }
     let directives = Directives::of(fields);
@@ -114,7 +114,7 @@ pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshnes
     if answer.is_authorized && !directives.allows_authorized() {
         return Err(NotStored::Authorization);
     }
-    let own = freshness::told(fields, &directives, answer.time_of_day);
+    let own = freshness::stated_lifetime(fields, &directives, answer.time_of_day);
     let own = own.filter(|_| forced.is_none());
     let lifetime = own
         .or_else(|| valid(defaults, status))
@@ -124,7 +124,7 @@ pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshnes
         return Err(NotStored::Cookie);
     }
     let is_strict = directives.must_revalidate || directives.s_maxage.is_some();
-    let extra = |told: Option<u64>, otherwise| match told {
+    let extra = |stated: Option<u64>, otherwise| match stated {
         Some(seconds) => seconds.saturating_mul(1000),
         None => otherwise,
     };
@@ -144,7 +144,7 @@ pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshnes
                 defaults.stale_while_revalidate,
             ),
         },
-        // `s-maxage` has the meaning of `proxy-revalidate` (RFC 9111 §5.2.2.10), unless the response says itself that it has not.
+        // `s-maxage` implies `proxy-revalidate` (RFC 9111 §5.2.2.10), unless the response has `stale-if-error`.
         stale_if_error: match directives.stale_if_error {
             Some(seconds) if !directives.must_revalidate && !no_cache => {
                 seconds.saturating_mul(1000)
@@ -163,16 +163,16 @@ pub fn judge(answer: &TimedResponse<'_>, defaults: &Defaults) -> Result<Freshnes
     Err(NotStored::NoLifetime)
 }
 
-/// True of fields by which an answer leads to what is sent in its place.
-pub(crate) fn leads_on(name: &[u8]) -> bool {
+/// True for fields that make a response an internal redirect.
+pub(crate) fn is_internal_redirect(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"X-Accel-Redirect") || name.eq_ignore_ascii_case(b"X-Sendfile")
 }
 
-/// Checks that the response itself forbids nothing.
+/// Checks that the response itself does not forbid storing.
 fn permitted(answer: &TimedResponse<'_>, directives: &Directives) -> Result<(), NotStored> {
     let is_understood = is_understood(answer.status);
     if directives.must_understand {
-        // Where it is understood, `no-store` is there for caches that do not know the directive.
+        // With `must-understand`, `no-store` is for caches that do not know that directive.
         if !is_understood {
             return Err(NotStored::Status);
         }
@@ -185,7 +185,7 @@ fn permitted(answer: &TimedResponse<'_>, directives: &Directives) -> Result<(), 
     Ok(())
 }
 
-/// True of statuses whose meaning for a cache is known here (RFC 9110 §15): they are final and have no part in a negotiation.
+/// True for statuses whose caching rules are implemented here (RFC 9110 §15): final ones that take no part in a negotiation.
 fn is_understood(status: u16) -> bool {
     matches!(
         status,
@@ -197,13 +197,13 @@ fn has_validator(fields: &FieldLines) -> bool {
     fields.get_all(b"ETag").next().is_some() || fields.get_all(b"Last-Modified").next().is_some()
 }
 
-/// The lifetime that the configuration has for a status.
+/// The configured lifetime for a status.
 fn valid(defaults: &Defaults, status: u16) -> Option<Millis> {
     let has_it = |(range, _): &&(StatusRange, Millis)| (range.first..=range.last).contains(&status);
     defaults.valid.iter().find(has_it).map(|(_, time)| *time)
 }
 
-/// Only for statuses that RFC 9110 §15.1 lets be guessed for.
+/// Returns a heuristic lifetime, for statuses that permit one (RFC 9110 §15.1).
 fn guess(answer: &TimedResponse<'_>, defaults: &Defaults) -> Option<Millis> {
     let may = matches!(
         answer.status,
@@ -212,7 +212,7 @@ fn guess(answer: &TimedResponse<'_>, defaults: &Defaults) -> Option<Millis> {
     if !may || !defaults.guesses {
         return None;
     }
-    freshness::guessed(answer.fields, answer.time_of_day)
+    freshness::heuristic_lifetime(answer.fields, answer.time_of_day)
 }
 
 #[cfg(test)]
@@ -242,42 +242,42 @@ mod tests {
         judge(&answer, defaults)
     }
 
-    fn told(lines: &[(&str, &str)]) -> Result<Freshness, NotStored> {
+    fn judged_200(lines: &[(&str, &str)]) -> Result<Freshness, NotStored> {
         judged(200, lines, &Defaults::default())
     }
 
     #[test]
     fn lifetimes_come_from_the_response() {
-        let control = |value| told(&[("Cache-Control", value)]);
+        let control = |value| judged_200(&[("Cache-Control", value)]);
         assert_eq!(control("max-age=5").unwrap().lifetime, 5000);
         assert_eq!(control("max-age=5, s-maxage=9").unwrap().lifetime, 9000);
-        let expires = told(&[DATE, ("Expires", "Tue, 14 Nov 2023 22:14:20 GMT")]);
+        let expires = judged_200(&[DATE, ("Expires", "Tue, 14 Nov 2023 22:14:20 GMT")]);
         assert_eq!(expires.unwrap().lifetime, 60_000);
         for past in ["0", "Tue, 14 Nov 2023 22:13:19 GMT", "soon"] {
-            let old = told(&[DATE, ("Expires", past)]);
+            let old = judged_200(&[DATE, ("Expires", past)]);
             assert_eq!(old, Err(NotStored::NoLifetime), "{past}");
         }
-        assert_eq!(told(&[("ETag", "\"a\"")]), Err(NotStored::NoLifetime));
+        assert_eq!(judged_200(&[("ETag", "\"a\"")]), Err(NotStored::NoLifetime));
         let always = "no-cache, max-age=5";
         assert_eq!(control(always), Err(NotStored::NoLifetime));
-        let tagged = told(&[("Cache-Control", always), ("ETag", "\"a\"")]);
+        let tagged = judged_200(&[("Cache-Control", always), ("ETag", "\"a\"")]);
         assert!(tagged.unwrap().always_validates);
     }
 
     #[test]
     fn a_response_that_is_old_when_it_comes_is_not_fresh_for_long() {
-        let aged = told(&[("Cache-Control", "max-age=60"), ("Age", "50")]).unwrap();
-        // With the time that it was on its way.
+        let aged = judged_200(&[("Cache-Control", "max-age=60"), ("Age", "50")]).unwrap();
+        // Includes the response delay.
         assert_eq!(aged.initial_age, 50_500);
         assert_eq!(aged.usage(NOW + 9_000), Use::Fresh);
         assert_eq!(aged.usage(NOW + 10_000), Use::Validate);
         let date = ("Date", "Tue, 14 Nov 2023 22:13:00 GMT");
-        let dated = told(&[("Cache-Control", "max-age=60"), date]);
+        let dated = judged_200(&[("Cache-Control", "max-age=60"), date]);
         assert_eq!(dated.unwrap().initial_age, 20_000);
     }
 
     #[test]
-    fn times_of_the_configuration_are_for_responses_that_tell_none() {
+    fn configured_lifetimes_are_for_responses_without_one() {
         let range = |first, last| StatusRange { first, last };
         let mut defaults = Defaults {
             valid: vec![(range(404, 404), 1000), (range(200, 599), 2000)],
@@ -311,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_guessed_only_if_that_is_wished() {
+    fn heuristic_lifetimes_are_used_only_if_configured() {
         let fields = [DATE, ("Last-Modified", "Tue, 14 Nov 2023 22:11:40 GMT")];
-        assert_eq!(told(&fields), Err(NotStored::NoLifetime));
+        assert_eq!(judged_200(&fields), Err(NotStored::NoLifetime));
         let defaults = Defaults {
             guesses: true,
             ..Defaults::default()

@@ -1,22 +1,22 @@
-//! The fields of a request that choose between responses of one key (RFC 9111 §4.1).
+//! The request fields that select one of several responses with the same key (RFC 9111 §4.1).
 
 use tutti_http::{FieldLines, list_members};
 
-/// Names of more fields than this make a response that is not stored: no real one has so many.
+/// A response with more names in `Vary` is not stored: real ones have fewer.
 const MOST_NAMES: usize = 16;
 
-/// A value is compared to this length; longer ones are of clients that try what happens, and match nothing.
+/// Longer values, which only probing clients send, match nothing.
 const MOST_BYTES: usize = 4096;
 
-/// A field that a response was chosen by: its name, and the value that the request had.
+/// A request field that selected a response: its name and the value.
 type Choice = (Box<[u8]>, Box<[u8]>);
 
-/// The fields that a response was chosen by, with the values of its request.
+/// The request fields that selected a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Vary(Vec<Choice>);
 
 impl Vary {
-    /// Those of a response to a request, whose fields `values` gives by name; `None`: no other request can be told to be alike.
+    /// Reads `Vary` of a response to a request whose fields `values` gives by name; `None`: no other request can match.
     pub fn of(response: &FieldLines, values: impl Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
         let mut chosen: Vec<Choice> = Vec::new();
         for name in response.get_all(b"Vary").flat_map(list_members) {
@@ -41,14 +41,14 @@ impl Vary {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// One of these; `None`: a response would not have been stored by it.
+    /// Makes it from stored pairs; `None`: no stored response has such pairs.
     pub(crate) fn of_pairs(pairs: Vec<Choice>) -> Option<Self> {
-        // A name that no field has is the response's own matter: every request is alike in it.
+        // `Vary: *` matches no request, and longer values are never stored.
         let is_sound = |(name, value): &Choice| **name != *b"*" && value.len() <= MOST_BYTES;
         (pairs.len() <= MOST_NAMES && pairs.iter().all(is_sound)).then_some(Self(pairs))
     }
 
-    /// True if a request with these fields would have been answered alike.
+    /// True if a request with these fields would get the same response.
     pub fn matches(&self, values: impl Fn(&[u8]) -> Vec<u8>) -> bool {
         self.0
             .iter()
@@ -62,7 +62,7 @@ impl Vary {
     }
 }
 
-/// A value with the differences taken out that mean nothing: white space around members, and the order and case of codings.
+/// A value without insignificant differences: whitespace around members, and the order and case of codings.
 fn normal(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut members: Vec<Vec<u8>> = list_members(value).map(<[u8]>::to_vec).collect();
     if name == b"accept-encoding" {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_compare_is_not_stored() {
+    fn a_vary_that_cannot_be_compared_prevents_storing() {
         assert_eq!(Vary::of(&response("*"), request("")), None);
         assert_eq!(Vary::of(&response("a, *"), request("")), None);
         let many: Vec<String> = (0..20).map(|name| format!("n{name}")).collect();

@@ -1,6 +1,6 @@
-//! Accepting from a listening socket, some connections at a time.
+//! Accepts connections from a listening socket in batches.
 //!
-//! Must never: pass on an error of one connection as one of the listener.
+//! Must never: report an error of one connection as one of the listener.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::listener::{Accepted, ListenerHold, Peer, SharedListener};
 /// Most connections of one batch: then other tasks of the thread get a turn.
 const BATCH: usize = 32;
 
-/// The end of a batch.
+/// Why a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Nobody waits any more.
+    /// No connection is waiting.
     Empty,
     /// There may be more.
     Full,
-    /// The listener has as many connections as it may: others stay in the kernel's queue.
+    /// The listener has reached its limit of connections: others stay in the kernel's queue.
     Held,
-    /// The system lacks something, such as descriptors: connections stay in the kernel's queue.
+    /// The system has run out of a resource, such as descriptors: connections stay in the kernel's queue.
     Lacking(Errno),
 }
 
-/// Accepts connections that wait on `socket`, which is the listener's, and hands each to `serve`.
+/// Accepts connections that wait on `socket`, which belongs to the listener, and passes each to `serve`.
 pub fn accept_batch(
     listener: &Arc<SharedListener>,
     socket: &OwnedFd,
@@ -43,7 +43,7 @@ pub fn accept_batch(
                 listener: hold,
             }),
             Err(Errno::AGAIN) => return Batch::Empty,
-            // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.
+            // accept(2): pending network errors of the new connection are reported here, and should be treated like EAGAIN.
             Err(
                 Errno::INTR
                 | Errno::CONNABORTED
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_ends_when_nobody_waits_and_when_others_get_a_turn() {
+    fn a_batch_ends_when_no_connection_waits_and_when_it_is_full() {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         listening.set_nonblocking(true).unwrap();
         let address = listening.local_addr().unwrap();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             accepted.len(),
             2,
-            "a listener that closes takes all who wait"
+            "a closing listener takes all waiting connections"
         );
     }
 }

@@ -3,12 +3,12 @@
 use std::io::{Cursor, Write};
 use std::net::SocketAddr;
 
-/// An address as text, in place; that of a unix socket is `unix:`, as in Unit's logs.
+/// An address as text, stored inline; a unix socket is `unix:`, as in Unit's logs.
 #[derive(Debug)]
 pub struct AddressText {
     /// 46 bytes is `INET6_ADDRSTRLEN` (inet_ntop(3)).
     text: Cursor<[u8; 46]>,
-    /// The port; 0 of a unix socket.
+    /// The port; 0 for a unix socket.
     pub port: u16,
 }
 

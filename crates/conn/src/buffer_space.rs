@@ -1,6 +1,6 @@
-//! Room for more of an answer than its client has taken: in memory, then in the file.
+//! Room for more of a response than its client has taken: in memory, then in the file.
 //!
-//! Must never: take a byte where [`holdings`](crate::holdings) has no room for it, or count one that has gone.
+//! Must never: accept a byte for which [`holdings`](crate::holdings) has no room, or count one that has been sent.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -11,27 +11,27 @@ use tutti_spool::SpoolError;
 use crate::output::Output;
 use crate::response_buffers::{ConnectionBuffers, LEAST_BYTES, OverflowFile, ResponseBuffers};
 
-/// The answer to the question for room.
+/// The result of asking for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferSpace {
-    /// More of the answer can be taken.
+    /// More of the response can be accepted.
     Some,
-    /// More can be taken; making room has taken time that other connections may have needed.
+    /// More can be accepted; making room has taken time that other connections may need.
     Made,
-    /// No more can be taken before the client has taken some.
+    /// No more can be accepted before the client has taken some.
     None,
 }
 
-/// The bytes of one connection's output that wait in memory, counted as a part of its client's share until they go or it is dropped.
+/// Counts the bytes in memory of one connection's output as a part of its client's share, until they are sent or this is dropped.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// Empty until something waits: most connections never need it.
+    /// Empty until bytes wait: most connections never need it.
     share: OnceCell<Rc<ConnectionBuffers>>,
     bytes: Cell<usize>,
 }
 
 impl Waiting {
-    /// The bytes of another stream of the client whose share is `share`.
+    /// For another stream of the client whose share is `share`.
     pub fn beside(share: &Rc<ConnectionBuffers>) -> Self {
         Self {
             share: OnceCell::from(Rc::clone(share)),
@@ -59,7 +59,7 @@ impl Waiting {
         self.share(all).limit(self.bytes.get(), most)
     }
 
-    /// Makes room for more of an answer whose beginning waits in `output`. Alone it may have `most` bytes in memory; the rest goes to
+    /// Makes room for more of a response whose beginning waits in `output`. Its own limit in memory is `most` bytes; the rest goes to
     /// `store`.
     ///
     /// # Errors

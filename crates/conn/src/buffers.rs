@@ -1,11 +1,11 @@
-//! Read and write buffers of one listen thread: taken when a connection has bytes, given back when it has none.
+//! Read and write buffers of one listen thread: taken when a connection has bytes, returned when it has none.
 //!
 //! An idle connection owns no buffer, which is what keeps ten thousand of them small. Buffers are reused last-in first-out, so the
 //! ones in use stay warm in the cache, and at most [`KEPT`] are kept. A buffer that has grown is dropped instead of kept.
 
 use std::cell::RefCell;
 
-/// Bytes of a fresh buffer: a usual request head fits many times over, and one page-sized read takes a batch of pipelined requests.
+/// Bytes of a new buffer: room for several usual request heads, and one read takes a batch of pipelined requests.
 pub const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Buffers kept per thread: 64 × 16 KiB = 1 MiB at most.
@@ -14,11 +14,11 @@ const KEPT: usize = 64;
 /// Bytes of the buffer that files are copied through: fewer calls than a smaller one needs, and it stays in the processor's cache.
 pub const COPY_BUFFER_BYTES: usize = 256 * 1024;
 
-/// The per-thread stock.
+/// The buffers of a thread.
 #[derive(Debug, Default)]
 pub struct Buffers {
     free: RefCell<Vec<Vec<u8>>>,
-    /// Empty until it is used.
+    /// Empty until its first use.
     copy: RefCell<Vec<u8>>,
 }
 
@@ -38,7 +38,7 @@ impl Buffers {
         f(&mut copy)
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer.
     pub fn give(&self, mut buffer: Vec<u8>) {
         if !(BUFFER_BYTES..=2 * BUFFER_BYTES).contains(&buffer.capacity()) {
             return;

@@ -17,7 +17,7 @@ pub fn now_millis() -> Millis {
         .saturating_add(time.tv_nsec as u64 / 1_000_000)
 }
 
-/// A `Duration` as the milliseconds deadlines are kept in.
+/// Converts a `Duration` to the milliseconds of deadlines.
 pub fn millis(duration: Duration) -> Millis {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX / 4)
 }

@@ -1,16 +1,16 @@
-//! Bounds on the connections of a listener that are open at once: in all, and of each client.
+//! Limits on the open connections of a listener: in all, and per client.
 //!
-//! A client is an address, or, of IPv6, a network of 64 bits: whoever has one address of it has all (RFC 6177). There is an entry for each
-//! client that has a counted connection, and none for others.
+//! A client is an IPv4 address or an IPv6 network of 64 bits, all addresses of which one client controls (RFC 6177). There is an entry only
+//! for clients with counted connections.
 //!
-//! Must never: count a connection that has ended, or let one pass the bound because another thread accepts, too.
+//! Must never: count a connection that has ended, or exceed the limit because another thread accepts at the same time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who counts as one client.
+/// The unit that counts as one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// An IPv4 address.
@@ -31,7 +31,7 @@ impl ClientKey {
         }
     }
 
-    /// Appends the client at an address as it is counted under; a local one has none.
+    /// Appends the key of the client at an address; a local client has none.
     pub fn write(address: Option<IpAddr>, key: &mut Vec<u8>) {
         match address {
             Some(address) => key.extend_from_slice(Self::at(address).octets()),
@@ -39,7 +39,7 @@ impl ClientKey {
         }
     }
 
-    /// Its address, or the part of it that is the network.
+    /// Its address, or its network prefix.
     pub fn octets(&self) -> &[u8] {
         match self {
             Self::V4(octets) => octets,
@@ -48,30 +48,30 @@ impl ClientKey {
     }
 }
 
-/// The bounds of one listener, and what is open.
+/// The limits of one listener, and the counts.
 #[derive(Debug, Default)]
 pub struct ConnectionLimits {
-    /// Connections in all; 0: as many as there are descriptors.
+    /// Connections in all; 0: unlimited.
     most: AtomicU32,
-    /// Connections of one client; 0: as many as it likes.
+    /// Connections per client; 0: unlimited.
     each: AtomicU32,
     open: AtomicU32,
     clients: Mutex<HashMap<ClientKey, u32>>,
 }
 
 impl ConnectionLimits {
-    /// Sets both. Connections that are open already stay.
+    /// Sets both. Open connections stay.
     pub fn set(&self, most: Option<u32>, each: Option<u32>) {
         self.most.store(most.unwrap_or(0), Ordering::Relaxed);
         self.each.store(each.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// True if there is a bound for each client.
+    /// True if there is a limit per client.
     pub fn counts_clients(&self) -> bool {
         self.each.load(Ordering::Relaxed) != 0
     }
 
-    /// Counts a connection; false: there are as many as may be.
+    /// Counts a connection; false: the limit is reached.
     pub(crate) fn enter(&self) -> bool {
         let most = self.most.load(Ordering::Relaxed);
         let before = self.open.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl ConnectionLimits {
         has_room
     }
 
-    /// Counts a connection that is there in any case.
+    /// Counts a connection regardless of the limit.
     pub(crate) fn force(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ impl ConnectionLimits {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection for its client; false: that one has as many as it may.
+    /// Counts a connection for its client; false: the client's limit is reached.
     pub(crate) fn enter_client(&self, client: ClientKey) -> bool {
         let each = self.each.load(Ordering::Relaxed);
         let mut clients = self.clients();
@@ -112,7 +112,7 @@ impl ConnectionLimits {
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<ClientKey, u32>> {
-        // A number changes in one step.
+        // Each number changes in one step.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_kept_by_many_threads_and_what_ends_makes_room() {
+    fn a_limit_holds_across_threads_and_closed_connections_make_room() {
         let bounds = ConnectionLimits::default();
         bounds.set(Some(7), None);
         let entered: usize = std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ mod tests {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(tries)).collect();
             threads.into_iter().map(|one| one.join().unwrap()).sum()
         });
-        // A try that finds no room is counted for a moment, in which another may find none.
+        // A refused attempt is counted for a moment, in which another may be refused, too.
         assert!((1..=7).contains(&entered), "{entered}");
         while bounds.enter() {}
         bounds.leave();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_its_own_number_and_nothing_is_kept_of_who_has_gone() {
+    fn a_client_has_its_own_count_and_none_after_its_last_connection() {
         let bounds = ConnectionLimits::default();
         bounds.set(None, Some(2));
         let (one, other) = (client("192.0.2.1"), client("192.0.2.2"));

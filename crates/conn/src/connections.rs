@@ -38,7 +38,7 @@ pub struct ConnectionEntry {
 #[derive(Debug, Default)]
 pub struct Connections {
     waits: RefCell<Slab<Wait>>,
-    /// When the sweeper will look next.
+    /// When the sweeper will check next.
     next: Cell<Millis>,
     earlier: Notify,
 }
@@ -52,7 +52,7 @@ impl Connections {
         }
     }
 
-    /// Enters a connection without a deadline. `waker` must wake its task for as long as it is entered.
+    /// Adds a connection without a deadline. `waker` must wake its task for as long as the entry exists.
     pub fn enter(self: &Rc<Self>, waker: Waker) -> ConnectionEntry {
         let deadline = NEVER;
         ConnectionEntry {
@@ -61,7 +61,7 @@ impl Connections {
         }
     }
 
-    /// Wakes every connection, so that each looks at the state of its listener.
+    /// Wakes every connection, so that each checks the state of its listener.
     pub fn wake_all(&self) {
         let wakers: Vec<Waker> = self
             .waits
@@ -72,13 +72,13 @@ impl Connections {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes those whose deadline has passed; returns the earliest deadline left.
+    /// Wakes those whose deadline has passed; returns the earliest remaining deadline.
     fn sweep(&self, now: Millis) -> Millis {
         let mut earliest = NEVER;
         for (_, wait) in self.waits.borrow_mut().iter_mut() {
             if wait.deadline <= now {
                 wait.waker.wake_by_ref();
-                // The connection acts when it runs; should it not have set a new deadline, it is woken again at the next sweep.
+                // The connection acts when it runs; if it does not set a new deadline, it is woken again at the next sweep.
                 earliest = earliest.min(now + GRANULARITY);
             } else {
                 earliest = earliest.min(wait.deadline);
@@ -89,14 +89,14 @@ impl Connections {
 }
 
 impl ConnectionEntry {
-    /// `waker` wakes its task from now on.
+    /// Sets the waker of its task.
     pub fn set_waker(&self, waker: Waker) {
         if let Some(wait) = self.connections.waits.borrow_mut().get_mut(self.key) {
             wait.waker = waker;
         }
     }
 
-    /// Sets when the connection is to be woken at the latest.
+    /// Sets the time at which the connection is woken at the latest.
     pub fn set_deadline(&self, deadline: Millis) {
         let all = &self.connections;
         if let Some(wait) = all.waits.borrow_mut().get_mut(self.key) {
@@ -118,7 +118,7 @@ impl ConnectionEntry {
 
 impl Drop for ConnectionEntry {
     fn drop(&mut self) {
-        // The waker goes when the entries are not borrowed any more.
+        // The waker is dropped when the entries are not borrowed any more.
         let wait = self.connections.waits.borrow_mut().try_remove(self.key);
         drop(wait);
     }

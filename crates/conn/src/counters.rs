@@ -1,4 +1,4 @@
-//! The counters that `/status` and the metrics show: one set for each listen thread, summed when somebody asks.
+//! The counters of `/status` and the metrics: one set for each listen thread, summed on request.
 //!
 //! Only the owning thread writes its set, so an increment is a plain load and store (no locked instruction); any thread may read. A
 //! counter is raised before the first byte of the answer it counts is sent, so it is right by the time that client can ask.
@@ -23,24 +23,24 @@ pub struct ThreadCounters {
     pub requests: Counter,
     /// Connections this thread holds now, used to balance threads.
     pub open: AtomicU64,
-    /// Bytes that came through sockets of clients.
+    /// Bytes received from clients.
     pub received: Counter,
-    /// Bytes that went through them.
+    /// Bytes sent to clients.
     pub sent: Counter,
 }
 
 thread_local! {
-    /// The counters of this thread, for the sockets, which know nothing else of it.
+    /// The counters of this thread, for the sockets, which have no other reference to them.
     static OWN: OnceCell<Arc<ThreadCounters>> = const { OnceCell::new() };
 }
 
-/// The bytes of clients' sockets on this thread are counted here from now on.
+/// Sets the counters for the bytes of clients' sockets on this thread.
 pub fn enter(counters: &Arc<ThreadCounters>) {
-    // A thread has one set for its life.
+    // A thread has the same set for its whole life.
     let _ = OWN.with(|own| own.set(Arc::clone(counters)));
 }
 
-/// So many bytes have come.
+/// Counts received bytes.
 pub(crate) fn note_received(bytes: usize) {
     OWN.with(|own| {
         if let Some(own) = own.get() {
@@ -49,7 +49,7 @@ pub(crate) fn note_received(bytes: usize) {
     });
 }
 
-/// So many bytes have gone out.
+/// Counts sent bytes.
 pub(crate) fn note_sent(bytes: usize) {
     OWN.with(|own| {
         if let Some(own) = own.get() {
@@ -58,16 +58,16 @@ pub(crate) fn note_sent(bytes: usize) {
     });
 }
 
-/// Why there is no TLS on a connection whose client began it.
+/// Why a TLS handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTls {
     /// The client took too long.
     Timeout,
-    /// The client went away in the middle.
+    /// The client disconnected during the handshake.
     Closed,
     /// The client speaks HTTP without TLS.
     Plain,
-    /// The records are wrong, or the client and the listener have nothing in common.
+    /// Invalid records, or no common parameters.
     Protocol,
 }
 
@@ -75,7 +75,7 @@ impl NoTls {
     /// All reasons.
     pub const ALL: [NoTls; 4] = [Self::Timeout, Self::Closed, Self::Plain, Self::Protocol];
 
-    /// Its word in the metrics.
+    /// Its label in the metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -86,17 +86,17 @@ impl NoTls {
     }
 }
 
-/// The counters of a listener. Those of connections are shared: next to what a connection costs, a shared cache line is nothing.
+/// The counters of a listener. Those of connections are shared: compared with the cost of a connection, a shared cache line is negligible.
 #[derive(Debug)]
 pub struct ListenerCounters {
     /// Connections taken from it.
     pub accepted: AtomicU64,
-    /// Connections that were closed at once, because their client had too many.
+    /// Connections closed at once because their client had too many.
     pub refused: AtomicU64,
     /// TLS handshakes that succeeded.
     pub handshakes: AtomicU64,
     no_tls: [AtomicU64; NoTls::ALL.len()],
-    /// Requests that came through it.
+    /// Requests over it.
     pub requests: PerThread<Classes>,
 }
 
@@ -140,9 +140,9 @@ pub struct ConnectionTotals {
     pub closed: u64,
     /// Requests read since the start.
     pub requests: u64,
-    /// Bytes that clients have sent.
+    /// Bytes received from clients.
     pub received: u64,
-    /// Bytes that clients were sent.
+    /// Bytes sent to clients.
     pub sent: u64,
 }
 
@@ -151,7 +151,7 @@ impl ConnectionTotals {
     pub fn sum<'a>(threads: impl Iterator<Item = &'a ThreadCounters>) -> Self {
         let mut totals = Self::default();
         for thread in threads {
-            // `closed` first and `accepted` last: a connection seen closed has been seen accepted.
+            // `closed` first and `accepted` last, so that every connection counted as closed is counted as accepted.
             totals.closed += thread.closed.get();
             totals.idle += thread.idle.get();
             totals.requests += thread.requests.get();
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn active_is_what_is_neither_closed_nor_idle() {
+    fn active_connections_are_neither_closed_nor_idle() {
         let threads = [ThreadCounters::default(), ThreadCounters::default()];
         threads[0].accepted.add(5);
         threads[1].accepted.add(2);

@@ -1,13 +1,13 @@
-//! Tells a client that has ended only its sending side from one that has gone.
+//! Distinguishes a client that has closed only its sending side from one that has disconnected.
 //!
-//! `shutdown(SHUT_WR)` and `close` send the same FIN (RFC 9293 §3.6), and a client may end its sending side and still wait for the
-//! response (RFC 9112 §9.6). Only a reset shows that the client has gone, and a closed socket sends one when it gets data. Until data is
-//! sent, keep-alive probes ask for it.
+//! `shutdown(SHUT_WR)` and `close` send the same FIN (RFC 9293 §3.6), and a client may close its sending side and still wait for the
+//! response (RFC 9112 §9.6). Only a reset shows that the client has disconnected, and a closed socket sends one when it gets data. Until
+//! data is sent, keep-alive probes provoke it.
 //!
-//! The time at which a sending side ends decides: before the response has begun the response is sent, after that the client has left.
+//! The time of the FIN decides: before the response has begun, the response is sent; after that, the client counts as disconnected.
 //!
-//! Must never: be [`Poll::Pending`] without having arranged to be woken, or give a client up that has ended its sending side before its
-//! response began, and that still listens.
+//! Must never: return [`Poll::Pending`] without having arranged to be woken, or give up a client that closed its sending side before its
+//! response began, and still reads.
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -22,14 +22,14 @@ use tokio::io::unix::AsyncFd;
 use crate::socket::watch;
 use crate::transport::Transport;
 
-/// The time after which a silent client is probed, and between two probes. A kernel keeps a socket that its program has closed for
-/// about a minute (`tcp_fin_timeout` in tcp(7)); from then on it answers a probe with a reset.
+/// The time after which a silent client is probed, and between two probes. A kernel keeps a socket that its program has closed for about a
+/// minute (`tcp_fin_timeout` in tcp(7)); after that it answers a probe with a reset.
 const PROBE_PAUSE: Duration = Duration::from_secs(30);
 
-/// Watches a connection whose client has ended its sending side for the end of the other direction.
+/// Watches a connection whose client has closed its sending side for the end of the other direction.
 #[derive(Default)]
 struct Departure {
-    /// A second descriptor of the socket: the first one's readiness stays "readable" from the FIN on, and reports nothing more.
+    /// A second descriptor of the socket: the readiness of the first stays "readable" from the FIN on, and reports nothing more.
     watched: OnceCell<Option<Box<AsyncFd<OwnedFd>>>>,
 }
 
@@ -41,42 +41,42 @@ impl Departure {
             .get_or_init(|| hang_up(socket).ok().map(Box::new));
         match watched {
             Some(watched) => watched.poll_write_ready(cx).map(drop),
-            // Without a descriptor for it, sending the response shows whether the client is there.
+            // Without a descriptor for it, sending the response shows whether the client is connected.
             None => Poll::Pending,
         }
     }
 }
 
-/// A sending side that ends so soon after the request is no sign of impatience: the client has announced that it sends nothing more, as
-/// `nc -N` does. Ten round trips in a data centre, and less than the time limits that clients set.
+/// A FIN so soon after the request does not mean that the client gave up: it only sends nothing more, as `nc -N` does. Ten round trips in a
+/// data centre, and less than the timeouts of clients.
 const WITH_REQUEST: Duration = Duration::from_millis(100);
 
-/// The moment at which a client's sending side has ended.
+/// When a client closed its sending side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// With the request, or within [`WITH_REQUEST`] of it.
     WithRequest,
     /// Later, before the response had begun.
     WhileWaiting,
-    /// Within the response.
+    /// During the response.
     WithinResponse,
 }
 
 /// The state of a client that waits for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Nothing is known to be wrong with it.
+    /// Connected, as far as is known.
     Here,
-    /// It sends nothing more, and may be waiting or gone. `is_late`: it ended its sending side after it had waited for a while.
+    /// It sends nothing more, and may be waiting or disconnected. `is_late`: it closed its sending side after it had waited for a while.
     SendsNoMore {
         /// More than a tenth of a second after its request.
         is_late: bool,
     },
-    /// It can get no response any more.
+    /// It cannot receive a response any more.
     Gone,
 }
 
-/// The state of the request whose response a client waits for.
+/// The state of the request for which a client waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Waited {
     /// When its request arrived.
@@ -85,7 +85,7 @@ pub struct Waited {
     pub has_response_begun: bool,
 }
 
-/// The end of a client's sending side, as far as it is known.
+/// The state of a client's sending side.
 #[derive(Default)]
 pub struct SendingSide {
     ended: Cell<Option<Ended>>,
@@ -93,7 +93,7 @@ pub struct SendingSide {
 }
 
 impl SendingSide {
-    /// The response to a request begins. A sending side that has ended by now has ended before.
+    /// Called when the response begins: records whether the sending side has been closed before.
     pub fn note_response_begun(&self, transport: &Transport, waited: Waited) {
         let mut context = Context::from_waker(Waker::noop());
         if transport.poll_ended(&mut context).is_ready() {
@@ -122,7 +122,7 @@ impl SendingSide {
         }
     }
 
-    /// The client's sending side has ended, now or before.
+    /// Records that the client's sending side has been closed, now or before.
     fn note_ended(&self, waited: Waited) -> Ended {
         let ended = self.ended.get().unwrap_or_else(|| {
             if waited.has_response_begun {
@@ -138,10 +138,10 @@ impl SendingSide {
     }
 }
 
-/// Asks for no event: the kernel reports errors and the end of both directions nevertheless (`EPOLLERR`, `EPOLLHUP` in epoll_ctl(2)),
-/// and tokio takes both for the end of writing. `EPOLLPRI` is there because an interest cannot be empty.
+/// Registers for no event: the kernel reports errors and the end of both directions nevertheless (`EPOLLERR`, `EPOLLHUP` in epoll_ctl(2)),
+/// and tokio treats both as the end of writing. `EPOLLPRI` is there because an interest cannot be empty.
 fn hang_up(socket: &OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // Fails on a UNIX socket, which reports a close by itself.
+    // Fails on a UNIX socket, which reports a close itself.
     let _ = probe(socket);
     watch(socket.try_clone()?, Interest::PRIORITY)
 }

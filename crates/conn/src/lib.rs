@@ -1,10 +1,10 @@
-//! Client connections below HTTP: bytes in, bytes out, and until when.
+//! Client connections below HTTP: bytes in, bytes out, and deadlines.
 //!
-//! Owns everything that a connection is before anybody reads a request from it: listeners and what they accept, watched sockets, buffers,
-//! output with the part of it that waits on disk, deadlines, counters. The server builds its connections from these parts.
+//! Owns everything about a connection before a request is read from it: listeners and accepted connections, registered sockets, buffers,
+//! output with the part that waits on disk, deadlines, counters. The server builds its connections from these parts.
 //!
-//! Sees no request, no route and no configuration: limits and times are handed in. The head of a response on a stream of HTTP/2 is carried
-//! in the output as it is, for the stream to send. Inside, arrows between the files point one way.
+//! Depends on no request, route or configuration: limits and times are passed in. The head of a response on an HTTP/2 stream is passed
+//! through the output unchanged, for the stream to send. The dependencies between files point one way.
 //!
 //! Must never: wait for a client without a deadline; keep a buffer for a connection that has no bytes; lose or reorder a byte of an output.
 

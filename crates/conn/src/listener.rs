@@ -1,4 +1,4 @@
-//! Listening sockets and the connections that come out of them: shared by all threads, kept from one configuration to the next.
+//! Listening sockets and accepted connections: shared by all threads, kept from one configuration to the next.
 //!
 //! `TCP_NODELAY` is set on the listening socket and inherited, which saves a call per connection. Must never: keep a socket open that
 //! is no longer part of the configuration.
@@ -13,34 +13,34 @@ use rustix::net::SocketAddrAny;
 use crate::connection_limits::{ClientKey, ConnectionLimits};
 use crate::counters::ListenerCounters;
 
-/// A listening socket as all threads share it. It outlives the configurations that name it.
+/// A listening socket, shared by all threads. It outlives the configurations that name it.
 #[derive(Debug)]
 pub struct SharedListener {
     /// Name in the configuration: `*:8080`, `unix:/run/site.sock`.
     pub name: Box<str>,
     /// Identifies the listener; never reused.
     pub id: u64,
-    /// `None` once it is closing: connections may outlive it, but nobody may connect any more.
+    /// `None` once it is closing: connections may outlive it, but no new client may connect.
     socket: Mutex<Option<Arc<OwnedFd>>>,
-    /// The address it is bound to; `None` of a unix socket.
+    /// The address it is bound to; `None` for a unix socket.
     bound: Option<SocketAddr>,
     /// The address it is bound to, unless that is a wildcard.
     pub local: Option<SocketAddr>,
     /// No longer part of the configuration: its connections end with their current request.
     closing: AtomicBool,
-    /// Connections that came through it and are open, and threads that may still accept some.
+    /// Open connections, and threads that may still accept some.
     connections: AtomicUsize,
-    /// Bounds on its connections.
+    /// Limits on its connections.
     pub bounds: ConnectionLimits,
-    /// The counts of what has come through it.
+    /// Its counters.
     pub counters: ListenerCounters,
 }
 
-/// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
+/// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted all waiting connections.
 #[derive(Debug)]
 pub struct ListenerHold {
     listener: Arc<SharedListener>,
-    /// Counted in the bounds of the listener, in all and perhaps for a client.
+    /// Counted in the limits of the listener, in all and perhaps for a client.
     counted: Option<Option<ClientKey>>,
 }
 
@@ -54,7 +54,8 @@ impl ListenerHold {
         }
     }
 
-    /// The hold of a connection; `None`: there are as many as may be. Whoever waits at a listener that is closing is let in: nobody will do it later.
+    /// The hold of a connection; `None`: the limit is reached. A closing listener accepts all waiting connections: no thread will do it
+    /// later.
     pub fn of_connection(listener: &Arc<SharedListener>) -> Option<Self> {
         if listener.is_closing() {
             listener.bounds.force();
@@ -66,7 +67,7 @@ impl ListenerHold {
         Some(hold)
     }
 
-    /// Counts the connection for its client; false: that one has as many as it may.
+    /// Counts the connection for its client; false: the client's limit is reached.
     pub fn count_client(&mut self, client: ClientKey) -> bool {
         let has_room = self.listener.bounds.enter_client(client);
         if has_room && let Some(counted) = &mut self.counted {
@@ -81,7 +82,7 @@ impl ListenerHold {
         Self::new(&self.listener)
     }
 
-    /// Lets go; the listener without a hold on it.
+    /// Releases the hold; returns the listener.
     pub fn release(self) -> Arc<SharedListener> {
         Arc::clone(&self.listener)
     }
@@ -108,11 +109,11 @@ impl Drop for ListenerHold {
 }
 
 impl SharedListener {
-    /// Takes a bound, listening, non-blocking socket, which so many threads will accept on.
+    /// Takes a bound, listening, non-blocking socket, on which this many threads will accept.
     pub fn new(name: &str, id: u64, socket: OwnedFd, threads: usize) -> Arc<Self> {
         let bound = rustix::net::getsockname(&socket).ok().and_then(inet);
         if bound.is_some() {
-            // Fails for no stream socket of the internet families.
+            // Fails for other sockets than TCP.
             let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         }
         Arc::new(Self {
@@ -128,7 +129,7 @@ impl SharedListener {
         })
     }
 
-    /// One that nobody can connect to: the server hands it connections of its own.
+    /// A listener without a socket: the server passes it connections of its own.
     pub fn without_socket(name: &str, id: u64, threads: usize) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
@@ -144,11 +145,11 @@ impl SharedListener {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
-        // Only ever replaced as a whole.
+        // It is only replaced as a whole.
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connections that came through it are open.
+    /// True if connections that came through it are open.
     pub fn is_used(&self) -> bool {
         self.connections.load(Ordering::Acquire) > 0
     }
@@ -158,18 +159,18 @@ impl SharedListener {
         self.lock().clone()
     }
 
-    /// It is no longer part of the configuration.
+    /// Closes it: it is no longer part of the configuration.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         *self.lock() = None;
     }
 
-    /// It takes connections of the internet families.
+    /// True if it accepts TCP connections.
     pub fn is_inet(&self) -> bool {
         self.bound.is_some()
     }
 
-    /// The address bound to, with the port the kernel chose where 0 was asked for; `None` for unix sockets.
+    /// The address bound to, with the port that the kernel chose for port 0; `None` for unix sockets.
     pub fn bound_address(&self) -> Option<SocketAddr> {
         self.bound
     }
@@ -179,7 +180,7 @@ impl SharedListener {
         &self.name
     }
 
-    /// Changes the length of the kernel's queue, which is cut to the system's maximum (listen(2)).
+    /// Changes the length of the kernel's queue, which is limited to the system's maximum (listen(2)).
     pub fn set_backlog(&self, backlog: i32) {
         // Calling listen again on a listening socket cannot fail.
         if let Some(socket) = self.socket() {
@@ -208,7 +209,7 @@ impl Peer {
         address.and_then(inet).map_or(Self::Unix, Self::Inet)
     }
 
-    /// The address; `None` of a unix socket.
+    /// The address; `None` for a unix socket.
     pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Inet(address) => Some(address),
@@ -217,12 +218,12 @@ impl Peer {
     }
 }
 
-/// An internet address; an IPv4 address that came through an IPv6 socket is IPv4.
+/// An internet address; an IPv4 address on an IPv6 socket becomes IPv4.
 pub fn inet(address: SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(address).ok().map(canonical)
 }
 
-/// The same address, as IPv4 where it is one.
+/// The same address, as IPv4 if it is a mapped one.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {

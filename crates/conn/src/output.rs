@@ -1,4 +1,4 @@
-//! Bytes on their way out, and the reasons why they may not get there.
+//! Bytes that wait to be sent, and why sending may fail.
 
 use std::rc::Rc;
 
@@ -7,39 +7,39 @@ use tutti_spool::{Region, SpoolError};
 
 use crate::response_buffers::{ConnectionBuffers, OverflowFile};
 
-/// Why a connection cannot go on.
+/// Why a connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// The client closed it, or it broke.
+    /// The client closed it, or it failed.
     Closed,
     /// The client did not send anything for too long, or took too little.
     TimedOut,
 }
 
-/// Bytes that have gone out are kept in front of those that have not, up to this many.
+/// Sent bytes are kept in front of the unsent ones up to this many.
 const SENT_BYTES: usize = 64 * 1024;
 
-/// Bytes that are read back from a file at once: what one DATA frame takes (RFC 9113 §4.2).
+/// Bytes read back from the file at once: what fits one DATA frame (RFC 9113 §4.2).
 const FRONT_BYTES: usize = 16 * 1024;
 
-/// Bytes on their way out.
+/// Bytes that wait to be sent.
 ///
-/// Whoever writes appends to `bytes`, and on a stream of HTTP/2 adds heads with [`Output::push_head`]. Bytes that a slow client leaves there can be moved to a file ([`Output::spill`]), and go out
-/// before those written later.
+/// Writers append to `bytes`, and on an HTTP/2 stream add heads with [`Output::push_head`]. Bytes that a slow client does not take can be
+/// moved to a file ([`Output::spill`]), and are sent before those written later.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Heads, which go out before everything else and never into a file.
+    /// Heads, which are sent first and never written to a file.
     heads: Vec<StreamHead>,
-    /// Bytes that are appended to; some at the front may have gone out.
+    /// Bytes to which writers append; some at the front may have been sent.
     pub bytes: Vec<u8>,
-    /// Bytes at the front of `bytes` that have gone out.
+    /// Bytes at the front of `bytes` that have been sent.
     sent: usize,
-    /// The part in a file, which goes out before `bytes`.
+    /// The part in a file, which is sent before `bytes`.
     spilled: Option<Box<Spilled>>,
 }
 
 impl Output {
-    /// An output that begins with `bytes`.
+    /// Makes an output that begins with `bytes`.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
@@ -47,16 +47,16 @@ impl Output {
         }
     }
 
-    /// The bytes that have not been sent, of an output of which nothing goes to a file.
+    /// The unsent bytes, for an output that never uses a file.
     pub fn pending(&self) -> &[u8] {
         debug_assert!(self.spilled.is_none());
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// The beginning of the bytes that have not been sent: at least one if there is any.
+    /// The beginning of the unsent bytes: at least one if there is any.
     ///
     /// # Errors
-    /// It cannot be read back: the client must see that the answer is not whole.
+    /// It cannot be read back: the client must see that the response is incomplete.
     pub fn front(&mut self) -> Result<&[u8], Gone> {
         if let Some(spilled) = &mut self.spilled {
             spilled.fill()?;
@@ -77,23 +77,23 @@ impl Output {
         self.heads.push(head);
     }
 
-    /// Takes the first head that has not gone out.
+    /// Takes the first unsent head.
     pub fn take_head(&mut self) -> Option<StreamHead> {
         (!self.heads.is_empty()).then(|| self.heads.remove(0))
     }
 
-    /// Bytes of heads that have not gone out.
+    /// Bytes of unsent heads.
     fn head_bytes(&self) -> usize {
         self.heads.iter().map(|head| head.bytes).sum()
     }
 
-    /// How much has not been sent.
+    /// Number of unsent bytes.
     pub fn len(&self) -> u64 {
         let spilled = self.spilled.as_ref().map_or(0, |spilled| spilled.len());
         spilled + (self.bytes.len() - self.sent + self.head_bytes()) as u64
     }
 
-    /// How much of that, and of what has been sent just before it, is in memory.
+    /// Bytes in memory, including those already sent that are still kept.
     pub fn in_memory(&self) -> usize {
         let front = self.spilled.as_ref().map_or(0, |one| one.front.len());
         if self.is_empty() {
@@ -102,12 +102,12 @@ impl Output {
         front + self.bytes.len() + self.head_bytes()
     }
 
-    /// Some of it is in a file.
+    /// True if some of it is in a file.
     pub fn is_spilled(&self) -> bool {
         self.spilled.is_some()
     }
 
-    /// Takes back what has not been sent.
+    /// Discards everything unsent.
     pub fn discard(&mut self) {
         self.heads.clear();
         self.bytes.clear();
@@ -115,7 +115,7 @@ impl Output {
         self.spilled = None;
     }
 
-    /// `n` more bytes have gone out, which [`Output::front`] has shown; an empty buffer starts anew.
+    /// Notes that `n` more bytes, from [`Output::front`], have been sent; an empty buffer is reset.
     pub fn advance(&mut self, n: usize) {
         if let Some(spilled) = &mut self.spilled {
             spilled.taken += n;
@@ -129,17 +129,17 @@ impl Output {
             self.bytes.clear();
             self.sent = 0;
         } else if self.sent >= SENT_BYTES && self.sent >= self.bytes.len() / 2 {
-            // For a client that never takes all, what has gone out must not pile up. Each byte is moved twice at most.
+            // For a client that never takes everything, sent bytes must not pile up. Each byte is moved at most twice.
             self.bytes.drain(..self.sent);
             self.sent = 0;
             self.bytes.shrink_to(2 * self.bytes.len().max(SENT_BYTES));
         }
     }
 
-    /// Moves the bytes in memory to the file of `store`, behind those that are there already; false if there is no room for them.
+    /// Moves the bytes in memory to the file of `store`, after those already there; false if there is no room for them.
     ///
     /// # Errors
-    /// The file cannot be written. Bytes that it did not take stay in memory; nothing is lost.
+    /// The file cannot be written. Bytes that were not written stay in memory; nothing is lost.
     pub fn spill(
         &mut self,
         store: &OverflowFile,
@@ -171,27 +171,27 @@ impl Output {
     }
 }
 
-/// The head of a response on its way to a stream of HTTP/2 or 3.
+/// The head of a response for an HTTP/2 or HTTP/3 stream.
 #[derive(Debug)]
 pub struct StreamHead {
-    /// The head; `None` if the protocol cannot express it, so that the stream ends without an answer.
+    /// The head; `None` if the protocol cannot express it, so that the stream ends without a response.
     pub form: Option<HeadForm>,
-    /// Its size, for what counts as progress: the bytes that its fields have in HTTP/1.
+    /// Its size for measuring progress: the bytes of its fields in HTTP/1.
     pub bytes: usize,
 }
 
 /// The head of a response in the form of its protocol.
 #[derive(Debug)]
 pub enum HeadForm {
-    /// HTTP/2's, which is compressed when it goes out.
+    /// HTTP/2: compressed when it is sent.
     Http2(Response<()>),
-    /// HTTP/3's, encoded.
+    /// HTTP/3: encoded.
     Http3 {
-        /// The status, which the section has, too.
+        /// The status, which is also in the section.
         status: StatusCode,
-        /// Status and fields as QPACK has them.
+        /// Status and fields in QPACK.
         section: Vec<u8>,
-        /// The length that the body is declared to have.
+        /// The declared length of the body.
         content_length: Option<u64>,
     },
 }
@@ -204,7 +204,7 @@ struct Spilled {
     read: u64,
     /// The last of those.
     front: Vec<u8>,
-    /// Bytes of the front that have gone out.
+    /// Bytes of `front` that have been sent.
     taken: usize,
     share: Rc<ConnectionBuffers>,
 }
@@ -220,12 +220,12 @@ impl Spilled {
         }
     }
 
-    /// How much of it has not gone out.
+    /// Number of unsent bytes.
     fn len(&self) -> u64 {
         self.region.len() - self.read + (self.front.len() - self.taken) as u64
     }
 
-    /// Bytes written. If that fails: how many were written all the same, and why no more.
+    /// Writes bytes. After a failure: how many were written, and the error.
     fn append(&mut self, bytes: &[u8]) -> Result<usize, (usize, SpoolError)> {
         let before = self.region.len();
         let outcome = self.region.append(bytes);
@@ -238,7 +238,7 @@ impl Spilled {
         }
     }
 
-    /// Reads on if all that was read has gone out.
+    /// Reads more if everything that was read has been sent.
     fn fill(&mut self) -> Result<(), Gone> {
         if self.taken < self.front.len() {
             return Ok(());
@@ -276,7 +276,7 @@ mod tests {
 
     /// Issue 10: a buffer that was large once stayed large for a client that left one byte of it.
     #[test]
-    fn what_has_gone_out_gives_its_memory_back() {
+    fn sent_bytes_release_their_memory() {
         let mut output = Output::default();
         output.bytes.resize(8 << 20, 7);
         output.advance((8 << 20) - 1);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_in_order_whatever_went_to_the_file() {
+    fn bytes_in_memory_and_in_the_file_come_back_in_order() {
         let (_folder, store) = store(1 << 20);
         let all = Arc::<ResponseBuffers>::default();
         let share = ConnectionBuffers::new(&all);
@@ -320,7 +320,7 @@ mod tests {
         assert!(all.held().disk > 0);
         assert!(taken(&mut output) == sent);
         assert_eq!(all.held(), BufferedBytes::default());
-        // It starts anew.
+        // The buffer is reset.
         output.bytes.extend_from_slice(b"more");
         assert!(output.spill(&store, &share).unwrap());
         assert_eq!(taken(&mut output), b"more");

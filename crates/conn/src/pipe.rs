@@ -1,9 +1,9 @@
-//! The memory that `h2` reads from and writes to. Whoever moves the bytes of a connection, a client's or a server's, fills and empties it.
+//! The memory that `h2` reads from and writes to. The driver of a connection, to a client or a server, fills and empties it.
 //!
-//! `h2` writes and flushes each larger DATA frame by itself; here the frames of all streams that have something to say are collected, and
-//! go out in one call (over TLS: in full records).
+//! `h2` writes and flushes each larger DATA frame separately; here the frames of all streams with something to send are collected, and sent
+//! in one call (over TLS: in full records).
 //!
-//! Must never: take more than [`OUTPUT_BYTES`] and a frame ahead of what the client takes.
+//! Must never: hold more than [`OUTPUT_BYTES`] and a frame that the client has not taken.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::output::Output;
 
-/// Frames that wait for a slow client: beyond this `h2` is given no more room.
+/// Frames that wait for a slow client: beyond this `h2` gets no more room.
 const OUTPUT_BYTES: usize = 128 * 1024;
 
 /// Bytes between the connection and `h2`.
@@ -24,16 +24,16 @@ pub struct Pipe {
     input: Vec<u8>,
     /// Bytes of `input` that `h2` has taken.
     taken: usize,
-    /// Nothing follows `input`.
+    /// No bytes follow `input`.
     pub has_ended: bool,
-    /// Frames on their way out.
+    /// Frames that wait to be sent.
     pub output: Output,
-    /// `h2` was refused room, and is to be asked again when there is some.
+    /// `h2` was refused room, and must be polled again when there is some.
     pub is_blocked: bool,
 }
 
 impl Pipe {
-    /// With these bytes on their way in.
+    /// With these received bytes.
     pub fn new(input: Vec<u8>) -> Self {
         Self {
             input,
@@ -41,7 +41,7 @@ impl Pipe {
         }
     }
 
-    /// True if `h2` has taken all that has come.
+    /// True if `h2` has taken all received bytes.
     pub fn is_drained(&self) -> bool {
         self.taken >= self.input.len()
     }
@@ -52,7 +52,7 @@ impl Pipe {
         std::mem::take(&mut self.input)
     }
 
-    /// Room for what comes next; what was there has been taken.
+    /// Returns the buffer for the next bytes; the former ones have been taken.
     pub fn refill(&mut self) -> &mut Vec<u8> {
         self.input.clear();
         self.taken = 0;
@@ -60,7 +60,7 @@ impl Pipe {
     }
 }
 
-/// The end of the pipe that `h2` holds.
+/// The end of the pipe that `h2` uses.
 #[derive(Debug)]
 pub struct Face(pub Rc<RefCell<Pipe>>);
 
@@ -73,7 +73,7 @@ impl AsyncRead for Face {
         let mut pipe = self.0.borrow_mut();
         let rest = pipe.input.get(pipe.taken..).unwrap_or_default();
         if rest.is_empty() {
-            // Without a waker: the driver polls `h2` whenever it has put something in.
+            // Without a waker: the driver polls `h2` after every change of the pipe.
             return if pipe.has_ended {
                 Poll::Ready(Ok(()))
             } else {
@@ -103,12 +103,12 @@ impl AsyncWrite for Face {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The driver sends when `h2` has written all it has.
+        // The driver sends when `h2` has written everything.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The driver shuts the connection down when all has been sent.
+        // The driver shuts the connection down when everything has been sent.
         Poll::Ready(Ok(()))
     }
 

@@ -1,7 +1,7 @@
-//! Headers of the PROXY protocol at the start of a connection: who it is from, said by a proxy before us.
+//! Headers of the PROXY protocol at the start of a connection: its client's address, from a trusted proxy.
 //!
-//! The bytes are looked at before they are taken, so that whatever follows the header (a request, a TLS handshake) is found where it
-//! always is. Called only for connections from proxies that may say so; those must have a header.
+//! The bytes are peeked at before they are taken, so that what follows the header (a request, a TLS handshake) stays in the socket. Called
+//! only for connections from trusted proxies; those must have a header.
 
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
@@ -11,14 +11,14 @@ use rustix::net::RecvFlags;
 use tokio::io::unix::AsyncFd;
 use tutti_gateway::proxy_protocol::{self, HeaderProgress, MAX_BYTES, Malformed, Proxied};
 
-/// The reason why a connection has no header.
+/// Why a connection has no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyHeaderError {
-    /// The bytes are none.
+    /// The bytes are not a header.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// The proxy has closed the connection; it knows why.
+    /// The proxy has closed the connection.
     #[error("the proxy has closed it")]
     Closed,
 }
@@ -29,7 +29,7 @@ impl From<Errno> for ProxyHeaderError {
     }
 }
 
-/// Reads the header, and nothing behind it, when it has come whole; the caller has a deadline.
+/// Reads exactly the header, once it is complete; the caller has a deadline.
 pub fn poll_proxy_header(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,
@@ -47,15 +47,15 @@ pub fn poll_proxy_header(
                 match proxy_protocol::read(bytes).map_err(ProxyHeaderError::from)? {
                     HeaderProgress::Complete { proxied, length } => {
                         let mut header = vec![0; length];
-                        // They are there: this takes exactly the header.
+                        // The bytes are there: this takes exactly the header.
                         rustix::net::recv(io.get_ref(), &mut *header, RecvFlags::DONTWAIT)?;
                         return Poll::Ready(Ok(proxied));
                     }
-                    // All that the proxy has sent was there to be looked at.
+                    // Everything that the proxy has sent has been peeked at.
                     HeaderProgress::Incomplete if guard.ready().is_read_closed() => {
                         return Poll::Ready(Err(ProxyHeaderError::Closed));
                     }
-                    // The bytes stay where they are; more of them wake this task.
+                    // The bytes stay in the socket; more of them wake this task.
                     HeaderProgress::Incomplete => guard.clear_ready(),
                 }
             }
@@ -82,7 +82,7 @@ mod tests {
 
     const HEADER: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 5000 80\r\n";
 
-    /// Reads the header of a connection to which `send` writes; also returns the bytes left behind it.
+    /// Reads the header of a connection to which `send` writes; also returns the bytes after it.
     fn read(
         send: impl FnOnce(UnixStream) + Send + 'static,
     ) -> (Result<Proxied, ProxyHeaderError>, Vec<u8>) {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_and_the_end_are_told_apart() {
+    fn other_bytes_and_the_end_are_distinguished() {
         let (outcome, rest) = read(|mut stream| stream.write_all(b"GET / HTTP/1.1\r\n").unwrap());
         assert_eq!(
             outcome.unwrap_err(),
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(outcome.unwrap_err(), ProxyHeaderError::Closed);
     }
 
-    /// Issue 11: a connection whose proxy went away within its header was kept until the deadline.
+    /// Issue 11: a connection whose proxy disconnected within its header was kept until the deadline.
     #[test]
     fn an_end_within_the_header_is_seen() {
         let (outcome, _) = read(|mut stream| stream.write_all(&HEADER[..20]).unwrap());

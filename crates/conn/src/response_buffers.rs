@@ -1,15 +1,13 @@
-//! Answers that their clients have not taken: how many bytes of them wait in memory and on disk, and how many may.
+//! Accounts for responses that their clients have not taken: how many bytes wait in memory and on disk, and how many may.
 //!
-//! Three bounds hold for memory. The producer of an answer bounds that one (`most`), [`CONNECTION_BYTES`] those on one client
-//! connection together, [`PROCESS_BYTES`] all. Beyond each of them an answer keeps
-//! [`LEAST_BYTES`], so that it can go on. The rest goes to the [`OverflowFile`], a file without a name; beyond its bounds
-//! the server or the application is not read from until the client has taken some.
+//! Three limits apply to memory: the caller's limit for one response (`most`), [`CONNECTION_BYTES`] for all responses on one client
+//! connection, and [`PROCESS_BYTES`] for all. A response may always keep [`LEAST_BYTES`], so that it makes progress. The rest goes to the
+//! [`OverflowFile`], an unnamed file; beyond its limits the upstream or the application is not read from until the client has taken some.
 //!
-//! The encoders of answers that are compressed on their way have a bound of their own, [`ENCODER_BYTES`]: beyond it answers are sent as they
-//! are.
+//! The encoders of responses that are compressed while they are sent have their own limit, [`ENCODER_BYTES`]: beyond it responses are sent
+//! uncompressed.
 //!
-//! Called by whoever takes bytes of an answer faster than the client does. Must never: lose a byte, or put
-//! one behind those that came after it.
+//! Used by code that receives bytes of a response faster than the client takes them. Must never: lose a byte, or reorder bytes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,19 +16,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tutti_spool::Spool;
 
-/// Bytes that the answers on one client connection keep in memory: two of the usual `buffer_size`.
+/// Bytes in memory for the responses on one client connection: two of the usual `buffer_size`.
 const CONNECTION_BYTES: usize = 1024 * 1024;
 
-/// Bytes that all answers keep in memory: those of 256 slow clients with what one answer usually may have.
+/// Bytes in memory for all responses: those of 256 slow clients with the usual limit of one response.
 const PROCESS_BYTES: usize = 128 * 1024 * 1024;
 
-/// Bytes that the encoders of compressed answers take together: enough for 128 of brotli or Zstandard at their usual levels.
+/// Memory of all encoders together: enough for 128 of brotli or Zstandard at their usual levels.
 const ENCODER_BYTES: usize = 256 * 1024 * 1024;
 
-/// Bytes that an answer may keep in memory whatever the others have: the largest DATA frame that every client takes (RFC 9113 §4.2).
+/// Bytes that a response may always keep in memory: the largest DATA frame that every client accepts (RFC 9113 §4.2).
 pub const LEAST_BYTES: usize = 16 * 1024;
 
-/// All answers of the process that wait for their clients.
+/// All responses of the process that wait for their clients.
 #[derive(Debug, Default)]
 pub struct ResponseBuffers {
     memory: AtomicUsize,
@@ -38,7 +36,7 @@ pub struct ResponseBuffers {
     encoders: AtomicUsize,
 }
 
-/// The answers that wait on one client connection; of HTTP/2, those of all its streams.
+/// The responses that wait on one client connection, including all its HTTP/2 streams.
 #[derive(Debug)]
 pub struct ConnectionBuffers {
     all: Arc<ResponseBuffers>,
@@ -46,19 +44,19 @@ pub struct ConnectionBuffers {
     disk: Cell<u64>,
 }
 
-/// Bytes of answers that wait for their clients.
+/// Bytes of responses that wait for their clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferedBytes {
     /// In memory.
     pub memory: usize,
-    /// In the file for them.
+    /// In the file.
     pub disk: u64,
-    /// In the encoders of answers that are compressed on their way.
+    /// In the encoders of responses that are compressed while they are sent.
     pub encoders: usize,
 }
 
 impl ResponseBuffers {
-    /// How much waits now.
+    /// The amount that waits now.
     pub fn held(&self) -> BufferedBytes {
         BufferedBytes {
             memory: self.memory.load(Ordering::Relaxed),
@@ -78,7 +76,7 @@ impl ConnectionBuffers {
         })
     }
 
-    /// An answer that had `before` bytes in memory has `now`.
+    /// Updates the memory of a response from `before` to `now`.
     pub fn moved(&self, before: usize, now: usize) {
         if now >= before {
             self.memory.set(self.memory.get() + (now - before));
@@ -89,7 +87,7 @@ impl ConnectionBuffers {
         }
     }
 
-    /// Bytes that an answer, which has `held`, may have in memory; alone it may have `most`.
+    /// Bytes that a response, which has `held`, may have in memory; `most` is its own limit.
     pub fn limit(&self, held: usize, most: usize) -> usize {
         let of_connection = CONNECTION_BYTES.saturating_sub(self.memory.get());
         let of_all = PROCESS_BYTES.saturating_sub(self.all.memory.load(Ordering::Relaxed));
@@ -99,28 +97,27 @@ impl ConnectionBuffers {
         })
     }
 
-    /// True if so many bytes may go to the file: a connection has as many as the configuration says, all together half of what the
-    /// file system has free.
+    /// True if this many bytes may be written to the file: the limit of a connection is configured, that of all is half of the free space.
     pub fn may_store(&self, bytes: u64, store: &OverflowFile) -> bool {
         let all = self.all.disk.load(Ordering::Relaxed);
         self.disk.get() + bytes <= store.most
             && store.spool.free().is_none_or(|free| all + bytes <= free)
     }
 
-    /// So many bytes have gone there.
+    /// Counts bytes written there.
     pub fn stored(&self, bytes: u64) {
         self.disk.set(self.disk.get() + bytes);
         self.all.disk.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes there are not needed any more.
+    /// Counts bytes there that are not needed any more.
     pub fn dropped(&self, bytes: u64) {
         self.disk.set(self.disk.get() - bytes);
         self.all.disk.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// The memory of an encoder that compresses an answer, counted as long as this lives.
+/// The memory of an encoder that compresses a response, counted until this is dropped.
 #[derive(Debug)]
 pub struct EncoderCharge {
     all: Arc<ResponseBuffers>,
@@ -128,7 +125,7 @@ pub struct EncoderCharge {
 }
 
 impl EncoderCharge {
-    /// Counts an encoder of so many bytes; `None` if encoders have as much as they may. One alone may have more.
+    /// Counts an encoder of this many bytes; `None` if the limit is reached. A single one may exceed it.
     pub fn take(all: &Arc<ResponseBuffers>, bytes: usize) -> Option<Self> {
         let before = all.encoders.fetch_add(bytes, Ordering::Relaxed);
         let charge = Self {
@@ -145,7 +142,7 @@ impl Drop for EncoderCharge {
     }
 }
 
-/// The file where answers wait for slow clients.
+/// The file where responses wait for slow clients.
 #[derive(Debug)]
 pub struct OverflowFile {
     /// The file.
@@ -169,7 +166,7 @@ mod tests {
         share.moved(0, 200_000);
         assert_eq!(share.limit(0, 512 * 1024), LEAST_BYTES);
         assert_eq!(share.limit(200_000, 512 * 1024), LEAST_BYTES);
-        // No buffering at all is less.
+        // Without buffering, the limit is lower.
         assert_eq!(share.limit(0, 0), 0);
         assert_eq!(other.limit(0, 512 * 1024), 512 * 1024);
         other.moved(0, PROCESS_BYTES);

@@ -1,15 +1,15 @@
-//! The time after which a receiver that does not take what waits for it is given up. Progress extends it; a byte now and then does not.
+//! The deadline for a receiver that does not take waiting bytes. Progress extends it; an occasional byte does not.
 //!
-//! A receiver that has not taken all there is for it has a time; each byte that it takes gives it some of that back, as much as
-//! [`LEAST_RATE`] says. So one that takes something slowly is waited for, and one that takes a byte now and then is not.
+//! A receiver that has not taken everything has a time limit; each byte that it takes adds to that, as defined by [`LEAST_RATE`]. So a
+//! receiver that is slow is waited for, and one that takes a byte now and then is not.
 
 use std::cell::Cell;
 
 use crate::clock::{Millis, now_millis};
 use crate::connections::NEVER;
 
-/// Bytes a second that a receiver must take of what there is for it. As much as Kestrel asks for (`MinResponseDataRate`): a modem of the
-/// nineties takes ten times that.
+/// The least rate of a receiver in bytes per second. As much as Kestrel demands (`MinResponseDataRate`): a modem of the nineties is ten
+/// times as fast.
 const LEAST_RATE: u64 = 240;
 
 /// The deadline of one receiver.
@@ -28,7 +28,7 @@ impl Default for SendDeadline {
 }
 
 impl SendDeadline {
-    /// The receiver has taken so many bytes of what there is for it.
+    /// Counts the bytes that the receiver has taken.
     pub fn note_taken(&self, bytes: u64) {
         let at = self.at.get();
         if at != NEVER {
@@ -37,13 +37,13 @@ impl SendDeadline {
         }
     }
 
-    /// The receiver has taken all there was.
+    /// Notes that the receiver has taken everything.
     pub fn note_all_taken(&self) {
         self.at.set(NEVER);
     }
 
-    /// The time at which the receiver is given up, which has not taken all there is for it: `timeout` after the first such call, and
-    /// later by what it takes meanwhile.
+    /// The time at which a receiver that has not taken everything is given up: `timeout` after the first such call, and later by what it
+    /// takes meanwhile.
     pub fn owes(&self, timeout: Millis) -> Millis {
         let latest = now_millis().saturating_add(timeout);
         let at = self.at.get().min(latest);

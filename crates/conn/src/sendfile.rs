@@ -1,12 +1,12 @@
 //! Bytes of a file to a plain socket, one system call at a time.
 //!
-//! There are two ways, and docs/project/decisions/0040 has the figures. To another machine the page cache's own pages go out without a copy. A
-//! client on this machine would itself copy those pages, long out of the processor's cache, so a large file is copied for it here,
-//! through a small buffer that stays in the cache.
+//! There are two ways; docs/project/decisions/0040 has the figures. To another machine the page cache's own pages are sent without a copy.
+//! A client on this machine would itself copy those pages, which have left the processor's cache by then, so a large file is copied for it
+//! here, through a small buffer that stays in the cache.
 //!
-//! Must never: go on after a file that has become shorter as if nothing had happened. A read of bytes that are not in the page cache
-//! keeps the thread for one call, so callers ask for [`CALL_BYTES`] at most: handing every read to another thread would cost two
-//! wake-ups for each, as much as the read of cached bytes itself, and the kernel reads ahead of reads in order.
+//! Must never: continue after a file that has become shorter as if nothing had happened. A read of bytes that are not in the page cache
+//! blocks the thread for one call, so callers request at most [`CALL_BYTES`]: passing every read to another thread would cost two wake-ups
+//! for each, as much as the read of cached bytes itself, and the kernel reads ahead of sequential reads.
 
 use std::os::fd::OwnedFd;
 
@@ -23,14 +23,14 @@ use crate::socket::Attempt;
 /// Most bytes of one system call.
 pub const CALL_BYTES: usize = COPY_BUFFER_BYTES;
 
-/// Send buffer of a socket to this machine. There is no distance to bridge, so more only means bytes that have left the processor's
-/// cache when the client comes to read them.
+/// Send buffer of a socket to this machine. There is no latency to hide, so a larger one only means bytes that have left the processor's
+/// cache when the client reads them.
 const LOCAL_SEND_BUFFER: usize = 256 * 1024;
 
-/// Most that waits in the kernel, not yet sent, on the way to another machine. Bytes under way are not limited by it.
+/// Most bytes that wait unsent in the kernel on the way to another machine. Bytes in flight are not limited by it.
 const UNSENT_BYTES: u32 = 512 * 1024;
 
-/// The way of a file's bytes to the socket.
+/// How a file's bytes get to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the page cache, without a copy.
@@ -40,10 +40,10 @@ pub enum Way {
 }
 
 impl Way {
-    /// Sends some of `file` from `offset` on, `count` bytes at most, and moves `offset`.
+    /// Sends some of `file` from `offset` on, at most `count` bytes, and advances `offset`.
     ///
     /// # Errors
-    /// The connection broke, or the file has become shorter.
+    /// The connection failed, or the file has become shorter.
     pub fn send(
         self,
         socket: &OwnedFd,
@@ -62,7 +62,7 @@ impl Way {
     }
 }
 
-/// Sets a socket up for large files, to a client on this machine or on another. No failure matters: the file goes out all the same.
+/// Configures a socket for large files, to a client on this machine or on another. Failures do not matter: the file is sent anyway.
 pub fn prepare(socket: &OwnedFd, is_local: bool) {
     if is_local {
         let _ = sockopt::set_socket_send_buffer_size(socket, LOCAL_SEND_BUFFER);
@@ -96,7 +96,7 @@ fn send_pages(
         match sendfile(socket, file, Some(offset), count) {
             // The file has become shorter: the promised bytes cannot be sent, and the client must notice.
             Ok(0) => return Err(Gone::Closed),
-            // A short count may also come from reading; so it does not tell that the socket is full.
+            // A short count may also come from reading, so it does not mean that the socket is full.
             Ok(sent) => {
                 note_sent(sent);
                 return Ok(Attempt::Progress);
@@ -108,7 +108,7 @@ fn send_pages(
     }
 }
 
-/// Bytes that the socket does not take are read again the next time, so that none need to be kept.
+/// Bytes that the socket does not accept are read again the next time, so that none need to be kept.
 fn send_copied(
     socket: &OwnedFd,
     file: &OwnedFd,

@@ -1,9 +1,9 @@
-//! A watched socket: tried at once, waited for only when the kernel says so.
+//! A socket registered with the event loop: tried at once, waited for only when it is not ready.
 //!
-//! A response is first sent without asking whether the socket is writable (it nearly always is), so a keep-alive request costs one
-//! read and one write. Readiness is cleared after a short read, so no read is spent on finding the socket empty.
+//! A response is first sent without asking whether the socket is writable (it nearly always is), so a keep-alive request costs one read and
+//! one write. Readiness is cleared after a short read, so no read is spent on finding the socket empty.
 //!
-//! Must never: be [`Poll::Pending`] without having arranged to be woken.
+//! Must never: return [`Poll::Pending`] without having arranged to be woken.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ use tutti_wire::RawSpan;
 use crate::counters::{note_received, note_sent};
 use crate::output::{Gone, Output};
 
-/// Watches a non-blocking descriptor on the thread's reactor.
+/// Registers a non-blocking descriptor with the thread's event loop.
 #[expect(
     deprecated,
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is registered; an \
@@ -31,17 +31,17 @@ pub fn watch<T: Owned>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<
     AsyncFd::with_interest(descriptor, interest)
 }
 
-/// Keeps its descriptor open, and the same, for as long as it lives.
+/// Keeps its descriptor open and unchanged for as long as it exists.
 pub trait Owned: AsRawFd {}
 
 impl Owned for OwnedFd {}
 
 impl Owned for Arc<OwnedFd> {}
 
-/// The outcome of one attempt to read.
+/// The result of one attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadResult {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
     /// The other end sends nothing more.
     End,
@@ -49,23 +49,23 @@ pub enum ReadResult {
     Nothing,
 }
 
-/// The outcome of one attempt to write.
+/// The result of one attempt to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// The socket took all it was given, or may take more.
+    /// The socket accepted everything, or may accept more.
     Progress,
-    /// The socket took less than it was given, and will tell when it has room again.
+    /// The socket accepted less than everything, and will report when it has room again.
     ProgressAndFull,
-    /// The socket took nothing.
+    /// The socket accepted nothing.
     Full,
 }
 
-/// Some of a response's body, in memory that its application may still write to.
+/// A part of a response's body, in memory that its application may still write to.
 #[derive(Debug)]
 pub struct BodyPart<'a> {
-    /// The bytes, in two stretches where a ring ends between them.
+    /// The bytes, in two spans if they wrap around in a ring.
     pub spans: [RawSpan<'a>; 2],
-    /// The bytes that the framing puts behind it.
+    /// The framing bytes after it.
     pub suffix: &'a [u8],
 }
 
@@ -105,7 +105,7 @@ fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<ReadResult, Gone> {
     }
 }
 
-/// Reads into the spare capacity of `buffer`, which must have some, when the socket is readable; keeps tokio's idea of that right.
+/// Reads into the spare capacity of `buffer`, which must have some, when the socket is readable; keeps tokio's readiness consistent.
 pub fn poll_receive(
     io: &AsyncFd<OwnedFd>,
     buffer: &mut Vec<u8>,
@@ -133,10 +133,10 @@ pub fn poll_receive(
     }
 }
 
-/// Sends as much as the socket takes now; true if that was all.
+/// Sends as much as the socket accepts now; true if that was everything.
 ///
 /// # Errors
-/// The connection broke, or bytes in a file cannot be read back.
+/// The connection failed, or bytes in a file cannot be read back.
 pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
         match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
@@ -152,10 +152,10 @@ pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     Ok(true)
 }
 
-/// Calls `attempt` when the socket is writable, until some bytes went out.
+/// Calls `attempt` when the socket is writable, until some bytes have been sent.
 ///
 /// # Errors
-/// The connection broke, or the error of `attempt`.
+/// The connection failed, or the error of `attempt`.
 pub fn poll_attempt(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,
@@ -178,8 +178,8 @@ pub fn poll_attempt(
     }
 }
 
-/// Sends `output` and then `body`, in one call where no part of `output` is in a file. The bytes that the socket does not take are kept
-/// in `output`.
+/// Sends `output` and then `body`, in one call if no part of `output` is in a file. Bytes that the socket does not accept are kept in
+/// `output`.
 pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
     if output.is_spilled() {
         body.append_to(&mut output.bytes);
@@ -210,8 +210,8 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
     Ok(())
 }
 
-/// Sends `output` and then `bytes`, in one call. How many of these the socket took: none while some of `output` is left. No copy of them is
-/// kept.
+/// Sends `output` and then `bytes`, in one call. Returns how many of `bytes` the socket accepted: none while some of `output` is left. They
+/// are not copied.
 pub fn send_directly(socket: &OwnedFd, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
     if output.is_spilled() {
         return Ok(0);
@@ -225,7 +225,7 @@ pub fn send_directly(socket: &OwnedFd, output: &mut Output, bytes: &[u8]) -> Res
     Ok(sent.saturating_sub(pending))
 }
 
-/// Sends these in one call; how many bytes the socket took.
+/// Sends these in one call; returns how many bytes the socket accepted.
 fn send_spans(socket: &OwnedFd, spans: &[MemorySpan]) -> Result<usize, Gone> {
     let sent = match write_spans(socket.as_fd(), spans) {
         Ok(sent) => sent,
@@ -248,7 +248,7 @@ pub fn poll_closed(io: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> Poll<()> {
     match io.poll_read_ready(cx) {
         Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => Poll::Ready(()),
         Poll::Ready(Err(_)) => Poll::Ready(()),
-        // More requests behind this one wait in the kernel; then the end of the connection shows when the answer is sent.
+        // Pipelined requests wait in the kernel; then the end of the connection shows when the response is sent.
         Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
     }
 }

@@ -1,6 +1,7 @@
-//! A client's socket as its connection uses it: as it is, or with TLS on it.
+//! A client's socket as its connection uses it: plain, or with TLS.
 //!
-//! Must never: say that all has been sent while TLS still holds some of it, or be [`Poll::Pending`] without having arranged to be woken.
+//! Must never: report that everything has been sent while TLS still buffers some of it, or return [`Poll::Pending`] without having arranged
+//! to be woken.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -17,9 +18,9 @@ use crate::socket::{
 };
 use crate::tls::TlsSocket;
 
-/// The way of a connection's bytes through its own socket.
+/// How a connection's bytes get through its socket.
 pub enum Transport {
-    /// As they are.
+    /// Unencrypted.
     Plain(AsyncFd<OwnedFd>),
     /// Encrypted.
     Tls(Box<TlsSocket>),
@@ -39,7 +40,7 @@ impl Transport {
         self.io().get_ref()
     }
 
-    /// The socket, if bytes go into it as they are.
+    /// The socket, if it is unencrypted.
     pub fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
         match self {
             Self::Plain(io) => Some(io),
@@ -47,7 +48,7 @@ impl Transport {
         }
     }
 
-    /// TLS, if the bytes are encrypted on their way.
+    /// The TLS socket, if it is encrypted.
     pub fn tls(&self) -> Option<&TlsSocket> {
         match self {
             Self::Plain(_) => None,
@@ -55,7 +56,7 @@ impl Transport {
         }
     }
 
-    /// The outcome of the handshake, which must be done, if the bytes are encrypted.
+    /// The outcome of the handshake, which must be done; `None` without TLS.
     pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.tls().map(TlsSocket::facts)
     }
@@ -72,10 +73,10 @@ impl Transport {
         }
     }
 
-    /// Sends as much as can be sent now; true if nothing is left, neither in `output` nor in TLS.
+    /// Sends as much as possible now; true if nothing is left, neither in `output` nor in TLS.
     ///
     /// # Errors
-    /// The connection broke, or bytes in a file cannot be read back.
+    /// The connection failed, or bytes in a file cannot be read back.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         match self {
             Self::Plain(io) => try_send(io.get_ref(), output),
@@ -83,7 +84,7 @@ impl Transport {
         }
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         match self {
             Self::Plain(io) => poll_attempt(io, cx, |socket| {
@@ -98,7 +99,7 @@ impl Transport {
         }
     }
 
-    /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
+    /// Sends `output` and then `body`, in one call if possible; unsent bytes are kept in `output`.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
             Self::Plain(io) => send_body(io.get_ref(), output, body),
@@ -109,7 +110,7 @@ impl Transport {
         }
     }
 
-    /// Sends `output` and then `bytes`, where that goes without a copy of them; how many of these have gone out.
+    /// Sends `output` and then `bytes`, if that is possible without copying them; returns how many of these have been sent.
     pub fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
         match self {
             Self::Plain(io) => send_directly(io.get_ref(), output, bytes),
@@ -117,7 +118,7 @@ impl Transport {
         }
     }
 
-    /// Bytes that have not gone out, as far as they can be told from here.
+    /// Unsent bytes, as far as they are known here.
     pub fn unsent(&self, output: &Output) -> u64 {
         match self {
             Self::Plain(_) => output.len(),
@@ -125,7 +126,7 @@ impl Transport {
         }
     }
 
-    /// True if all of `output` has gone out, and TLS holds nothing back.
+    /// True if all of `output` has been sent, and TLS buffers nothing.
     pub fn has_sent(&self, output: &Output) -> bool {
         match self {
             Self::Plain(_) => output.is_empty(),
@@ -133,21 +134,21 @@ impl Transport {
         }
     }
 
-    /// Ready when the client has ended its sending side; wakes the task when it does.
+    /// Ready when the client has closed its sending side; wakes the task when it does.
     pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
         poll_closed(self.io(), cx)
     }
 
-    /// Ends the connection in good order: tells the client where TLS has words for it. Bytes that TLS holds back are lost.
+    /// Closes the connection: notifies the client if TLS is used. Bytes that TLS buffers are lost.
     pub fn close(&self) {
         match self {
-            // Closing the socket says it.
+            // Closing the socket is the notification.
             Self::Plain(_) => {}
             Self::Tls(tls) => tls.close(),
         }
     }
 
-    /// Closes, and ends the sending side of the socket; false if there is nobody to be told.
+    /// Closes, and shuts down the sending side of the socket; false if that is impossible.
     pub fn shutdown(&self) -> bool {
         self.close();
         rustix::net::shutdown(self.socket().as_fd(), Shutdown::Write).is_ok()

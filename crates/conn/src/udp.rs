@@ -1,6 +1,7 @@
-//! A UDP socket of QUIC: datagrams in batches, with their addresses and marks, and out in trains that the kernel or the card cuts.
+//! A UDP socket for QUIC: receives batches of datagrams with their addresses and ECN marks, and sends batches that the kernel or the card
+//! segments.
 //!
-//! Must never: block, or forget that somebody waits for room.
+//! Must never: block, or forget a task that waits for room.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -17,23 +18,23 @@ use crate::counters::{note_received, note_sent};
 use crate::listener::canonical;
 use crate::socket::watch;
 
-/// Trains of datagrams that are taken in one call.
+/// Segmented batches received in one call.
 const BATCH: usize = 8;
 
-/// The longest train: the largest datagram there is (udp(7)).
+/// The longest batch: the largest datagram (udp(7)).
 const TRAIN_BYTES: usize = 64 * 1024;
 
-/// Bytes that the kernel takes in one call: the largest payload of IPv4. It refuses a longer train whole, however it would be cut.
+/// Bytes that the kernel accepts in one call: the largest payload of IPv4. It refuses a longer batch whole, however it would be segmented.
 const MOST_SENT: usize = 65_535 - 20 - 8;
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Who sent it.
+    /// Its sender.
     pub from: SocketAddr,
-    /// The address of this machine that it came to.
+    /// The address of this machine to which it was sent.
     pub to: Option<IpAddr>,
-    /// The mark of a crowded way (RFC 3168).
+    /// The ECN mark (RFC 3168).
     pub ecn: Option<u8>,
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -42,13 +43,13 @@ pub struct Datagram<'a> {
 /// Datagrams to be sent.
 #[derive(Debug)]
 pub struct Train<'a> {
-    /// Where to.
+    /// The destination.
     pub to: SocketAddr,
-    /// The address of this machine that they are from.
+    /// The address of this machine to send from.
     pub from: Option<IpAddr>,
-    /// The mark that says that the sender minds others.
+    /// The ECN mark.
     pub ecn: Option<u8>,
-    /// All of them.
+    /// All datagrams, one after the other.
     pub bytes: &'a [u8],
     /// The length of each but the last, if there are several.
     pub each: Option<usize>,
@@ -62,7 +63,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Watches a socket on the thread's reactor.
+    /// Registers a socket with the thread's event loop.
     pub fn new(socket: Arc<OwnedFd>) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
@@ -72,18 +73,18 @@ impl UdpSocket {
         })
     }
 
-    /// Datagrams of `length` bytes that one train may have.
+    /// Number of datagrams of `length` bytes that fit one batch.
     pub fn longest_train(&self, length: u16) -> usize {
         let most = MOST_SENT / usize::from(length.max(1));
         self.state.max_gso_segments().min(most).max(1)
     }
 
-    /// True if no datagram is cut up on its way: then its length tells what the way takes.
+    /// True if datagrams are never fragmented: then lost ones show the path MTU.
     pub fn keeps_datagrams_whole(&self) -> bool {
         !self.state.may_fragment()
     }
 
-    /// Takes what has come, one batch, and gives each datagram to `each`.
+    /// Receives one batch, and passes each datagram to `each`.
     pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,7 +105,7 @@ impl UdpSocket {
             match self.state.recv(socket, &mut rooms, &mut metas) {
                 Ok(count) => break count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                // A host on the way says so about a datagram that was sent (ip(7)): it means nothing for the socket.
+                // A router on the way reports this about a datagram that was sent (ip(7)): it means nothing for the socket.
                 Err(error) if is_of_one_datagram(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -128,8 +129,7 @@ impl UdpSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a train; false if the socket is full. A train that cannot be sent at all counts as lost on its way, which QUIC mends or
-    /// notices by itself.
+    /// Sends a batch; false if the socket is full. A batch that cannot be sent at all counts as lost, which QUIC handles.
     pub fn try_send(&self, train: &Train<'_>) -> bool {
         let transmit = Transmit {
             destination: train.to,
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// A train counts as sent where the kernel refuses it, so what it has must come.
+    /// A batch counts as sent if the kernel refuses it, so this checks that it arrives.
     #[tokio::test]
     async fn the_longest_train_arrives() {
         for (own, peer) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {

@@ -302,7 +302,7 @@ fn a_prototype_that_stands_still_is_replaced() {
     signal::send(worker, libc::SIGKILL).unwrap();
     assert_eq!(server.get("/hello").status, 200);
     server.wait_for_log(&format!(
-        "prototype process {prototype} does not notice the end of its processes"
+        "prototype process {prototype} does not reap its processes"
     ));
     // Without anything to do it is noticed as well.
     wait_until("there is another one", || {

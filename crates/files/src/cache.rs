@@ -1,16 +1,16 @@
-//! The files one listen thread has open or in memory: metadata, prepared header fields, and bytes or a descriptor.
+//! The files that one listen thread has open or in memory: metadata, prepared header fields, and bytes or a descriptor.
 //!
-//! *Freshness.* A file asked for now and then is compared with the file system (one `statx`) at every request, so a change is seen
-//! at once. A file asked for often, at least [`HOT_HITS`] times within [`TRUST`], is believed for [`TRUST`] without asking:
-//! at that rate the `statx` would be a tenth of the whole cost of a request, and 50 ms is less than a person or a deployment script can
-//! notice. That a path is missing is believed under the same rule (a front controller asks for the same missing file at every
-//! request). *Identity* is device, inode, size, modification and change time in nanoseconds.
+//! *Freshness.* A file that is requested rarely is compared with the file system (one `statx`) at every request, so a change is seen at
+//! once. For a file with at least [`HOT_HITS`] requests within [`TRUST`], that comparison is skipped for [`TRUST`]: at that rate the
+//! `statx` would be a tenth of the cost of a request, and neither a person nor a deployment script can notice 50 ms. The same rule applies
+//! to missing paths (a front controller looks for the same missing file at every request). *Identity* is device, inode, size, modification
+//! and change time in nanoseconds.
 //!
-//! *Bounds.* Two generations: when the young one is full it becomes the old one and the old one is dropped; what is used moves to the
-//! young one. So lookups stay O(1) and no more than [`CacheLimits`] is held. An entry in use by a response lives until that has ended.
+//! *Limits.* Two generations: when the young one is full it becomes the old one, and the old one is dropped; a used entry moves to the
+//! young one. So lookups are O(1) and no more than [`CacheLimits`] is held. An entry in use by a response lives until that has ended.
 //!
-//! Must never: block on a FIFO or device, serve bytes of one version under the validators of another, or hold a descriptor of
-//! anything but a regular file.
+//! Must never: block on a FIFO or device, serve bytes of one version under the validators of another, or hold a descriptor of anything but
+//! a regular file.
 
 use std::cell::RefCell;
 use std::io;
@@ -31,7 +31,7 @@ use crate::dates::unix_seconds;
 /// A time on a monotonic clock, in milliseconds.
 pub type Millis = u64;
 
-/// How long a hot entry is believed.
+/// How long a hot entry is used without a comparison.
 const TRUST: Millis = 50;
 
 /// Requests within [`TRUST`] that make an entry hot: 320 a second.
@@ -40,21 +40,21 @@ const HOT_HITS: u32 = 16;
 /// Most missing paths remembered per thread.
 const MISSING_PATHS: usize = 1024;
 
-/// Largest file whose bytes are kept; larger ones keep a descriptor and go out by `sendfile`. Copying this much costs about what
-/// the second system call of `sendfile` does.
+/// Largest file kept in memory; larger ones keep a descriptor and are sent by `sendfile`. Copying this much costs about as much as the
+/// second system call of `sendfile`.
 pub const SMALL_FILE_BYTES: u64 = 32 * 1024;
 
-/// Compressed representations kept of one file: one of each encoding, unless levels change.
+/// Compressed representations kept per file: one for each encoding, unless levels change.
 const COMPRESSED_KEPT: usize = 4;
 
-/// Bounds of one thread's cache.
+/// Limits of one thread's cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLimits {
     /// Bytes of names, fields and contents.
     pub bytes: usize,
-    /// Files of which something is kept.
+    /// Number of files.
     pub files: usize,
-    /// Files that are kept open.
+    /// Number of open files.
     pub descriptors: usize,
 }
 
@@ -73,7 +73,7 @@ impl Default for CacheLimits {
 pub enum Content {
     /// In memory.
     Bytes(Box<[u8]>),
-    /// Behind a descriptor, to be read or sent from there.
+    /// Behind a descriptor.
     Descriptor(Rc<OwnedFd>),
 }
 
@@ -85,7 +85,8 @@ pub struct CachedFile {
     pub size: u64,
     /// Modification time, seconds since the epoch.
     pub modified: u64,
-    /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form. Weak as long as another file could get it.
+    /// Entity tag with its quotes: `MTIME-SIZE` in hexadecimal, Unit's documented form. Weak while the file may still get other content
+    /// under it.
     pub etag: Box<[u8]>,
     /// MIME type, if known.
     pub mime: Option<Box<str>>,
@@ -95,14 +96,13 @@ pub struct CachedFile {
     pub fields: FieldLines,
     /// Its bytes.
     pub content: Content,
-    /// The same, compressed; `None` where that is no shorter. No more of them than methods are configured, each shorter than `content`.
+    /// The compressed forms; `None` where that is not shorter. At most one for each configured method, each shorter than `content`.
     compressed: RefCell<Vec<Compressed>>,
-    /// The same as what a file beside it is, compressed, with the encoding and the type of that file. As few of them as there are names
-    /// that lead here.
+    /// The file as the precompressed form of another file, with the encoding and the type of that file. At most one.
     sibling: RefCell<Option<Sibling>>,
 }
 
-/// A file as the compressed form of another one: its encoding, the type of the other one, and what is sent.
+/// A file as the precompressed form of another: its encoding, the type of the other, and what is sent.
 #[derive(Debug)]
 struct Sibling {
     encoding: Encoding,
@@ -110,7 +110,7 @@ struct Sibling {
     file: Rc<CachedFile>,
 }
 
-/// A file compressed by this method; `None` if that is no shorter.
+/// A file compressed by this method; `None` if that is not shorter.
 type Compressed = (Compressor, Option<Rc<CachedFile>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ struct Identity {
     changed: (i64, u32),
 }
 
-/// The thing that a path leads to.
+/// The result of looking up a path.
 #[derive(Clone, Debug)]
 pub enum Lookup {
     /// A file that can be served.
@@ -133,7 +133,7 @@ pub enum Lookup {
     Missing,
     /// No permission, or a loop of symbolic links (403).
     Forbidden,
-    /// The system failed: descriptors used up, an I/O error (500); to be logged.
+    /// A system error: no free descriptor, an I/O error (500); to be logged.
     Failed(Errno),
 }
 
@@ -142,7 +142,7 @@ struct Entry {
     heat: Heat,
 }
 
-/// How often an entry was asked for since it was last compared with the file system.
+/// Counts the requests for an entry since it was last compared with the file system.
 #[derive(Clone, Copy)]
 struct Heat {
     validated: Millis,
@@ -159,13 +159,13 @@ impl Heat {
         }
     }
 
-    /// Counts a request; true if the entry may be believed for it.
+    /// Counts a request; true if the entry may be used without a comparison.
     fn is_trusted(&mut self, now: Millis) -> bool {
         self.hits = self.hits.saturating_add(1);
         now.wrapping_sub(self.validated) < TRUST && (self.was_hot || self.hits > HOT_HITS)
     }
 
-    /// The entry was compared with the file system. While it is cold that happens at every request, and the window goes on.
+    /// Notes a comparison with the file system. A cold entry is compared at every request, and its window continues.
     fn validated(&mut self, now: Millis) {
         if now.wrapping_sub(self.validated) >= TRUST {
             self.was_hot = self.hits > HOT_HITS && now.wrapping_sub(self.validated) < 2 * TRUST;
@@ -204,7 +204,7 @@ impl FileCache {
         }
     }
 
-    /// Finds the thing that `place` leads to now, symbolic links followed.
+    /// Looks `place` up, following symbolic links.
     pub fn lookup<'p>(
         &self,
         place: impl Into<SharePath<'p>>,
@@ -360,8 +360,8 @@ impl Identity {
         }
     }
 
-    /// True if the file changed so recently that a further change could leave the same times: the kernel stamps files with the
-    /// tick (at most 10 ms), and the clock here is the same coarse one. Such a file is read anew at the next request.
+    /// True if the file changed so recently that another change could leave the same times: the kernel stamps files with the tick (at most
+    /// 10 ms), and the clock here is the same coarse one. Such a file is read again at the next request.
     fn is_recent(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let age = |(seconds, nanoseconds): (i64, u32)| {
@@ -374,7 +374,7 @@ impl Identity {
 
 fn outcome_of(errno: Errno) -> Lookup {
     match errno {
-        // The last two: a socket, or a device that nobody drives, since it was looked at.
+        // The last two: the file has become a socket, or a device without a driver.
         Errno::NOENT
         | Errno::NOTDIR
         | Errno::NAMETOOLONG
@@ -395,8 +395,8 @@ struct Loaded {
     keep: bool,
 }
 
-/// Opens and reads a file that `stat` said is regular. `O_NONBLOCK` and the second look at the type are for the one that has been
-/// replaced by something else in between.
+/// Opens and reads a file that `stat` reported as regular. `O_NONBLOCK` and the second check of the type are for a file that was replaced
+/// in between.
 fn load(place: &SharePath<'_>, mime: &MimeTypes) -> Result<Loaded, Errno> {
     let descriptor = place.open()?;
     let stat = stat_open(&descriptor)?;
@@ -440,8 +440,8 @@ fn read_whole(descriptor: &OwnedFd, size: u64) -> Result<Box<[u8]>, Errno> {
     Ok(bytes.into_boxed_slice())
 }
 
-/// True if the second in which a file was written is over. While it is not, the file may be written again and have the same time and
-/// size, and so the same entity tag, which is no strong one then (RFC 9110 §8.8.1).
+/// True if the second in which the file was written is over. Until then it may be written again with the same time and size, and so with
+/// the same entity tag, which therefore is not strong yet (RFC 9110 §8.8.1).
 fn is_settled(modified: u64) -> bool {
     modified < unix_seconds()
 }
@@ -483,13 +483,12 @@ impl CachedFile {
         }
     }
 
-    /// True if its entity tag is weak, and need not be any more.
+    /// True if its entity tag is weak, and could be strong now.
     fn is_outgrown(&self) -> bool {
         self.etag.starts_with(b"W/") && is_settled(self.modified)
     }
 
-    /// This file as a representation of `plain`, beside which it stands: the type is that of `plain`, the bytes and validators are its
-    /// own.
+    /// This file as a precompressed representation of `plain`: the type is that of `plain`, the bytes and validators are its own.
     pub fn as_sibling(&self, plain: &CachedFile, encoding: Encoding) -> Rc<CachedFile> {
         let mut sibling = self.sibling.borrow_mut();
         if let Some(known) = &*sibling
@@ -523,8 +522,8 @@ impl CachedFile {
         file
     }
 
-    /// This file compressed, made at the first call; `None` if that is no shorter. Of a file whose bytes are not in memory it is the
-    /// same descriptor, to be compressed while it is sent, with the fields of the compressed file but for its length.
+    /// This file compressed, made at the first call; `None` if that is not shorter. For a file that is not in memory the result has the
+    /// same descriptor, to be compressed while it is sent, and the fields of the compressed file without its length.
     pub fn compressed(&self, compressor: &Compressor) -> io::Result<Option<Rc<CachedFile>>> {
         let mut known = self.compressed.borrow_mut();
         if let Some((_, found)) = known.iter().find(|(known, _)| known == compressor) {
@@ -544,7 +543,7 @@ impl CachedFile {
         Ok(made)
     }
 
-    /// The representation of this file that has this content.
+    /// Makes the representation of this file with this content.
     fn representation(&self, compressor: &Compressor, content: Content) -> Self {
         let mut etag = b"W/".to_vec();
         etag.extend_from_slice(self.etag.strip_prefix(b"W/").unwrap_or(&self.etag));

@@ -28,7 +28,7 @@ fn bytes(file: &CachedFile) -> &[u8] {
     }
 }
 
-/// Writes a file whose times lie far enough back for it to be cached.
+/// Writes a file with times old enough for it to be cached.
 fn write_old(path: &Path, content: &[u8]) {
     std::fs::write(path, content).unwrap();
     let age = || {
@@ -99,7 +99,7 @@ fn a_missing_path_is_believed_only_when_asked_for_often() {
 }
 
 #[test]
-fn paths_lead_to_what_is_there() {
+fn paths_are_resolved_to_files_and_errors() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("file"), b"x").unwrap();
@@ -148,7 +148,7 @@ fn paths_lead_to_what_is_there() {
 #[test]
 fn an_unreadable_file_is_forbidden() {
     if rustix::process::geteuid().is_root() {
-        // Root reads everything; the same outcome is made of the error code in `outcome_of`.
+        // Root may read everything, so the error code is passed to `outcome_of` directly.
         assert!(matches!(outcome_of(Errno::ACCESS), Lookup::Forbidden));
         return;
     }
@@ -189,7 +189,7 @@ fn large_files_keep_a_descriptor_and_small_ones_their_bytes() {
 }
 
 #[test]
-fn no_more_is_held_than_allowed() {
+fn the_cache_stays_within_its_limits() {
     let folder = tempfile::tempdir().unwrap();
     let limits = CacheLimits {
         bytes: 64 * 1024,

@@ -1,13 +1,13 @@
 //! Conditional requests (RFC 9110 §13) against a file's validators. Pure.
 //!
-//! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second a file was written
-//! in it may be written again to the same size; so long its tag is weak, and its date no strong validator either.
+//! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second in which a file was
+//! written, it may be written again with the same size; until then its tag is weak, and its date is not a strong validator.
 
 use std::borrow::Cow;
 
 use tutti_http::{Known, RequestView, parse_date};
 
-/// The fields of a request that make it conditional; `None` where absent.
+/// The conditional fields of a request; `None` where absent.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions<'a> {
     /// `If-Match`.
@@ -33,7 +33,7 @@ pub struct Validators<'a> {
     pub modified: u64,
 }
 
-/// The decision of the preconditions.
+/// The result of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreconditionResult {
     /// Perform the request.
@@ -45,7 +45,7 @@ pub enum PreconditionResult {
 }
 
 impl<'a> Preconditions<'a> {
-    /// The conditions of a request. Entity tags are a list, which may be spread over several fields (RFC 9110 §5.3).
+    /// Reads the conditions of a request. Lists of entity tags may be spread over several fields (RFC 9110 §5.3).
     pub fn of(view: &RequestView<'a>) -> Self {
         Preconditions {
             if_match: view.get_list(Known::IfMatch),
@@ -57,7 +57,7 @@ impl<'a> Preconditions<'a> {
         }
     }
 
-    /// True if no field is there, as in the usual request.
+    /// True if no field is present, as usual.
     pub fn is_empty(&self) -> bool {
         self.range.is_none()
             && self.if_match.is_none()
@@ -66,7 +66,7 @@ impl<'a> Preconditions<'a> {
             && self.if_unmodified_since.is_none()
     }
 
-    /// The order of RFC 9110 §13.2.2, for GET and HEAD.
+    /// Evaluates the conditions in the order of RFC 9110 §13.2.2, for GET and HEAD.
     pub fn evaluate(&self, file: Validators<'_>) -> PreconditionResult {
         if let Some(tags) = &self.if_match {
             if !list_contains(tags, file.etag, Comparison::Strong) {
@@ -89,8 +89,7 @@ impl<'a> Preconditions<'a> {
         PreconditionResult::Proceed
     }
 
-    /// The `Range` field, unless `If-Range` says that the client's part is of another version (§13.1.5: strong comparison; a date
-    /// must match exactly).
+    /// The `Range` field, unless `If-Range` names another version (§13.1.5: strong comparison; a date must match exactly).
     pub fn effective_range(&self, file: Validators<'_>) -> Option<&[u8]> {
         let holds = match self.if_range {
             None => true,
@@ -107,7 +106,7 @@ enum Comparison {
     Weak,
 }
 
-/// True if a list of entity tags (or `*`) has `etag`.
+/// True if a list of entity tags (or `*`) contains `etag`.
 fn list_contains(list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     if list.trim_ascii() == b"*" {
         return true;
@@ -326,7 +325,7 @@ mod tests {
         }
     }
 
-    /// CHANGES of FreeUnit 1.36.2: a part of one version was put behind a part of another, written in the same second.
+    /// CHANGES of FreeUnit 1.36.2: parts of two versions, written in the same second, were combined.
     #[test]
     fn within_the_second_it_was_written_a_file_has_no_strong_validator() {
         let file = Validators {

@@ -1,4 +1,4 @@
-//! The time of day, as files are dated by.
+//! The time of day, in the resolution of file dates.
 
 use rustix::time::{ClockId, clock_gettime};
 

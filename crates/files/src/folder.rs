@@ -1,6 +1,6 @@
-//! A folder whose files a share lists: what of it may be shown, and in which format.
+//! A folder that a share lists: which entries are shown, and in which format.
 //!
-//! Must never: list what the share would not serve.
+//! Must never: list a file that the share would not serve.
 
 use std::io;
 
@@ -9,22 +9,22 @@ use tutti_config::model::{ListingFormat, Patterns};
 use crate::listing::{self, Listing, Look};
 use crate::mime::MimeTypes;
 
-/// A folder to be listed.
+/// A folder to list.
 pub struct Folder {
-    /// It, within the bounds of the share.
+    /// How to read it within the bounds of the share.
     pub look: Look,
     /// The format of the list.
     pub format: ListingFormat,
-    /// Its path in requests.
+    /// Its path in URLs.
     pub path: Vec<u8>,
-    /// Paths of requests that there is nothing for.
+    /// Paths that are not found.
     pub deny: Option<Patterns>,
     /// Types of files that are served.
     pub types: Option<Patterns>,
 }
 
 impl Folder {
-    /// The list, as JSON or HTML. It may take its time.
+    /// Returns the list as JSON or HTML. May block.
     pub fn page(&self, mime: &MimeTypes, is_json: bool) -> io::Result<String> {
         let listing = self.read(mime)?;
         Ok(match is_json {
@@ -33,11 +33,11 @@ impl Folder {
         })
     }
 
-    /// Reads what the share would serve.
+    /// Reads the entries that the share would serve.
     fn read(&self, mime: &MimeTypes) -> io::Result<Listing> {
         listing::read(&self.look, |name, is_file| {
             let path = [&self.path, name].concat();
-            // A pattern without an answer serves nothing.
+            // Nothing is served if a pattern cannot be evaluated.
             let is_denied = |path: &[u8]| match &self.deny {
                 Some(deny) => deny.matches(path).unwrap_or(true),
                 None => false,
@@ -54,7 +54,7 @@ impl Folder {
         })
     }
 
-    /// True if a client with these fields `Accept` gets JSON.
+    /// True if a client with these `Accept` fields gets JSON.
     pub fn is_json<'v>(&self, accept: impl Iterator<Item = &'v [u8]>) -> bool {
         match self.format {
             ListingFormat::Html => false,
@@ -63,18 +63,18 @@ impl Folder {
         }
     }
 
-    /// True if clients get different formats.
+    /// True if the format depends on the client.
     pub fn varies(&self) -> bool {
         self.format == ListingFormat::Auto
     }
 
-    /// Its name in the file system, for people.
+    /// Its name in the file system, for messages.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.look.path).into_owned()
     }
 }
 
-/// True if the client names JSON and no HTML, or JSON first.
+/// True if the client names JSON and not HTML, or JSON first.
 fn likes_json<'v>(accept: impl Iterator<Item = &'v [u8]>) -> bool {
     let mut members = accept.flat_map(tutti_http::list_members).map(|member| {
         let end = memchr::memchr(b';', member).unwrap_or(member.len());
@@ -96,7 +96,7 @@ mod tests {
     use super::likes_json;
 
     #[test]
-    fn json_is_for_those_who_name_it_alone_or_before_html() {
+    fn json_is_sent_only_if_accepted_alone_or_before_html() {
         for (accept, is_json) in [
             (&["application/json"][..], true),
             (&["Application/JSON;q=0.9, text/html"], true),

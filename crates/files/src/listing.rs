@@ -1,8 +1,8 @@
-//! Lists of what is in a folder, as HTML and as JSON.
+//! Lists the contents of a folder as HTML and as JSON.
 //!
-//! [`read`] looks at the folder and may take its time: it is called off the threads that serve. Names that begin with a period are left
-//! out, what is neither file nor folder, and what cannot be reached within the bounds of the share: a link that leads out of it, or any
-//! link where links are not followed. Must never: put a name into a page that is not escaped.
+//! [`read`] may block: it is called on threads that serve no requests. It omits names that begin with a period, entries that are neither
+//! files nor folders, and entries outside the bounds of the share: links that lead out of it, or all links where links are not followed.
+//! Must never: write an unescaped name into a page.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,7 +13,7 @@ use tutti_http::format_date;
 
 use crate::share_path::{ResolutionLimits, SharePath, stat_open};
 
-/// Bytes of a path that are sent as they are (RFC 3986 §3.3).
+/// Bytes of a path that need no percent-encoding (RFC 3986 §3.3).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -25,33 +25,33 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 pub struct FolderEntry {
     /// The name, as it is in the file system.
     pub name: Vec<u8>,
-    /// Bytes of a file; `None` of a folder.
+    /// Size of a file in bytes; `None` for a folder.
     pub size: Option<u64>,
     /// Seconds since the epoch.
     pub modified: u64,
 }
 
-/// A folder's entries: folders first, by their names.
+/// A folder's entries: folders first, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// In order.
+    /// Sorted.
     pub entries: Vec<FolderEntry>,
-    /// There are more, which are left out.
+    /// More entries were omitted.
     pub is_cut: bool,
 }
 
-/// A look at a folder, which owns all that it needs.
+/// The parameters for reading a folder, all owned.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// The folder, with a slash at its end.
     pub path: Vec<u8>,
-    /// A directory it may not leave.
+    /// A directory that the path may not leave.
     pub chroot: Option<Vec<u8>>,
-    /// The bounds have effect.
+    /// The bounds are enforced.
     pub is_bounded: bool,
     /// Links are followed.
     pub follow_symlinks: bool,
-    /// Mount points are crossed.
+    /// Mount points may be crossed.
     pub traverse_mounts: bool,
     /// Most entries.
     pub limit: usize,
@@ -70,7 +70,7 @@ impl Look {
     }
 }
 
-/// Reads a folder. `is_wanted` is asked for each name, and told whether it is a file.
+/// Reads a folder. `is_wanted` gets each name and whether it is a file.
 pub fn read(look: &Look, mut is_wanted: impl FnMut(&[u8], bool) -> bool) -> io::Result<Listing> {
     let folder = look.place(&look.path).open()?;
     if !is(&stat_open(&folder)?, FileType::Directory) {
@@ -85,7 +85,7 @@ pub fn read(look: &Look, mut is_wanted: impl FnMut(&[u8], bool) -> bool) -> io::
         }
         let mut path = look.path.clone();
         path.extend_from_slice(name);
-        // Within the bounds, as a request for it would be: a link that leads out of them is not there.
+        // Within the bounds, as for a request: a link that leads out of them is skipped.
         let Ok(found) = look.place(&path).stat() else {
             continue;
         };
@@ -113,14 +113,14 @@ fn is(found: &Statx, wanted: FileType) -> bool {
     FileType::from_raw_mode(u32::from(found.stx_mode)) == wanted
 }
 
-/// Opens the folder as the bounds allow, for nothing but to know that it is there.
+/// Opens the folder within the bounds, only to check that it exists.
 pub fn is_folder(look: &Look) -> bool {
     let found = look.place(&look.path).stat();
     found.is_ok_and(|found| is(&found, FileType::Directory))
 }
 
 impl Listing {
-    /// As a page; `path` is the folder's in requests, decoded.
+    /// Renders it as a page; `path` is the folder's path in URLs, decoded.
     pub fn html(&self, path: &[u8]) -> String {
         let title = escaped(&String::from_utf8_lossy(path));
         let mut page = format!(
@@ -132,7 +132,7 @@ impl Listing {
         for entry in &self.entries {
             let slash = if entry.size.is_some() { "" } else { "/" };
             let name = escaped(&String::from_utf8_lossy(&entry.name));
-            // With `./` before it, since a name may have a colon: that would be a scheme (RFC 3986 §4.2).
+            // With `./`, because a colon in the name would make it look like a scheme (RFC 3986 §4.2).
             let link = percent_encode(&entry.name, SEGMENT);
             let size = entry.size.map(|size| size.to_string()).unwrap_or_default();
             let date = format_date(entry.modified);
@@ -151,7 +151,7 @@ impl Listing {
         page
     }
 
-    /// As JSON: `entries`, an array of objects with `name`, `type` and `modified`, and `size` of files; and `complete`.
+    /// Renders it as JSON: `entries`, an array of objects with `name`, `type` and `modified`, and `size` of files; and `complete`.
     pub fn json(&self) -> String {
         let entries: Vec<serde_json::Value> = self.entries.iter().map(json).collect();
         let all = serde_json::json!({"entries": entries, "complete": !self.is_cut});

@@ -1,14 +1,14 @@
-//! File names to MIME types: the built-in table ([`MIME_TYPES`]) and the configuration's `settings.http.static.mime_types`.
+//! Maps file names to MIME types: the built-in table ([`MIME_TYPES`]) and the configuration's `settings.http.static.mime_types`.
 //!
-//! Compiled once per configuration; looked up when a file enters a thread's cache, not per request. A name that is in neither has
-//! no type, and the response no `Content-Type` (Unit: "considered empty").
+//! Compiled once per configuration; looked up when a file enters a thread's cache, not per request. A name in neither has no type, and the
+//! response no `Content-Type` (Unit: "considered empty").
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use tutti_config::MIME_TYPES;
 
-/// The longest extension or name that is looked up in lower case without an allocation.
+/// The longest extension or name that is converted to lower case without an allocation.
 const LONGEST: usize = 64;
 
 /// Names (`README`) and extensions (`.html`, with the period) to types.
@@ -18,7 +18,7 @@ pub struct MimeTypes {
 }
 
 impl MimeTypes {
-    /// The built-in table, with `configured` (extension or file name to type) over it.
+    /// The built-in table, overridden by `configured` (extension or file name to type).
     pub fn new(configured: &BTreeMap<String, String>) -> Self {
         let built_in = MIME_TYPES.iter().flat_map(|(mime, names)| {
             names
@@ -32,12 +32,11 @@ impl MimeTypes {
         Self { types }
     }
 
-    /// The type of a file by the last segment of its path: its whole name first, then its longest known extension, without regard
-    /// to case.
+    /// The type of a file by the last segment of its path: first its whole name, then its longest known extension, ignoring case.
     pub fn of(&self, path: &[u8]) -> Option<&str> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let mut lower = [0_u8; LONGEST];
-        // Only the end can be an extension; a longer name cannot be in the table as a whole.
+        // Only the end can be an extension; a longer name cannot be in the table.
         let tail = name
             .get(name.len().saturating_sub(LONGEST)..)
             .unwrap_or_default();

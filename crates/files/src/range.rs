@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-/// More ranges than this in one request are refused by ignoring the field (RFC 9110 §14.2 permits it): no client needs them, and
-/// each costs a part head.
+/// A request with more ranges than this is answered with the whole file (RFC 9110 §14.2 permits that): no client needs that many, and each
+/// costs a part of the response.
 const MOST_RANGES: usize = 32;
 
 /// A satisfiable range: first byte and one past the last.
@@ -23,18 +23,18 @@ impl ByteRange {
     }
 }
 
-/// The bytes that a `Range` field asks for.
+/// The bytes that a `Range` field selects.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Requested {
-    /// The field is to be ignored: other unit, malformed, or unreasonable. The answer is 200.
+    /// The field is ignored: unknown unit, malformed, or unreasonable (200).
     Whole,
     /// At least one satisfiable range: 206.
     Parts(SmallVec<[ByteRange; 2]>),
-    /// Well-formed, but nothing of it exists: 416.
+    /// Well-formed, but beyond the end (416).
     Unsatisfiable,
 }
 
-/// Reads a `Range` field for a representation of `length` bytes.
+/// Evaluates a `Range` field for a representation of `length` bytes.
 pub fn parse(value: &[u8], length: u64) -> Requested {
     let Some(set) = strip_unit(value) else {
         return Requested::Whole;
@@ -74,7 +74,7 @@ pub fn parse(value: &[u8], length: u64) -> Requested {
     }
 }
 
-/// The ranges behind `bytes=`; the unit's name has no case (RFC 9110 §14.1).
+/// The ranges after `bytes=`; the unit is case-insensitive (RFC 9110 §14.1).
 fn strip_unit(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(6)?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
@@ -102,7 +102,7 @@ fn parse_spec(spec: &[u8], length: u64) -> Option<Option<ByteRange>> {
     Some((start < length).then_some(ByteRange { start, end }))
 }
 
-/// A decimal number; one too large for 64 bits is beyond the end of anything.
+/// A decimal number; one too large for 64 bits is beyond any end.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,10 +1,10 @@
-//! Where a share looks: a path, and what its resolution may not do (`chroot`, `follow_symlinks`, `traverse_mounts`).
+//! The location that a share serves from: a path, and the limits of its resolution (`chroot`, `follow_symlinks`, `traverse_mounts`).
 //!
-//! The kernel resolves and refuses in one step (openat2(2), Linux 5.6), so that nobody can swap a directory for a link in between.
-//! A `chroot` is opened as it is; what lies behind it is resolved as if it were `/`: links cannot lead out, and the other two options
-//! speak of that part only.
+//! The kernel resolves and refuses in one step (openat2(2), Linux 5.6), so a directory cannot be replaced by a link in between. `chroot`
+//! itself is opened without limits; the path after it is resolved as if it were `/`: links cannot lead out of it, and the other two options
+//! apply to that part only.
 //!
-//! Must never: fall back to an unrestricted look when the restricted one cannot be done.
+//! Must never: fall back to an unlimited resolution when the limited one fails.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -14,26 +14,26 @@ use rustix::io::Errno;
 
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS;
 
-/// A resolution that a rename elsewhere has disturbed is tried again this often (openat2(2), EAGAIN).
+/// How often a resolution that was disturbed by a concurrent rename is tried (openat2(2), EAGAIN).
 const ATTEMPTS: usize = 8;
 
-/// A path to be looked at.
+/// A path and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct SharePath<'a> {
-    /// The path, as the configuration and the request make it.
+    /// The path, as configuration and request make it.
     pub path: &'a [u8],
-    /// The bounds within which it is resolved, if there are any.
+    /// The limits of its resolution, if any.
     pub bounds: Option<ResolutionLimits<'a>>,
 }
 
 /// Limits for the resolution of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolutionLimits<'a> {
-    /// Directory it may not leave.
+    /// A directory that it may not leave.
     pub chroot: Option<&'a [u8]>,
-    /// Symbolic links may be on the way.
+    /// Symbolic links are followed.
     pub follow_symlinks: bool,
-    /// The way may lead to another file system.
+    /// Mount points may be crossed.
     pub traverse_mounts: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> From<&'a [u8]> for SharePath<'a> {
 }
 
 impl<'a> SharePath<'a> {
-    /// Tells it from all others: the same path within other bounds may lead elsewhere.
+    /// A key that differs from that of the same path with other limits, which may lead elsewhere.
     pub fn key(&self) -> Cow<'a, [u8]> {
         let Some(bounds) = &self.bounds else {
             return Cow::Borrowed(self.path);
@@ -61,7 +61,7 @@ impl<'a> SharePath<'a> {
         Cow::Owned(key)
     }
 
-    /// Looks at the file that is there, symbolic links followed as far as they may be.
+    /// Returns the metadata of the file, following symbolic links as far as permitted.
     pub fn stat(&self) -> Result<Statx, Errno> {
         match &self.bounds {
             None => rustix::fs::statx(CWD, self.path, AtFlags::empty(), WANTED),
@@ -79,7 +79,7 @@ impl<'a> SharePath<'a> {
     }
 }
 
-/// Looks at the file of a descriptor.
+/// Returns the metadata of an open file.
 pub fn stat_open(descriptor: &OwnedFd) -> Result<Statx, Errno> {
     rustix::fs::statx(descriptor, c"", AtFlags::EMPTY_PATH, WANTED)
 }
@@ -92,12 +92,12 @@ impl ResolutionLimits<'_> {
         let (start, rest) = match self.chroot {
             Some(chroot) => {
                 let Some(rest) = below(path, chroot) else {
-                    return Err(Errno::XDEV); // 403, like every other way out
+                    return Err(Errno::XDEV); // 403, as for every other way out of the share
                 };
                 resolve |= ResolveFlags::IN_ROOT;
                 (chroot, rest)
             }
-            // From `/`, or what the current directory is on would count as a mount point.
+            // From `/`: relative to the current directory, its own mount would count as a mount point.
             None => (&b"/"[..], path),
         };
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -115,7 +115,7 @@ impl ResolutionLimits<'_> {
     }
 }
 
-/// The rest of `path` behind `directory`, as both are written; empty segments do not count.
+/// Returns the part of `path` below `directory`, compared as text; empty segments do not count.
 fn below<'p>(path: &'p [u8], directory: &[u8]) -> Option<&'p [u8]> {
     let mut rest = path;
     for segment in directory.split(|byte| *byte == b'/') {

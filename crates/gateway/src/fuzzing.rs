@@ -6,10 +6,10 @@ use crate::cgi::{FileKind, Script, ScriptRules, find_script};
 use crate::fastcgi::{ProtocolStatus, RecordDecoder, RecordError, RecordEvent};
 use crate::proxy_protocol::{self, HeaderProgress};
 
-/// The meaning of a stream of records, pieces joined.
+/// The content of a stream of records, with pieces joined.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Meaning {
-    /// Request, whether it is of the answer, bytes.
+    /// Request, whether it is stdout, bytes.
     streams: Vec<(u16, bool, Vec<u8>)>,
     ends: Vec<(u16, u32, ProtocolStatus)>,
     values: Vec<bool>,
@@ -58,7 +58,7 @@ fn append(streams: &mut Vec<(u16, bool, Vec<u8>)>, id: u16, is_answer: bool, par
     }
 }
 
-/// Records: the split of the input never matters.
+/// Records: the split of the input must not matter.
 pub fn fastcgi(bytes: &[u8]) {
     let whole = meaning(bytes, bytes.len());
     for step in [1, 7, 64] {
@@ -67,7 +67,7 @@ pub fn fastcgi(bytes: &[u8]) {
     }
 }
 
-/// PROXY headers: no prefix of an accepted one means anything else, what is accepted survives being written again.
+/// PROXY headers: a prefix of an accepted one is never accepted, and an accepted one can be written and read again.
 pub fn proxy_header(bytes: &[u8]) {
     let outcome = proxy_protocol::read(bytes);
     let mut in_pieces = Ok(HeaderProgress::Incomplete);
@@ -110,7 +110,7 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// Paths: a script never lies outside its root, and name and rest are the path.
+/// Paths: a script is never outside its root, and name and rest are the path.
 pub fn script(path: &[u8]) {
     let suffixes: [Box<[u8]>; 1] = [b".php"[..].into()];
     let rules = ScriptRules {

@@ -1,12 +1,12 @@
-//! The protocols between a web server and what stands behind or before it: FastCGI, uwsgi, SCGI, the CGI variables that all three
-//! carry, and the PROXY protocol. Pure: bytes in, bytes out, no I/O.
+//! Protocols between a web server and the processes behind or in front of it: FastCGI, uwsgi, SCGI, their CGI variables, and the PROXY
+//! protocol. Pure: bytes in, bytes out, no I/O.
 //!
-//! `upstream` and `server` own the sockets; they have a request written with [`fastcgi::RequestWriter`], [`uwsgi::PacketWriter`] or
-//! [`scgi::HeaderWriter`] and give [`fastcgi::RecordDecoder`] what comes back. [`cgi::variables`] says what a request is in the words of CGI,
-//! [`cgi::find_script`] which script a path means.
+//! `upstream` and `server` own the sockets; they write a request with [`fastcgi::RequestWriter`], [`uwsgi::PacketWriter`] or
+//! [`scgi::HeaderWriter`] and pass the answer to [`fastcgi::RecordDecoder`]. [`cgi::variables`] converts a request to CGI variables,
+//! [`cgi::find_script`] finds the script of a path.
 //!
-//! Must never happen: a peer's bytes that panic, or make us keep more than they are; a client's header field that passes for a
-//! variable of ours; a script's name that leads outside its root.
+//! Must never happen: a peer's bytes cause a panic, or use more memory than they need; a client's header field is taken for a variable of
+//! ours; a script is outside its root.
 
 #![forbid(unsafe_code)]
 

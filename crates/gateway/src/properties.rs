@@ -1,4 +1,4 @@
-//! The oracles of `fuzzing` on generated input, and that what is written is read as it was meant.
+//! The oracles of `fuzzing` on generated input, and round trips of what is written.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::fastcgi::{self, RequestWriter};
 use crate::fuzzing;
 
-/// A record's bytes, mostly sound.
+/// A record's bytes, mostly valid.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![8 => Just(6_u8), 4 => Just(7), 2 => Just(3), 1 => Just(10), 1 => Just(11), 1 => 0..=12_u8];
     (
@@ -64,7 +64,7 @@ fn records(mut bytes: &[u8]) -> Vec<(u8, u16, Vec<u8>)> {
     found
 }
 
-/// Reads names and values by the rules of §3.4, written anew.
+/// Reads names and values by the rules of §3.4, implemented independently.
 fn pairs(bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     fn long(first: u8, bytes: &mut impl Iterator<Item = u8>) -> usize {
         if first < 128 {

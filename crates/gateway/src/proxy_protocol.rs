@@ -1,7 +1,7 @@
-//! The PROXY protocol: what a proxy before us says of the connection it passes on, and what we say to a server behind us.
+//! The PROXY protocol: what a trusted proxy reports about a connection, and what this server reports to its upstreams.
 //!
-//! Source: "The PROXY protocol, Versions 1 & 2" (HAProxy, 2020/03/05), sections in brackets. The `proxy-header` crate does the work; here
-//! is what it leaves open: a bound on the length, the strictness of §2.1, the checksum of §2.2.3.
+//! Source: "The PROXY protocol, Versions 1 & 2" (HAProxy, 2020/03/05), sections in brackets. The `proxy-header` crate does the work; this
+//! module adds a limit on the length, the strictness of §2.1, the checksum of §2.2.3.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,11 +13,11 @@ const TEXT: &[u8] = b"PROXY ";
 /// The first bytes of version 2 (§2.2).
 const BINARY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Longest header that is read. Version 1 has 107 bytes at most (§2.1); version 2 could tell up to 64 KiB, of which addresses and what is
-/// known of TLS take some hundred.
+/// The longest accepted header. Version 1 has at most 107 bytes (§2.1); version 2 permits up to 64 KiB, of which addresses and TLS facts
+/// take some hundred.
 pub const MAX_BYTES: usize = 4096;
 
-/// Which version to write.
+/// The version to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderVersion {
     /// A line of text.
@@ -26,13 +26,12 @@ pub enum ProxyHeaderVersion {
     V2,
 }
 
-/// The facts of the connection that a header tells.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proxied {
-    /// Where the client connected from and to; `None`: what is true of the connection itself is true (a health check of the proxy, a
-    /// protocol that has no addresses).
+    /// The client's addresses; `None`: those of the connection itself apply (a health check of the proxy, a protocol without addresses).
     pub addresses: Option<Addresses>,
-    /// The client used TLS, says a version 2 header that tells about it (`PP2_TYPE_SSL`).
+    /// The client used TLS, according to a version 2 header (`PP2_TYPE_SSL`).
     pub is_tls: bool,
 }
 
@@ -48,9 +47,9 @@ pub struct Addresses {
 /// The result of reading the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderProgress {
-    /// No end of the header yet: read more, and call again with the longer slice.
+    /// The header is incomplete: read more, and call again with the longer slice.
     Incomplete,
-    /// The header is the first `length` bytes; what follows is the client's.
+    /// The header is the first `length` bytes; the client's bytes follow.
     Complete {
         /// Its message.
         proxied: Proxied,
@@ -59,25 +58,25 @@ pub enum HeaderProgress {
     },
 }
 
-/// The bytes are no header.
+/// Why the bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// It begins like nothing that the protocol has.
+    /// They do not begin like a header.
     #[error("it does not begin with a PROXY header")]
     Missing,
-    /// It begins like a header and does not go on like one.
+    /// They begin like a header, but are invalid.
     #[error("its PROXY header is malformed")]
     Invalid,
     /// Longer than [`MAX_BYTES`].
     #[error("its PROXY header is longer than {MAX_BYTES} bytes")]
     TooLong,
-    /// The checksum is that of other bytes.
+    /// The checksum is wrong.
     #[error("the checksum in its PROXY header is wrong")]
     Checksum,
 }
 
-/// Bytes of a version 1 header at most, with its line end (§2.1).
+/// Most bytes of a version 1 header, with its line end (§2.1).
 const LONGEST_LINE: usize = 107;
 
 /// Reads a header of either version from the start of what a proxy sent.
@@ -94,7 +93,7 @@ pub fn read(bytes: &[u8]) -> Result<HeaderProgress, Malformed> {
     match ProxyHeader::parse(head, ParseConfig::default()) {
         Ok((header, length)) => {
             let own = bytes.get(..length).unwrap_or_default();
-            // A line ends with its first LF, whatever comes in one piece with it.
+            // A line ends with its first LF, whatever follows it in the same read.
             let is_line = || memchr::memchr(b'\n', own).is_some_and(|end| end + 1 == length);
             let is_sound = || header.proxied_address().is_none() || has_plain_ports(own);
             if is_text && !(length <= LONGEST_LINE && is_line() && is_sound()) {
@@ -105,13 +104,13 @@ pub fn read(bytes: &[u8]) -> Result<HeaderProgress, Malformed> {
                 length,
             })
         }
-        // The line has ended, and something is missing in it.
+        // The line is complete, but something is missing in it.
         Err(Error::BufferTooShort) if is_text && memchr::memchr(b'\n', bytes).is_some() => {
             Err(Malformed::Invalid)
         }
         Err(Error::BufferTooShort) => match binary_length(bytes).filter(|_| !is_text) {
             Some(length) if length > MAX_BYTES => Err(Malformed::TooLong),
-            // It is all there, and too short for the addresses it announces.
+            // It is complete, and too short for the addresses it announces.
             Some(length) if bytes.len() >= length => Err(Malformed::Invalid),
             _ => Ok(HeaderProgress::Incomplete),
         },
@@ -119,7 +118,7 @@ pub fn read(bytes: &[u8]) -> Result<HeaderProgress, Malformed> {
     }
 }
 
-/// Bytes of a version 2 header, once they have come that tell it (§2.2).
+/// The length of a version 2 header, once enough bytes have arrived (§2.2).
 fn binary_length(bytes: &[u8]) -> Option<usize> {
     let rest = bytes.get(14..16)?;
     let rest = u16::from_be_bytes(rest.try_into().ok()?);
@@ -168,7 +167,7 @@ fn has_checksum(bytes: &[u8], sum: u32) -> bool {
     })
 }
 
-/// The checksum of iSCSI and SCTP (RFC 9260, appendix A), bit by bit: a header is short and comes once a connection.
+/// The checksum of iSCSI and SCTP (RFC 9260, appendix A), bit by bit: a header is short and comes once per connection.
 fn crc32c(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     !bytes.iter().fold(!0, |sum, byte| {
@@ -178,8 +177,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Appends a header that says where the client connected from and to; without them that nothing is known (version 1) or that the
-/// connection is our own (version 2).
+/// Appends a header with the client's addresses; without them, one that says that they are unknown (version 1) or that the connection is
+/// our own (version 2).
 pub fn write(out: &mut Vec<u8>, version: ProxyHeaderVersion, addresses: Option<Addresses>) {
     let header = match addresses {
         Some(Addresses {
@@ -198,7 +197,7 @@ pub fn write(out: &mut Vec<u8>, version: ProxyHeaderVersion, addresses: Option<A
     };
 }
 
-/// Both as IPv4 if they are, however they are written, else both as IPv6: a header has one family.
+/// Converts both to IPv4 if they are IPv4 in any form, else both to IPv6: a header has one family.
 fn of_one_family(a: SocketAddr, b: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical =
         |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
@@ -300,14 +299,14 @@ mod tests {
         // LOCAL: the proxy's own connection.
         let (proxied, length) = complete(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00GET");
         assert_eq!((proxied.addresses, length), (None, 16));
-        // AF_UNIX has no address that we could use.
+        // AF_UNIX addresses are of no use here.
         let mut unix = b"\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8".to_vec();
         unix.extend_from_slice(&[b'x'; 216]);
         assert_eq!(complete(&unix).0.addresses, None);
     }
 
     #[test]
-    fn what_is_no_header_is_refused_at_once() {
+    fn invalid_headers_are_refused_at_once() {
         for (bytes, expected) in [
             (&b"GET / HTTP/1.1\r\n"[..], Malformed::Missing),
             (b"PROXY\t", Malformed::Missing),
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_tls_and_the_checksum() {
+    fn tls_facts_and_the_checksum() {
         let start = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00";
         let ends = [192, 0, 2, 7, 198, 51, 100, 1, 0xdc, 0x04, 0x01, 0xbb];
         // PP2_TYPE_SSL with PP2_CLIENT_SSL, not verified.
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_has_one_family() {
+    fn both_addresses_are_written_in_one_family() {
         let mut out = Vec::new();
         write(
             &mut out,

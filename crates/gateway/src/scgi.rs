@@ -1,9 +1,9 @@
-//! SCGI: the variables of a request as one netstring; the body follows as it is, the answer is CGI.
+//! SCGI: the variables of a request as one netstring; the body follows unchanged, the answer is CGI.
 //!
 //! Source: "SCGI: A Simple Common Gateway Interface alternative" (Neil Schemenauer, 2008-06-23). `CONTENT_LENGTH` comes first, and
 //! `SCGI` is there.
 
-/// A name or a value with a NUL, which ends both in SCGI.
+/// A name or a value contains NUL, which ends both in SCGI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a variable with a NUL byte cannot be sent by SCGI")]
 pub struct ContainsNul;
@@ -11,7 +11,7 @@ pub struct ContainsNul;
 /// Room for the length before the variables: they stay below 4 GiB.
 const LENGTH_BYTES: usize = 11;
 
-/// A request's variables, written behind what is in a buffer.
+/// Writes a request's variables to the end of a buffer.
 #[derive(Debug)]
 pub struct HeaderWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -20,7 +20,7 @@ pub struct HeaderWriter<'a> {
 }
 
 impl<'a> HeaderWriter<'a> {
-    /// Begins them with the length of the body, which must be known.
+    /// Begins with the length of the body, which must be known.
     pub fn begin(out: &'a mut Vec<u8>, content_length: u64) -> Self {
         let start = out.len();
         out.extend_from_slice(&[0; LENGTH_BYTES]);
@@ -34,7 +34,7 @@ impl<'a> HeaderWriter<'a> {
         writer
     }
 
-    /// Appends a variable, whose value is that of all parts together. `CONTENT_LENGTH` and `SCGI` are there already.
+    /// Appends a variable, whose value is the concatenation of all parts. `CONTENT_LENGTH` and `SCGI` are there already.
     pub fn variable(&mut self, name: &[u8], value: &[&[u8]]) {
         let has_nul = |bytes: &[u8]| memchr::memchr(0, bytes).is_some();
         self.contains_nul |= has_nul(name) || value.iter().any(|part| has_nul(part));
@@ -49,7 +49,7 @@ impl<'a> HeaderWriter<'a> {
     /// Ends the variables.
     ///
     /// # Errors
-    /// [`ContainsNul`]; nothing of them is left in the buffer then.
+    /// [`ContainsNul`]; then they are removed from the buffer.
     pub fn finish(self) -> Result<(), ContainsNul> {
         if self.contains_nul {
             self.out.truncate(self.start);
@@ -58,7 +58,7 @@ impl<'a> HeaderWriter<'a> {
         let content = self.start + LENGTH_BYTES;
         let length = format!("{}:", self.out.len() - content);
         self.out.push(b',');
-        // A netstring's length has no leading zeros (nor could it be written before what it tells the length of).
+        // A netstring's length has no leading zeros (nor could it be written before the content).
         self.out.splice(self.start..content, length.bytes());
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! uwsgi: the variables of a request in one packet; the body follows as it is, the answer is HTTP or CGI.
+//! uwsgi: the variables of a request in one packet; the body follows unchanged, the answer is HTTP or CGI.
 //!
 //! Source: "The uwsgi Protocol" of uWSGI's documentation. `modifier1` 0 is a request for the default plugin (WSGI, PSGI, Rack).
 
-/// A value, or all together, longer than the packet's sixteen-bit lengths can tell.
+/// A value, or all together, exceeds the packet's sixteen-bit lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request's variables take more than the 65535 bytes of a uwsgi packet")]
 pub struct PacketTooLarge;
@@ -10,7 +10,7 @@ pub struct PacketTooLarge;
 /// Bytes before the variables: `modifier1`, their length, `modifier2`.
 const HEADER_BYTES: usize = 4;
 
-/// A packet, written behind what is in a buffer.
+/// Writes a packet to the end of a buffer.
 #[derive(Debug)]
 pub struct PacketWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -30,7 +30,7 @@ impl<'a> PacketWriter<'a> {
         }
     }
 
-    /// Appends a variable, whose value is that of all parts together.
+    /// Appends a variable, whose value is the concatenation of all parts.
     pub fn variable(&mut self, name: &[u8], value: &[&[u8]]) {
         let length: usize = value.iter().map(|part| part.len()).sum();
         let (Ok(name_length), Ok(value_length)) =
@@ -50,7 +50,7 @@ impl<'a> PacketWriter<'a> {
     /// Ends the packet.
     ///
     /// # Errors
-    /// [`PacketTooLarge`]; nothing of it is left in the buffer then.
+    /// [`PacketTooLarge`]; then it is removed from the buffer.
     pub fn finish(self) -> Result<(), PacketTooLarge> {
         let length = u16::try_from(self.out.len() - self.start - HEADER_BYTES);
         let (Ok(length), false) = (length, self.is_too_large) else {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_lengths_can_tell_is_refused_and_leaves_nothing() {
+    fn more_than_the_lengths_can_express_is_refused_and_removed() {
         for sizes in [&[65_536][..], &[40_000, 40_000]] {
             let mut out = b"before".to_vec();
             let mut packet = PacketWriter::begin(&mut out);

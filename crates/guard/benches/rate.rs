@@ -5,7 +5,7 @@
 #![allow(
     missing_docs,
     clippy::print_stdout,
-    reason = "a program that tells figures"
+    reason = "a program that prints figures"
 )]
 
 use std::hint::black_box;

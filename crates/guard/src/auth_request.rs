@@ -1,6 +1,6 @@
-//! A question that is asked before a request goes on: its fields, and the exchange over a connection of the server to itself.
+//! A question to a service before a request continues: its fields, and the exchange over a connection of the server to itself.
 //!
-//! Must never: wait longer than its time, take more of an answer than its bound, or say in the server's name what a client has said.
+//! Must never: wait longer than its timeout, read more of an answer than its limit, or present a client's statement as the server's.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tutti_config::model;
 use tutti_http::edits::is_alias;
 use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
 
-/// The longest page of whoever is asked about a request.
+/// The longest page of an authentication service.
 const MOST_OF_PAGE: usize = 256 * 1024;
 
 /// The longest set of keys.
@@ -30,15 +30,15 @@ pub struct AuthResponse {
     pub body: Vec<u8>,
 }
 
-/// The reason why there is none.
+/// Why there is no answer.
 pub struct AuthError {
     /// The status for the client.
     pub status: u16,
-    /// For the log.
+    /// The reason, for the log.
     pub reason: String,
 }
 
-/// One that the client is told as 502.
+/// A failure that the client gets as 502.
 pub fn failed(reason: impl Into<String>) -> AuthError {
     AuthError {
         status: 502,
@@ -46,21 +46,21 @@ pub fn failed(reason: impl Into<String>) -> AuthError {
     }
 }
 
-/// The client of a request, as the server knows it.
+/// The client of a request, as the server describes it.
 pub struct AuthClient<'t> {
     /// Its address.
     pub client: &'t str,
-    /// It speaks https.
+    /// It uses https.
     pub is_https: bool,
-    /// Fields that only guards say.
+    /// Fields that only guards may set.
     pub own: &'t [String],
 }
 
-/// The question about a request.
+/// Makes the question about a request.
 pub fn about(
     model: &model::ForwardAuth,
     view: &RequestView<'_>,
-    told: &AuthClient<'_>,
+    source: &AuthClient<'_>,
 ) -> Result<Outgoing, AuthError> {
     let mut asking = outgoing(&model.question.uri)?;
     let fields = asking.headers_mut();
@@ -71,7 +71,7 @@ pub fn about(
             fields.append(name, value);
         }
     };
-    let is_own = |name: &[u8]| told.own.iter().any(|own| is_alias(own.as_bytes(), name));
+    let is_own = |name: &[u8]| source.own.iter().any(|own| is_alias(own.as_bytes(), name));
     let is_wanted = |name: &[u8]| match &model.options.send {
         None => true,
         Some(wanted) => wanted
@@ -93,8 +93,8 @@ pub fn about(
         HOST.as_str().as_bytes(),
         if host.is_empty() { b"localhost" } else { host },
     );
-    put(b"x-forwarded-for", told.client.as_bytes());
-    let scheme: &[u8] = if told.is_https { b"https" } else { b"http" };
+    put(b"x-forwarded-for", source.client.as_bytes());
+    let scheme: &[u8] = if source.is_https { b"https" } else { b"http" };
     put(b"x-forwarded-proto", scheme);
     put(b"x-forwarded-host", host);
     put(b"x-forwarded-method", view.method_text());
@@ -106,7 +106,8 @@ pub fn about(
     })
 }
 
-/// The path that conditions saw, and the query. Decoded and encoded again: who answers must not read an encoded slash in another way.
+/// The path that conditions saw, and the query. Decoded and encoded again, so that the service cannot interpret an encoded slash
+/// differently.
 fn checked(view: &RequestView<'_>) -> Vec<u8> {
     let path = view.request_path();
     let mut target = Vec::with_capacity(path.target().len());
@@ -118,7 +119,7 @@ fn checked(view: &RequestView<'_>) -> Vec<u8> {
     target
 }
 
-/// The question for a set of keys.
+/// Makes the question for a set of keys.
 pub fn for_keys(question: &model::AuthRequest, host: &str) -> Result<Outgoing, AuthError> {
     let mut request = outgoing(&question.uri)?;
     let host = HeaderValue::try_from(host).map_err(|error| failed(error.to_string()))?;
@@ -129,7 +130,7 @@ pub fn for_keys(question: &model::AuthRequest, host: &str) -> Result<Outgoing, A
     })
 }
 
-/// A question, and the bytes that its answer may have.
+/// A question, and the limit of its answer.
 pub struct Outgoing {
     request: http::Request<Empty<Bytes>>,
     most: usize,
@@ -140,7 +141,7 @@ fn outgoing(uri: &str) -> Result<http::Request<Empty<Bytes>>, AuthError> {
     request.map_err(|error| failed(error.to_string()))
 }
 
-/// Fields about a body, which the question does not have, or about an answer that somebody has already.
+/// Fields about a body, which the question lacks, or conditions about a cached response.
 fn is_about_body(known: Known) -> bool {
     matches!(
         known,
@@ -157,7 +158,7 @@ fn is_about_body(known: Known) -> bool {
     )
 }
 
-/// Fields in which the server speaks of the client. An encoded answer could not be given to every client.
+/// Fields about the client that the server sets. An encoded answer could not be sent to every client.
 fn is_said_of_client(name: &[u8]) -> bool {
     const SAID: [&str; 9] = [
         "x-forwarded-for",
@@ -174,7 +175,7 @@ fn is_said_of_client(name: &[u8]) -> bool {
 }
 
 impl AuthResponse {
-    /// The fields that are not about its connection, and not the server's own.
+    /// The fields without those of the connection, and without the server's own.
     pub fn for_the_client(&self) -> FieldLines {
         let is_left_out = |name: &[u8]| {
             matches!(
@@ -192,7 +193,7 @@ impl AuthResponse {
 /// Asks over a connection of the server to itself, on a thread that runs local tasks.
 ///
 /// # Errors
-/// There is no answer in time, or none that is whole.
+/// There is no complete answer in time.
 pub async fn ask(
     stream: UnixStream,
     outgoing: Outgoing,
@@ -220,7 +221,7 @@ async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<AuthResponse
     let answer = answer.map_err(|error| broken(&error))?;
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, most).collect().await;
-    let body = body.map_err(|error| failed(format!("the answer did not come whole: {error}")))?;
+    let body = body.map_err(|error| failed(format!("the answer was cut short: {error}")))?;
     let mut fields = FieldLines::new();
     for (name, value) in &head.headers {
         let _ = fields.try_push(name.as_str().as_bytes(), value.as_bytes());

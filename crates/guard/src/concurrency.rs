@@ -1,16 +1,16 @@
-//! Requests at once: how many of each key are under way.
+//! Limits concurrent requests per key.
 //!
-//! Must never: forget a request that is under way, or count one that has ended. There are as many entries as requests under way at most.
+//! Must never: forget a request in progress, or count one that has ended. There are at most as many entries as requests in progress.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// Parts that are locked each for itself, for as long as a number is changed.
+/// Parts with separate locks, each held for a change of a number.
 const PARTS: usize = 64;
 
-/// The numbers of requests under way, by key.
+/// The number of requests in progress, by key.
 #[derive(Debug)]
 pub struct Concurrency {
     parts: Box<[Mutex<FxHashMap<u64, u32>>]>,
@@ -18,7 +18,7 @@ pub struct Concurrency {
     most: u32,
 }
 
-/// A request that is under way, until this is dropped.
+/// A request in progress, until this is dropped.
 #[derive(Debug)]
 pub struct Permit {
     counted: Arc<Concurrency>,
@@ -26,7 +26,7 @@ pub struct Permit {
 }
 
 impl Concurrency {
-    /// So many at once of one key.
+    /// At most this many at once per key.
     pub fn new(most: u32) -> Arc<Self> {
         Arc::new(Self {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -35,7 +35,7 @@ impl Concurrency {
         })
     }
 
-    /// Counts a request of this key; `None`: there are as many as may be.
+    /// Counts a request of this key; `None`: the limit is reached.
     pub fn enter(self: &Arc<Self>, key: &[u8]) -> Option<Permit> {
         let key = self.hasher.hash_one(key);
         {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_has_ended() {
+    fn ended_requests_leave_no_entry() {
         let counted = Concurrency::new(1);
         for key in 0..1000_u32 {
             drop(counted.enter(&key.to_be_bytes()).unwrap());

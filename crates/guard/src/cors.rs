@@ -1,8 +1,8 @@
-//! Pages of other origins (the Fetch standard, "CORS protocol").
+//! Requests from pages of other origins (the Fetch standard, "CORS protocol").
 
 use tutti_config::model::Cors;
 
-/// The fields of an answer with which somebody says which pages may read it.
+/// The CORS fields of a response.
 const SAID: [&str; 6] = [
     "access-control-allow-origin",
     "access-control-allow-credentials",
@@ -12,7 +12,7 @@ const SAID: [&str; 6] = [
     "access-control-max-age",
 ];
 
-/// True for a field of an answer that the server says, and no application beside it.
+/// True for a field of a response that the server sets, so that an application must not.
 pub fn is_said_here(name: &[u8]) -> bool {
     SAID.iter()
         .any(|said| name.eq_ignore_ascii_case(said.as_bytes()))
@@ -21,7 +21,7 @@ pub fn is_said_here(name: &[u8]) -> bool {
 /// Adds a field to an answer.
 pub type Put<'p> = &'p mut dyn FnMut(&'static str, &[u8]);
 
-/// True if pages of this origin may read answers. A pattern that has no answer lets nobody read.
+/// True if pages of this origin may read responses. A pattern that cannot be evaluated permits nothing.
 fn is_allowed(cors: &Cors, origin: &[u8]) -> bool {
     match &cors.origins {
         None => true,
@@ -29,10 +29,10 @@ fn is_allowed(cors: &Cors, origin: &[u8]) -> bool {
     }
 }
 
-/// Which origin may read, for an answer to a page of this one.
+/// Adds the origin that may read, for a response to a page of this origin.
 fn put_origin(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) -> bool {
     if cors.origins.is_some() {
-        // The answer depends on it, whether there is one or not.
+        // The response depends on the origin, even if there is none.
         put("Vary", b"Origin");
     }
     let Some(origin) = origin.filter(|origin| is_allowed(cors, origin)) else {
@@ -48,7 +48,7 @@ fn put_origin(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) -> bool {
     true
 }
 
-/// The fields of an answer to a request that is no preflight.
+/// Adds the fields of a response that is not to a preflight.
 pub fn answer(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) {
     if put_origin(cors, origin, put) && !cors.options.expose.is_empty() {
         let exposed = cors.options.expose.join(", ");
@@ -56,7 +56,7 @@ pub fn answer(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) {
     }
 }
 
-/// The fields of the answer to a preflight request, which asks whether a page of `origin` may use a method and send certain fields.
+/// Adds the fields of the response to a preflight request, which asks whether a page of `origin` may use a method and send certain fields.
 pub fn preflight(cors: &Cors, origin: &[u8], asked: Option<&[u8]>, put: Put<'_>) {
     if !put_origin(cors, Some(origin), put) {
         return;
@@ -68,7 +68,7 @@ pub fn preflight(cors: &Cors, origin: &[u8], asked: Option<&[u8]>, put: Put<'_>)
     );
     let is_any = options.headers.iter().any(|header| header == "*");
     if is_any {
-        // With credentials `*` is the name of a field (Fetch, "CORS protocol and credentials").
+        // With credentials, `*` is the name of a field (Fetch, "CORS protocol and credentials").
         put("Vary", b"Access-Control-Request-Headers");
         if let Some(asked) = asked.filter(|asked| is_list_of_names(asked)) {
             put("Access-Control-Allow-Headers", asked);
@@ -85,7 +85,7 @@ pub fn preflight(cors: &Cors, origin: &[u8], asked: Option<&[u8]>, put: Put<'_>)
     );
 }
 
-/// True for names and commas: nothing else is said back.
+/// True for names and commas: only these are echoed.
 fn is_list_of_names(asked: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_, ".contains(byte);
     asked.len() <= 4096 && asked.iter().all(is_part)
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_depends_on_the_origin_also_where_there_is_none() {
+    fn responses_vary_by_origin_even_without_one() {
         let some = cors(r#"{"origins": "https://a.example"}"#);
         let mut names = Vec::new();
         answer(&some, None, &mut |name, _| names.push(name));

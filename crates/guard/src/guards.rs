@@ -1,4 +1,4 @@
-//! Everything that stands before the actions of a configuration.
+//! All guards of a configuration.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,29 +13,29 @@ use crate::identity::Identity;
 use crate::limit::RequestLimit;
 use crate::password_desk::PasswordDesk;
 
-/// Everything that stands before actions, as the router numbers it.
+/// All guards of a configuration, numbered as in the router.
 #[derive(Debug, Default)]
 pub struct GuardTable {
     list: Vec<ActionGuard>,
-    /// The fields that they tell applications.
+    /// The fields that they set for applications.
     fields: Vec<String>,
     desk: Arc<PasswordDesk>,
-    /// The nodes that share limits; it goes on over changes.
+    /// The nodes that share limits; kept over changes.
     share: Arc<FleetShare>,
-    /// Stores that limits are counted in.
+    /// The stores of limits.
     stores: Vec<Arc<CountStore>>,
-    /// Requests that were not let in, by the kind of guard; they go on over changes.
+    /// Denied requests, by the kind of guard; kept over changes.
     not_let_in: Arc<[AtomicU64; AuthKind::ALL.len()]>,
 }
 
-/// The ways to find who a request is from.
+/// The ways to identify the user of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthKind {
     /// By name and password.
     Basic,
     /// By a signed token.
     Jwt,
-    /// By asking somebody else.
+    /// By asking a service (forward auth).
     Forward,
 }
 
@@ -52,7 +52,7 @@ impl AuthKind {
         }
     }
 
-    /// Its word in the metrics.
+    /// Its label in the metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Basic => "basic",
@@ -62,21 +62,21 @@ impl AuthKind {
     }
 }
 
-/// Everything that stands before one action.
+/// One guard of actions.
 #[derive(Debug)]
 pub struct ActionGuard {
-    /// As it is configured.
+    /// Its configuration.
     pub model: Arc<model::Guard>,
-    /// Bounds on requests.
+    /// Its limits.
     pub limits: Vec<Arc<RequestLimit>>,
-    /// Who is let in.
+    /// Its authentication.
     pub identity: Option<Arc<Identity>>,
-    /// The number of the way in for its question.
+    /// The number of the internal listener for its question.
     pub question: Option<usize>,
 }
 
 impl GuardTable {
-    /// Those of a configuration. What has been counted and read for the one before goes on where it did not change.
+    /// The guards of a configuration. Counts and files of the former one are kept where nothing changed.
     ///
     /// # Errors
     /// Files that cannot be used, each at its place.
@@ -134,7 +134,7 @@ impl GuardTable {
         }
     }
 
-    /// The stores of these: those that are there, and new ones.
+    /// The stores of these models: existing ones, and new ones.
     fn stores_of<'m>(
         &self,
         wanted: impl Iterator<Item = &'m Arc<model::LimitStore>>,
@@ -146,7 +146,7 @@ impl GuardTable {
         wanted.map(store).collect()
     }
 
-    /// The stores that limits are counted in.
+    /// The stores of limits.
     pub fn stores(&self) -> &[Arc<CountStore>] {
         &self.stores
     }
@@ -156,7 +156,7 @@ impl GuardTable {
         &self.share
     }
 
-    /// The knowledge about who may pass a guard: that which is there, or none yet.
+    /// The state of a guard's authentication: the existing one, or a new one.
     fn identity(&self, model: &model::Guard) -> Option<Arc<Identity>> {
         let wanted = model.authenticate.as_ref()?;
         let mut known = self.list.iter().filter_map(|guard| guard.identity.as_ref());
@@ -164,7 +164,7 @@ impl GuardTable {
         Some(same.map_or_else(|| Arc::new(Identity::new(wanted)), Arc::clone))
     }
 
-    /// The fields that guards tell applications, and nobody else.
+    /// The fields that guards set for applications; clients cannot set them.
     pub fn fields(&self) -> &[String] {
         &self.fields
     }
@@ -178,7 +178,7 @@ impl GuardTable {
         identities.filter_map(Identity::file)
     }
 
-    /// Goes on with this content of a file. Returns why not.
+    /// Replaces the content of a file. Returns the faults.
     pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
         let identities = self
             .list
@@ -189,7 +189,7 @@ impl GuardTable {
             .collect()
     }
 
-    /// Those with these numbers.
+    /// The guards with these numbers.
     pub fn of<'g>(
         &'g self,
         numbers: &'g [usize],
@@ -197,14 +197,14 @@ impl GuardTable {
         numbers.iter().filter_map(|number| self.list.get(*number))
     }
 
-    /// Counts a request that was not let in.
+    /// Counts a denied request.
     pub fn note_not_let_in(&self, kind: AuthKind) {
         if let Some(count) = self.not_let_in.get(kind as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Requests that were not let in, by the kinds that this configuration has.
+    /// Denied requests, by the kinds in this configuration.
     pub fn not_let_in(&self) -> impl Iterator<Item = (AuthKind, u64)> + '_ {
         let has = |kind: &AuthKind| {
             let models = self
@@ -219,7 +219,7 @@ impl GuardTable {
             .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)))
     }
 
-    /// The bounds on requests, each once.
+    /// The limits, each once.
     pub fn limits(&self) -> Vec<&Arc<RequestLimit>> {
         let mut limits: Vec<&Arc<RequestLimit>> = Vec::new();
         for limit in self.list.iter().flat_map(|guard| &guard.limits) {
@@ -230,13 +230,13 @@ impl GuardTable {
         limits
     }
 
-    /// Looks at passwords.
+    /// The queue of password checks.
     pub fn desk(&self) -> &PasswordDesk {
         &self.desk
     }
 }
 
-/// Everything that limits may go on with, and what new ones are made of.
+/// The existing limits and stores, from which those of the next configuration are taken.
 struct Known<'g> {
     limits: Vec<Arc<RequestLimit>>,
     stores: &'g [Arc<CountStore>],
@@ -244,7 +244,7 @@ struct Known<'g> {
 }
 
 impl Known<'_> {
-    /// The limits of a guard: those that are counted already, and new ones.
+    /// The limits of a guard: existing ones, and new ones.
     fn limits_of(&mut self, model: &model::Guard) -> Vec<Arc<RequestLimit>> {
         model.limits.iter().map(|one| self.limit(one)).collect()
     }

@@ -1,4 +1,4 @@
-//! An `authenticate` of the configuration, and what is known for it.
+//! An `authenticate` of the configuration, with its state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::token::{VerificationKeys, Verifier};
 /// One `authenticate`.
 #[derive(Debug)]
 pub struct Identity {
-    /// As it is configured.
+    /// Its configuration.
     pub model: Authenticate,
-    /// As it is known.
+    /// Its state.
     pub state: IdentityState,
 }
 
-/// The knowledge about it.
+/// The state of an `authenticate`.
 #[derive(Debug)]
 pub enum IdentityState {
     /// Names and passwords; empty until the file has been read.
     Basic(ArcSwapOption<Accounts>),
     /// Signed tokens.
     Jwt(Box<Verifier>, Box<KeySet>),
-    /// Nothing: somebody else knows.
+    /// None: a service decides.
     Forward,
 }
 
 impl Identity {
-    /// Nothing is known but the configuration.
+    /// Without any content yet.
     pub fn new(model: &Authenticate) -> Self {
         let state = match model {
             Authenticate::Basic(basic) => {
@@ -52,7 +52,7 @@ impl Identity {
         }
     }
 
-    /// True if it is this one: what is known stands.
+    /// True if it has the same configuration, so that its state is kept.
     pub fn is(&self, model: &Authenticate) -> bool {
         self.model == *model
     }
@@ -70,7 +70,7 @@ impl Identity {
         file.map(|file| file.path.as_path())
     }
 
-    /// Goes on with this content of its file.
+    /// Replaces the content of its file.
     pub fn take(&self, content: &[u8]) -> Result<(), String> {
         match (&self.model, &self.state) {
             (Authenticate::Basic(basic), IdentityState::Basic(accounts)) => {

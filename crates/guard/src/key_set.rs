@@ -1,6 +1,6 @@
-//! The keys of tokens: those that are known, and when they are fetched again.
+//! The keys of tokens, and when they are fetched again.
 //!
-//! Must never: let whoever sends tokens with keys that nobody has make the server fetch more often than now and then.
+//! Must never: fetch more often than at intervals because a client sends tokens with unknown keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use arc_swap::ArcSwapOption;
 /// Shortest time between two attempts to fetch keys.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Keys, and when they came.
+/// Keys, and the time of their arrival.
 #[derive(Debug, Default)]
 pub struct KeySet {
     keys: ArcSwapOption<VerificationKeys>,
     times: Mutex<Times>,
-    /// Held while they are fetched: others wait for the same answer.
+    /// Held during a fetch: other requests wait for the same result.
     fetching: tokio::sync::Mutex<()>,
 }
 
@@ -24,22 +24,22 @@ pub struct KeySet {
 struct Times {
     /// The last attempt.
     tried: Option<Instant>,
-    /// The last that brought keys.
+    /// The last successful fetch.
     fetched: Option<Instant>,
 }
 
 impl KeySet {
-    /// Those that are known.
+    /// The known keys.
     pub fn now(&self) -> Option<Arc<VerificationKeys>> {
         self.keys.load_full()
     }
 
-    /// They are these from now on.
+    /// Replaces the keys.
     pub fn put(&self, keys: VerificationKeys) {
         self.keys.store(Some(Arc::new(keys)));
     }
 
-    /// Those that are known, if they have been fetched lately.
+    /// The known keys, if they have been fetched recently.
     pub fn fresh(&self, now: Instant, refresh: Duration) -> Option<Arc<VerificationKeys>> {
         let fetched = self.times().fetched?;
         (now.duration_since(fetched) < refresh)
@@ -47,7 +47,7 @@ impl KeySet {
             .flatten()
     }
 
-    /// Fetches them anew, unless that was tried a moment ago.
+    /// Fetches the keys again, unless that was tried a moment ago.
     pub async fn renew<F: Future<Output = Result<VerificationKeys, String>>>(
         &self,
         asked: Instant,
@@ -56,7 +56,7 @@ impl KeySet {
         let _alone = self.fetching.lock().await;
         {
             let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-            // Somebody else has done it while this one waited, or tried it just before.
+            // Another request fetched them while this one waited, or just before.
             let is_soon = |tried: Instant| tried >= asked || asked.duration_since(tried) < PAUSE;
             if times.tried.is_some_and(is_soon) {
                 return Ok(());

@@ -1,11 +1,10 @@
-//! Stands before actions: bounds on requests, pages of other origins, and who may.
+//! Guards of actions: limits on requests, CORS, and authentication.
 //!
-//! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection but the one that a question goes over. What several servers count
-//! together is [`valkey`]'s. `server` asks it on its
-//! listen threads, which all share one of everything here.
+//! Makes the decisions and stores their state; opens no file, and knows no connection except the one for a question. [`valkey`] counts what
+//! several servers share. `server` calls it on its listen threads, which share one instance.
 //!
-//! Must never: take more memory than its bounds say, however many clients or keys there are; hold up a listen thread; or let somebody in because
-//! something could not be decided.
+//! Must never: use more memory than its limits permit, however many clients or keys there are; block a listen thread; or admit a client
+//! because a decision could not be made.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A bound of the configuration, and what has been counted for it.
+//! A limit of the configuration, and its counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,18 +12,18 @@ use crate::concurrency::Concurrency;
 use crate::fleet_share::FleetShare;
 use crate::rate::{Quota, RateLimiter};
 
-/// One of them.
+/// One limit.
 #[derive(Debug)]
 pub struct RequestLimit {
-    /// As it is configured.
+    /// Its configuration.
     pub model: Arc<model::Limit>,
     /// Requests in a time.
     pub rate: Option<RateLimiter>,
-    /// The store where requests in a time are counted for several servers; what is in `rate` counts without its answer.
+    /// The store that counts requests per time for several servers; `rate` is used when it does not answer.
     pub store: Option<Arc<CountStore>>,
-    /// Requests at once.
+    /// Concurrent requests.
     pub concurrency: Option<Arc<Concurrency>>,
-    /// Requests beyond it, by the bound.
+    /// Requests that exceeded it, by bound.
     beyond: [AtomicU64; Bound::ALL.len()],
 }
 
@@ -32,7 +32,7 @@ pub struct RequestLimit {
 pub enum Bound {
     /// Requests in a time.
     Rate,
-    /// Requests at once.
+    /// Concurrent requests.
     Concurrent,
 }
 
@@ -40,7 +40,7 @@ impl Bound {
     /// All of them.
     pub const ALL: [Bound; 2] = [Self::Rate, Self::Concurrent];
 
-    /// Its word in the metrics.
+    /// Its label in the metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -50,7 +50,7 @@ impl Bound {
 }
 
 impl RequestLimit {
-    /// Nothing has been counted.
+    /// Without any counts.
     pub fn new(
         model: &Arc<model::Limit>,
         share: &Arc<FleetShare>,
@@ -74,7 +74,7 @@ impl RequestLimit {
         }
     }
 
-    /// True if it is this one, with this store: what it has counted stands.
+    /// True if it has this configuration and store, so that its counts are kept.
     pub fn is(&self, model: &model::Limit, store: Option<&Arc<CountStore>>) -> bool {
         let is_there = match (&self.store, store) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
@@ -100,14 +100,14 @@ impl RequestLimit {
         store.count(limit, key, bound).await
     }
 
-    /// Counts a request that is beyond a bound.
+    /// Counts a request that exceeds a bound.
     pub fn note_beyond(&self, bound: Bound) {
         if let Some(count) = self.beyond.get(bound as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Requests beyond the bounds that it has.
+    /// Requests that exceeded its bounds.
     pub fn beyond(&self) -> impl Iterator<Item = (Bound, u64)> + '_ {
         let has = |bound: &Bound| match bound {
             Bound::Rate => self.rate.is_some(),
@@ -119,19 +119,19 @@ impl RequestLimit {
             .map(|(bound, count)| (bound, count.load(Ordering::Relaxed)))
     }
 
-    /// As clients know it.
+    /// The name that clients see.
     pub fn name(&self) -> &str {
         self.model.name.as_deref().unwrap_or("default")
     }
 
-    /// Tells a client what it may do (draft-ietf-httpapi-ratelimit-headers-10).
+    /// Adds the fields that show a client its quota (draft-ietf-httpapi-ratelimit-headers-10).
     pub fn announce(
         &self,
         quota: Quota,
         (remaining, reset): (u64, Duration),
         put: &mut dyn FnMut(&str, &str),
     ) {
-        // A string of structured fields has no other characters (RFC 9651 §3.3.3).
+        // A string in structured fields permits no other characters (RFC 9651 §3.3.3).
         let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
         let name: String = self.name().chars().filter(is_kept).collect();
         let (capacity, window) = (quota.requests, seconds(quota.window));
@@ -146,7 +146,7 @@ impl RequestLimit {
     }
 }
 
-/// Whole seconds, at least one: who comes then comes not too early.
+/// Whole seconds, at least one: rounded up, so that a client does not retry too early.
 pub fn seconds(time: Duration) -> u64 {
     (time.as_nanos().div_ceil(1_000_000_000) as u64).max(1)
 }

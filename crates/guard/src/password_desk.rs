@@ -1,10 +1,9 @@
-//! Where passwords are looked at: on threads of their own, few at a time, for hashing one takes a tenth of a second of a processor on purpose.
+//! Checks passwords on separate threads, few at a time, because hashing one takes a tenth of a second of a processor on purpose.
 //!
-//! Sources take turns: a source with many passwords waits behind its own, not before those of others, and it loses a waiting place to a source
-//! with fewer when all are taken.
+//! Sources take turns: a source with many passwords delays only itself, and when the queue is full it loses an entry to a source with
+//! fewer.
 //!
-//! Must never: hold up a listen thread, or let one source keep others from having a password looked at, or let more than a bounded number
-//! wait.
+//! Must never: block a listen thread, let one source keep others from having a password checked, or queue more than a bounded number.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,13 +13,13 @@ use tokio::sync::oneshot;
 
 use crate::passwords::{PasswordCheck, Remembered};
 
-/// Passwords that may wait to be looked at.
+/// Most passwords in the queue.
 const MOST_WAITING: usize = 64;
 
-/// Those of one source among them.
+/// Most of one source in the queue.
 const MOST_OF_SOURCE: usize = 8;
 
-/// Too many passwords wait.
+/// The queue is full.
 #[derive(Debug)]
 pub struct Busy;
 
@@ -40,21 +39,21 @@ impl Default for PasswordDesk {
     }
 }
 
-/// Asked once: each configuration has a desk before it takes over that of the one before it, and the answer is read from the files of a cgroup.
+/// Called once: each configuration has a desk before it takes that of the former one, and the number is read from the files of a cgroup.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// The places where passwords are looked at, and the passwords that wait for one.
+/// The permits for checks, and the passwords that wait for one.
 #[derive(Debug)]
 struct Line(Mutex<Waiting>);
 
 #[derive(Debug)]
 struct Waiting {
-    /// Places that are free. None is while a password waits.
+    /// Free permits. There is none while a password waits.
     free: usize,
-    /// The sources with waiting passwords; the first has the next turn.
+    /// The sources with waiting passwords, in the order of their turns.
     sources: VecDeque<Source>,
 }
 
@@ -65,7 +64,7 @@ struct Source {
     passwords: VecDeque<oneshot::Sender<CheckPermit>>,
 }
 
-/// A place where a password is looked at; the next in line gets it when this is dropped.
+/// A permit for a check; dropping it passes it to the next in the queue.
 #[derive(Debug)]
 struct CheckPermit(Option<Arc<Line>>);
 
@@ -86,11 +85,11 @@ impl Line {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Each change leaves it whole.
+        // Each change leaves it consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets a place, at once or in turn.
+    /// Gets a permit, at once or in turn.
     async fn enter(self: &Arc<Self>, source: &[u8]) -> Result<CheckPermit, Busy> {
         let turn = {
             let mut waiting = self.lock();
@@ -100,18 +99,18 @@ impl Line {
             }
             waiting.join(source)?
         };
-        // The sender is dropped where another source is given the waiting place.
+        // The sender is dropped if another source gets the entry in the queue.
         turn.await.map_err(|_| Busy)
     }
 
-    /// Gives a place that has become free to the next in line.
+    /// Passes a free permit to the next in the queue.
     fn pass_on(self: Arc<Self>) {
         let mut waiting = self.lock();
         let mut place = CheckPermit(Some(Arc::clone(&self)));
         while let Some(next) = waiting.next() {
             match next.send(place) {
                 Ok(()) => return,
-                // Its client has gone.
+                // Its client has disconnected.
                 Err(back) => place = back,
             }
         }
@@ -121,7 +120,7 @@ impl Line {
 }
 
 impl Waiting {
-    /// Adds a password to the line.
+    /// Adds a password to the queue.
     fn join(&mut self, source: &[u8]) -> Result<oneshot::Receiver<CheckPermit>, Busy> {
         for one in &mut self.sources {
             one.passwords.retain(|password| !password.is_closed());
@@ -137,7 +136,7 @@ impl Waiting {
             return Err(Busy);
         }
         if all >= MOST_WAITING {
-            // Without the difference of two, sources with one password each would take turns in driving each other out.
+            // Without a difference of two, sources with one password each would take turns in displacing each other.
             if longest < own_length + 2 {
                 return Err(Busy);
             }
@@ -157,7 +156,7 @@ impl Waiting {
         Ok(receiver)
     }
 
-    /// Takes the next password out of the line; its source goes to the end.
+    /// Removes the next password from the queue; its source goes to the end.
     fn next(&mut self) -> Option<oneshot::Sender<CheckPermit>> {
         let mut source = self.sources.pop_front()?;
         let next = source.passwords.pop_front();
@@ -169,8 +168,8 @@ impl Waiting {
 }
 
 impl PasswordDesk {
-    /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes. `source` is the client as limits count
-    /// it: an IPv4 address, or an IPv6 network of 64 bits.
+    /// True if the password is right. Needs a tokio runtime, whose blocking threads it uses. `source` is the client as limits count it: an
+    /// IPv4 address, or an IPv6 network of 64 bits.
     pub async fn ask(
         &self,
         name: &str,
@@ -185,7 +184,7 @@ impl PasswordDesk {
             return Ok(true);
         }
         let place = self.line.enter(source).await?;
-        // Where the client goes meanwhile, the hash still is being made: its place is taken until it is.
+        // If the client disconnects, the hash is still being computed, so its permit is held until that ends.
         let looking = tokio::task::spawn_blocking(move || {
             let is_right = question.answer();
             drop(place);
@@ -213,7 +212,7 @@ mod tests {
         line.lock().join(source.as_bytes()).ok()
     }
 
-    /// The numbers of those that have got a place, which they keep.
+    /// The numbers of those that have got a permit, which they keep.
     fn served(turns: &mut [Turn]) -> Vec<usize> {
         let ready = turns.iter_mut().enumerate();
         let ready = ready.filter_map(|(number, turn)| match turn.try_recv() {
@@ -263,7 +262,7 @@ mod tests {
         assert_eq!(turns.len(), MOST_WAITING);
         assert!(join(MOST_WAITING).is_none());
         drop(turns);
-        // Those whose clients have gone take no place.
+        // Those whose clients have disconnected take no permit.
         assert!(join(MOST_WAITING).is_some());
     }
 

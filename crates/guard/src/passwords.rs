@@ -1,6 +1,6 @@
-//! Names and passwords: whose password it is, and what is remembered of those that were right.
+//! Names and passwords: checks them, and remembers recent correct ones.
 //!
-//! Must never: take less time for a name that nobody has, or keep a password.
+//! Must never: take less time for an unknown name, or store a password.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -12,19 +12,19 @@ use aws_lc_rs::hmac;
 use rustc_hash::FxHashMap;
 use tutti_config::model::{HashKind, PasswordHash};
 
-/// The longest name and the longest password. Hashing takes longer with longer ones, and bcrypt looks at 72 bytes alone.
+/// The longest name and the longest password. Hashing longer ones takes longer, and bcrypt only uses 72 bytes.
 const MOST_BYTES: usize = 1024;
 
-/// More users than this belong in a directory, which `forward` asks.
+/// More users than this belong in a directory service, reached by `forward`.
 const MOST_USERS: usize = 100_000;
 
-/// How long a password that was right is not looked at again.
+/// How long a correct password is not checked again.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Passwords that are remembered.
+/// Most remembered passwords.
 const MOST_REMEMBERED: usize = 4096;
 
-/// Everybody who has a password.
+/// All users with their hashes.
 #[derive(Debug)]
 pub struct Accounts {
     users: BTreeMap<String, PasswordHash>,
@@ -32,7 +32,7 @@ pub struct Accounts {
     hasher: RandomState,
 }
 
-/// A password that is to be looked at, which takes long.
+/// A password to check, which takes long.
 #[derive(Debug)]
 pub struct PasswordCheck {
     hash: PasswordHash,
@@ -44,14 +44,15 @@ impl Accounts {
     /// These users.
     pub fn new(users: BTreeMap<String, PasswordHash>) -> Self {
         Self {
-            // Whose hash a name without one is compared with: the same for one name, so that asking again tells nothing.
+            // Hashes with which the password of an unknown name is compared: always the same for one name, so that repeating reveals
+            // nothing.
             decoys: users.values().take(1000).cloned().collect(),
             users,
             hasher: RandomState::new(),
         }
     }
 
-    /// The password to look at for a name and a password; `None`: they cannot be right.
+    /// The check for a name and a password; `None`: they cannot be right.
     pub fn question(&self, name: &str, password: &[u8]) -> Option<PasswordCheck> {
         if name.len() > MOST_BYTES || password.len() > MOST_BYTES {
             return None;
@@ -74,7 +75,7 @@ impl Accounts {
 }
 
 impl PasswordCheck {
-    /// True if the password is right. Takes as long as its hash was made to take: never on a thread that serves others meanwhile.
+    /// True if the password is right. Takes as long as the hash was designed to: never call it on a thread that serves other requests.
     pub fn answer(&self) -> bool {
         let text = self.hash.text.as_str();
         let is_right = match self.hash.kind {
@@ -107,7 +108,7 @@ pub fn read_htpasswd(bytes: &[u8]) -> Result<BTreeMap<String, PasswordHash>, Str
             continue;
         }
         let at = |what: &str| format!("line {}: {what}", number + 1);
-        // Some write comments behind a second colon.
+        // Some files have comments after a second colon.
         let (name, rest) = line
             .split_once(':')
             .ok_or_else(|| at("there is no colon between name and hash"))?;
@@ -122,14 +123,14 @@ pub fn read_htpasswd(bytes: &[u8]) -> Result<BTreeMap<String, PasswordHash>, Str
     Ok(users)
 }
 
-/// Passwords that were right a moment ago, by a keyed hash.
+/// Recent correct passwords, by a keyed hash.
 #[derive(Debug)]
 pub struct Remembered {
     key: hmac::Key,
     known: Mutex<FxHashMap<[u8; 32], Instant>>,
 }
 
-/// The hash of a name, its password and what that was compared with.
+/// The hash of a name, its password and the stored hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Tag([u8; 32]);
 
@@ -144,7 +145,7 @@ impl Remembered {
         })
     }
 
-    /// The tag of a question. With another hash of the same password it is another one.
+    /// The tag of a check. It changes with the stored hash.
     pub fn tag(&self, name: &str, question: &PasswordCheck) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
         for part in [
@@ -163,14 +164,14 @@ impl Remembered {
         Tag(tag)
     }
 
-    /// True if it was right a moment ago.
+    /// True if it was correct recently.
     pub fn knows(&self, tag: Tag, now: Instant) -> bool {
         let known = self.known();
         let until = known.get(&tag.0);
         until.is_some_and(|until| *until > now)
     }
 
-    /// It is right.
+    /// Remembers it as correct.
     pub fn note(&self, tag: Tag, now: Instant) {
         let mut known = self.known();
         if known.len() >= MOST_REMEMBERED {
@@ -183,7 +184,7 @@ impl Remembered {
     }
 
     fn known(&self) -> MutexGuard<'_, FxHashMap<[u8; 32], Instant>> {
-        // An entry comes in one step.
+        // An entry is added in one step.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_hash_knows_its_password() {
+    fn each_kind_of_hash_verifies_its_password() {
         let known_sha512 = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/";
         // By PHP's `password_hash`.
         let known_argon2 = "$argon2id$v=19$m=1024,t=1,p=1$TXJGQmxxSkNRdHZwb1lPLw$f53WSC9pfRtyCPHCCeNJPGBuVv08KM0FFHR4ed8NKuY";
@@ -220,16 +221,16 @@ mod tests {
         assert!(!is_right(&accounts, "anna", ""));
         assert!(is_right(&accounts, "bert", "password"));
         assert!(!is_right(&accounts, "bert", "secret"));
-        for nobody in ["", "carl", "anna:", "ANNA"] {
-            assert!(!is_right(&accounts, nobody, "secret"), "{nobody}");
-            assert!(!is_right(&accounts, nobody, "password"), "{nobody}");
+        for unknown in ["", "carl", "anna:", "ANNA"] {
+            assert!(!is_right(&accounts, unknown, "secret"), "{unknown}");
+            assert!(!is_right(&accounts, unknown, "password"), "{unknown}");
         }
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_looked_at_like_others() {
+    fn the_password_of_an_unknown_name_is_checked_like_others() {
         let accounts = accounts(&format!("anna:{BCRYPT}"));
-        let question = accounts.question("nobody", b"secret").unwrap();
+        let question = accounts.question("unknown", b"secret").unwrap();
         assert_eq!(question.hash.text, BCRYPT);
         assert!(!question.is_known);
         assert!(accounts.question("anna", &[b'x'; 1025]).is_none());
@@ -240,7 +241,7 @@ mod tests {
     fn a_file_says_which_line_is_wrong() {
         for (text, said) in [
             ("anna", "line 1: there is no colon"),
-            ("\nanna:secret", "line 2: this is no hash"),
+            ("\nanna:secret", "line 2: this is not the hash"),
             ("anna:$apr1$a$b", "line 1: hashes by MD5"),
         ] {
             let error = read_htpasswd(text.as_bytes()).unwrap_err();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_ends_with_its_time_and_with_another_hash() {
+    fn remembered_passwords_expire_and_end_with_another_hash() {
         let remembered = Remembered::new().unwrap();
         let now = Instant::now();
         let one = accounts(&format!("anna:{BCRYPT}"));

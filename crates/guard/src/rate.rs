@@ -1,14 +1,14 @@
-//! Requests in a time, by the generic cell rate algorithm: each key has the moment at which all that it has asked for is made up for.
+//! Limits requests per time by the generic cell rate algorithm: each key has the time at which its requests so far are paid off.
 //!
-//! One word for each key, so that threads share a table without a lock: 23 bits tell keys apart that share a place, 40 bits are the moment, in
-//! parts of the rate's interval. A table does not grow. Where all places of a key are taken, the key goes that is closest to being forgotten
-//! anyway, so whoever has asked for too much is remembered longest.
+//! One word per key, so that threads share a table without a lock: 23 bits distinguish keys that share a slot, 40 bits are the time, in
+//! fractions of the rate's interval. A table does not grow. If all slots of a key are taken, the key that is closest to expiry is evicted,
+//! so the clients that exceed their rate the most are remembered longest.
 //!
-//! Where a bound is a whole fleet's, each node has its share: a request costs as many intervals as there are nodes, so that a change of their
+//! If a limit is a whole fleet's, each node has its share: a request costs as many intervals as there are nodes, so that a change of their
 //! number changes no word.
 //!
-//! Must never: wait, or let two threads both take what is there once. (Two keys of one set may share a place, once in a million; nobody can choose such
-//! keys, since the hash has a secret. A key that two threads see for the first time at once may get one request too many.)
+//! Must never: wait, or let two threads both take the last permit. (Two keys of one set may collide, once in a million; a client cannot
+//! choose such keys, since the hash has a secret. A key that two threads see for the first time at once may get one request too many.)
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -25,37 +25,37 @@ use tutti_config::model::Rate;
 
 use crate::fleet_share::{FleetShare, MOST_NODES};
 
-/// Parts that an interval is counted in: the rate is kept to a thousandth.
+/// Fractions of an interval: the rate is accurate to a thousandth.
 const PARTS: u64 = 1024;
 
-/// Places that a key may have. They fill a cache line.
+/// Slots of a key. They fill a cache line.
 const WAYS: usize = 8;
 
-/// Bits of the moment, which goes round after a thousand million intervals.
+/// Bits of the time, which wraps after a thousand million intervals.
 const MOMENT_BITS: u32 = 40;
 const MOMENT: u64 = (1 << MOMENT_BITS) - 1;
 
-/// So often another thread may come first at a word.
+/// How often a concurrent change of a word is tolerated.
 const ATTEMPTS: usize = 16;
 
-/// Requests of many keys, each of which may send some.
+/// Limits the requests of many keys.
 #[derive(Debug)]
 pub struct RateLimiter {
     places: Box<[AtomicU64]>,
     hasher: RandomState,
     epoch: Instant,
-    /// Parts in a nanosecond.
+    /// Fractions per nanosecond.
     parts_per_nanosecond: f64,
     interval: Duration,
-    /// Requests that may come at once.
+    /// The burst.
     capacity: u64,
-    /// The nodes that the bound is shared by; `None`: it is this one's.
+    /// The nodes that share the limit; `None`: it is this node's alone.
     share: Option<Arc<FleetShare>>,
-    /// No key can owe more parts.
+    /// No key can owe more fractions.
     most_debt: u64,
 }
 
-/// The requests that one key may send at once, and the time after which all of them are made up for.
+/// The requests that one key may send at once, and the time after which all of them are paid off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// A number of requests.
@@ -65,7 +65,7 @@ pub struct Quota {
 }
 
 impl RateLimiter {
-    /// A table for about so many keys.
+    /// A table for about this many keys.
     pub fn new(rate: Rate, burst: u32, keys: usize) -> Self {
         let interval = rate.interval();
         let sets = keys.div_ceil(WAYS).next_power_of_two();
@@ -81,7 +81,7 @@ impl RateLimiter {
         }
     }
 
-    /// The same, of which this node has its share.
+    /// The same for a limit of which this node has its share.
     pub fn shared(self, share: &Arc<FleetShare>) -> Self {
         Self {
             share: Some(Arc::clone(share)),
@@ -90,17 +90,17 @@ impl RateLimiter {
         }
     }
 
-    /// The nodes that share the bound.
+    /// The nodes that share the limit.
     pub fn nodes(&self) -> u32 {
         self.share.as_ref().map_or(1, |share| share.nodes())
     }
 
-    /// True if it is not this node's alone.
+    /// True if other nodes share it.
     pub fn is_shared(&self) -> bool {
         self.share.is_some()
     }
 
-    /// The whole bound, whoever shares it.
+    /// The whole limit.
     pub fn whole(&self) -> Quota {
         self.quota(1)
     }
@@ -119,12 +119,12 @@ impl RateLimiter {
         }
     }
 
-    /// The time that a request of the whole bound has to itself.
+    /// The time per request of the whole limit.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Requests that may come at once to one of so many nodes. One always may.
+    /// The burst at one of this many nodes: at least one.
     fn capacity_of(&self, nodes: u64) -> u64 {
         match nodes {
             0 | 1 => self.capacity,
@@ -132,14 +132,14 @@ impl RateLimiter {
         }
     }
 
-    /// A request of this key at this moment.
+    /// Takes a permit for this key at this time.
     pub fn take(&self, key: &[u8], now: Instant) -> Taken {
         let now = self.parts(now.saturating_duration_since(self.epoch));
         let hash = self.hasher.hash_one(key);
         let sets = self.places.len() / WAYS;
         let set = (hash as usize & (sets - 1)) * WAYS;
         let ways = self.places.get(set..set + WAYS).unwrap_or_default();
-        // No word of a key is 0, which is an empty place.
+        // The word of a key is never 0, which marks an empty slot.
         let tag = (hash & !MOMENT) | (1 << MOMENT_BITS);
         let nodes = u64::from(self.nodes());
         let cost = nodes * PARTS;
@@ -167,13 +167,13 @@ impl RateLimiter {
                 };
             }
         }
-        // So many threads at one word at once ask for more than any rate allows.
+        // This many threads at one word at once exceed any rate.
         Taken::Refused {
             retry: self.interval,
         }
     }
 
-    /// The place of a key and what it has, or the place that it may take.
+    /// The slot of a key and its word, or the slot to use.
     fn find<'p>(&self, ways: &'p [AtomicU64], tag: u64, now: u64) -> (Option<&'p AtomicU64>, u64) {
         let mut least = (None, 0, u64::MAX);
         for place in ways {
@@ -189,10 +189,10 @@ impl RateLimiter {
         (least.0, least.1)
     }
 
-    /// The part that a key has asked for ahead of the rate, in parts.
+    /// How far a key is ahead of the rate, in fractions.
     fn debt(&self, word: u64, now: u64) -> u64 {
         let ahead = (word & MOMENT).wrapping_sub(now) & MOMENT;
-        // A moment that has passed, or one before the clock went round.
+        // The time has passed, or was stored before the clock wrapped.
         match ahead > self.most_debt {
             true => 0,
             false => ahead,
@@ -200,7 +200,7 @@ impl RateLimiter {
     }
 
     fn parts(&self, time: Duration) -> u64 {
-        // Nothing depends on the last bits.
+        // The last bits do not matter.
         (time.as_nanos() as f64 * self.parts_per_nanosecond) as u64
     }
 
@@ -263,7 +263,7 @@ mod tests {
         assert!(!is_admitted(limiter.take(b"a", much_later)));
     }
 
-    /// Requests of one key that are admitted in so many seconds, of one each millisecond.
+    /// Requests of one key that are admitted in this many seconds, of one each millisecond.
     fn admitted(limiter: &RateLimiter, start: Instant, seconds: u32) -> usize {
         let times = (0..seconds * 1000).map(|step| start + Duration::from_millis(step.into()));
         times
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_nodes_forgets_nobody() {
+    fn another_number_of_nodes_forgets_no_key() {
         let share = Arc::new(FleetShare::default());
         share.set(4);
         let limiter = limiter(10, 3).shared(&share);
@@ -327,13 +327,13 @@ mod tests {
             let admitted = (0..10_000)
                 .filter(|step| is_admitted(limiter.take(b"a", start + interval * *step / 4)))
                 .count();
-            // 2500 intervals and the burst; a thousandth may be lost in rounding.
+            // 2500 intervals and the burst; a thousandth may be lost by rounding.
             assert!((2495..=2506).contains(&admitted), "{requests}: {admitted}");
         }
     }
 
     #[test]
-    fn a_table_does_not_grow_and_remembers_who_asked_for_most() {
+    fn a_table_does_not_grow_and_keeps_the_keys_with_most_requests() {
         let limiter = limiter(1, 9);
         let now = Instant::now();
         for _ in 0..10 {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_round_refuses_nobody() {
+    fn a_clock_that_wraps_refuses_no_request() {
         let limiter = limiter(1_000_000, 100);
         let start = Instant::now();
         let round = Duration::from_nanos((MOMENT + 1) / PARTS * 1000);
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Shows the cost of a request, for whoever wants to know: `cargo test --release -p tutti-guard cost -- --ignored --nocapture`.
+    /// Prints the cost of a request: `cargo test --release -p tutti-guard cost -- --ignored --nocapture`.
     #[test]
     #[ignore = "it measures and shows, and cannot fail"]
     fn cost() {
@@ -385,7 +385,7 @@ mod tests {
     fn threads_take_nothing_twice() {
         let limiter = limiter(1, 999);
         let now = Instant::now();
-        // The key is there before they begin.
+        // The key exists before they begin.
         assert!(is_admitted(limiter.take(b"a", now)));
         let admitted: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)

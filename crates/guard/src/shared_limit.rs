@@ -1,4 +1,4 @@
-//! The facts about a limit that several servers share, for those who look.
+//! The state of a limit that several servers share, for `/status`.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ pub struct SharedLimit {
     pub store: Option<String>,
     /// Nodes that share it.
     pub nodes: u32,
-    /// The time that each request of the whole has to itself.
+    /// The time per request of the whole limit.
     pub interval: Duration,
-    /// The whole of it.
+    /// The whole limit.
     pub whole: Quota,
     /// This node's share.
     pub own: Quota,
-    /// Requests beyond its rate.
+    /// Requests that exceeded its rate.
     pub beyond: u64,
 }
 
 impl SharedLimit {
-    /// `None` if no other server has a part in it.
+    /// `None` if no other server shares it.
     pub fn of(limit: &RequestLimit) -> Option<Self> {
         let rate = limit.rate.as_ref().filter(|rate| rate.is_shared())?;
         let beyond = limit.beyond().find(|(bound, _)| *bound == Bound::Rate);

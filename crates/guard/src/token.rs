@@ -1,9 +1,9 @@
-//! Signed tokens (RFC 7519): keys, and what a token says.
+//! Signed tokens (RFC 7519): keys, verification and claims.
 //!
-//! The configuration says which algorithms a signature may have; what the token says about that is only compared. Keys and algorithms of
-//! different families never meet.
+//! The configuration determines the permitted algorithms; the token's own statement is only compared. Keys and algorithms of different
+//! families are never combined.
 //!
-//! Must never: believe anything of a token before its signature has been verified, but which of several keys to try.
+//! Must never: trust any part of a token before its signature has been verified, except the id of the key to try.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,10 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Map, Value};
 use tutti_config::model::{Jwt, JwtAlgorithm};
 
-/// Longest token. The heads of requests are not much longer.
+/// The longest token. The heads of requests are not much longer.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Keys of one set that are looked at.
+/// Most keys of one set.
 const MOST_KEYS: usize = 100;
 
 /// Shortest secret (RFC 7518 §3.2).
@@ -31,7 +31,7 @@ pub struct VerificationKeys {
 #[derive(Debug)]
 struct Key {
     id: Option<String>,
-    /// The one algorithm that it is for, where it says that.
+    /// The only algorithm that it is for, if specified.
     algorithm: Option<Algorithm>,
     key: DecodingKey,
 }
@@ -39,16 +39,16 @@ struct Key {
 /// Why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// It is signed with a key that is not among those known: another set may have it.
+    /// It is signed with an unknown key: a newer set may have it.
     UnknownKey,
-    /// It is not to be believed: why, for the log.
+    /// It is invalid: the reason, for the log.
     Invalid(String),
 }
 
-/// The claims of a token whose signature is right.
+/// The claims of a token with a valid signature.
 pub type Claims = Map<String, Value>;
 
-/// Verifies tokens as one action wants them.
+/// Verifies tokens according to one action's options.
 #[derive(Debug)]
 pub struct Verifier {
     validation: Validation,
@@ -75,7 +75,7 @@ impl VerificationKeys {
     /// Reads a file: a set of keys in JSON, a public key in PEM, or a secret.
     ///
     /// # Errors
-    /// Why it has none that these algorithms can use.
+    /// Why it has none for these algorithms.
     pub fn read(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
         let text = bytes.trim_ascii();
         if text.starts_with(b"{") {
@@ -88,12 +88,12 @@ impl VerificationKeys {
             word if word.starts_with("HS") => {
                 if text.len() < LEAST_SECRET {
                     return Err(format!(
-                        "a secret of less than {LEAST_SECRET} bytes is found by trying"
+                        "a secret of less than {LEAST_SECRET} bytes can be guessed"
                     ));
                 }
-                // Whoever has the public key could sign with it.
+                // A public key as an HMAC secret would let everybody sign.
                 if text.starts_with(b"-----BEGIN") {
-                    return Err("is a key in PEM, which is no secret".to_owned());
+                    return Err("is a key in PEM, not a secret".to_owned());
                 }
                 Ok(DecodingKey::from_secret(text))
             }
@@ -112,13 +112,13 @@ impl VerificationKeys {
         })
     }
 
-    /// Reads a set of keys (RFC 7517 §5). Those that are for something else are left out.
+    /// Reads a set of keys (RFC 7517 §5). Keys for other purposes are ignored.
     ///
     /// # Errors
-    /// It is none, or has no key that these algorithms can use.
+    /// It is malformed, or has no key for these algorithms.
     pub fn read_set(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
-        let set: JwkSet =
-            serde_json::from_slice(bytes).map_err(|error| format!("is no set of keys: {error}"))?;
+        let set: JwkSet = serde_json::from_slice(bytes)
+            .map_err(|error| format!("is not a set of keys: {error}"))?;
         let mut list = Vec::new();
         for jwk in set.keys.iter().take(MOST_KEYS) {
             let named = jwk.common.key_algorithm;
@@ -169,10 +169,10 @@ fn algorithm_of(named: KeyAlgorithm) -> Option<Algorithm> {
 }
 
 impl Verifier {
-    /// As the configuration says.
+    /// As configured.
     pub fn new(wanted: &Jwt) -> Self {
         let options = &wanted.options;
-        // It asks for an algorithm; those that are allowed take its place.
+        // The constructor requires an algorithm, which is then replaced by the permitted ones.
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.algorithms = wanted
             .algorithms
@@ -200,10 +200,10 @@ impl Verifier {
         Self { validation }
     }
 
-    /// The claims of a token that is to be believed.
+    /// Returns the claims of a valid token.
     ///
     /// # Errors
-    /// It is not, or nobody can tell with these keys.
+    /// It is invalid, or cannot be verified with these keys.
     pub fn verify(&self, token: &[u8], keys: &VerificationKeys) -> Result<Claims, TokenError> {
         let invalid = |why: &str| Err(TokenError::Invalid(why.to_owned()));
         if token.len() > MOST_BYTES {
@@ -212,9 +212,9 @@ impl Verifier {
         let Some(header) = header(token) else {
             return invalid("the token is malformed");
         };
-        // An extension that has to be understood is not (RFC 7515 §4.1.11).
+        // It has a critical extension that is not supported (RFC 7515 §4.1.11).
         if header.contains_key("crit") || header.contains_key("b64") {
-            return invalid("the token asks for an extension");
+            return invalid("the token requires an extension");
         }
         let named = header.get("alg").and_then(Value::as_str);
         let named = named.and_then(|named| named.parse::<Algorithm>().ok());
@@ -257,15 +257,15 @@ fn header(token: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_slice(&decoded).ok()
 }
 
-/// A claim as the value of a field; `None`: there is none, or it cannot be one: a value with control characters, or a list with an element
-/// that the commas between elements would not keep apart.
+/// A claim as the value of a field; `None`: it does not exist, or is unsuitable: a value with control characters, or a list with an element
+/// that is ambiguous in a comma-separated list.
 pub fn claim(claims: &Claims, name: &str) -> Option<Vec<u8>> {
     let text = text(claims.get(name)?)?;
     let is_line = !text.bytes().any(|byte| byte.is_ascii_control());
     is_line.then(|| text.into_bytes())
 }
 
-/// Why a claim that is there is no value of a field.
+/// Why an existing claim is unsuitable as the value of a field.
 pub fn unfit(claims: &Claims, name: &str) -> Option<String> {
     claims.get(name).filter(|value| !value.is_null())?;
     Some(format!(
@@ -273,7 +273,7 @@ pub fn unfit(claims: &Claims, name: &str) -> Option<String> {
     ))
 }
 
-/// Returns true if a reader who takes a list of words with commas apart gets this one back. `["a,admin"]` must not become `a` and `admin`.
+/// True if an element survives a comma-separated list unchanged. `["a,admin"]` must not become `a` and `admin`.
 fn is_member(word: &str) -> bool {
     !word.is_empty() && word.trim() == word && !word.contains([',', '"', '\\'])
 }
@@ -335,7 +335,7 @@ mod tests {
         let other = token(&Header::new(Algorithm::HS512));
         let refused = verifier.verify(other.as_bytes(), &keys).unwrap_err();
         assert!(matches!(refused, TokenError::Invalid(why) if why.contains("not allowed")));
-        // Short secrets, and keys in PEM where a secret is wanted.
+        // Short secrets, and keys in PEM where a secret is expected.
         assert!(VerificationKeys::read(b"short", &wanted_hs).is_err());
         let pem = b"-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----";
         assert!(VerificationKeys::read(pem, &wanted_hs).is_err());
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_would_end_its_line_is_none() {
+    fn a_claim_with_a_line_break_is_ignored() {
         let claims = json!({"a": "x\r\nY: z", "b": {"c": 1}, "d": ["x", "\u{0}"], "e": null});
         let claims = claims.as_object().unwrap();
         assert_eq!(claim(claims, "a"), None);
@@ -394,13 +394,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_only_if_its_reader_gets_the_same_elements() {
-        let told = |roles: Value| {
+    fn a_list_is_sent_only_if_its_reader_gets_the_same_elements() {
+        let sent = |roles: Value| {
             let claims = json!({"roles": roles});
             claim(claims.as_object().unwrap(), "roles")
         };
-        assert_eq!(told(json!(["a", "b c", 7])), Some(b"a,b c,7".to_vec()));
-        assert_eq!(told(json!([])), Some(Vec::new()));
+        assert_eq!(sent(json!(["a", "b c", 7])), Some(b"a,b c,7".to_vec()));
+        assert_eq!(sent(json!([])), Some(Vec::new()));
         for roles in [
             json!(["a,admin"]),
             json!(["a", " admin"]),
@@ -410,7 +410,7 @@ mod tests {
             json!([["a", "admin"]]),
             json!([{"a": 1, "b": 2}]),
         ] {
-            assert_eq!(told(roles.clone()), None, "{roles}");
+            assert_eq!(sent(roles.clone()), None, "{roles}");
         }
     }
 }

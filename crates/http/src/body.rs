@@ -6,7 +6,7 @@ use crate::error::BodyError;
 use crate::limits::MessageLimits;
 use crate::trailers::Trailers;
 
-/// How a message says where its body ends (RFC 9112 §6.3).
+/// How the end of a message body is determined (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// There is none, or it is empty.
@@ -42,7 +42,7 @@ impl BodyDecoder {
     /// A decoder for a request body of this length.
     ///
     /// # Errors
-    /// [`BodyError::TooLarge`] (413) if the length given exceeds `max_body_size`. A chunked body is measured as it comes.
+    /// [`BodyError::TooLarge`] (413) if the given length exceeds `max_body_size`. A chunked body is measured as it arrives.
     pub fn new(length: BodyLength, limits: &MessageLimits) -> Result<Self, BodyError> {
         match length {
             BodyLength::None => Ok(Self::None),
@@ -54,7 +54,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The stream has ended; true if the body has with it, false if some of it is missing.
+    /// Notes the end of the stream; false if the body is incomplete.
     pub fn end(&mut self) -> bool {
         if matches!(self, Self::UntilEnd(_)) {
             *self = Self::None;
@@ -62,7 +62,7 @@ impl BodyDecoder {
         self.is_finished()
     }
 
-    /// Looks at the front of `input`, which goes on where the last call's `consumed` ended.
+    /// Decodes the front of `input`, which continues where the last call's `consumed` ended.
     ///
     /// # Errors
     /// Any [`BodyError`]: answer its status if no response has begun, and close the connection.
@@ -103,11 +103,11 @@ impl BodyDecoder {
         }
     }
 
-    /// Decodes all of `input` it can, giving each run of body bytes to `sink`; returns the bytes consumed and whether the body
+    /// Decodes as much of `input` as possible, passing each run of body bytes to `sink`; returns the bytes consumed and whether the body
     /// has ended.
     ///
     /// # Errors
-    /// As [`BodyDecoder::decode`]; what came before the error has been given to `sink`.
+    /// As [`BodyDecoder::decode`]; everything before the error has been passed to `sink`.
     pub fn decode_all(
         &mut self,
         input: &[u8],
@@ -128,7 +128,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The trailer fields behind a body that has ended, if it may have some.
+    /// The trailer fields of a body that has ended, if it may have any.
     pub fn trailers(&self) -> Trailers {
         match self {
             Self::Chunked(decoder) => decoder.trailers(),
@@ -136,7 +136,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Bytes still to come, where that is known.
+    /// Remaining bytes, if known.
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Self::None => Some(0),

@@ -1,8 +1,7 @@
 //! The chunked coding (RFC 9112 §7.1): decoder for any split of the bytes, and encoder.
 //!
-//! Stricter than the grammar where leniency has been used to smuggle: CRLF only, no white space around a size, at most 16 digits,
-//! and no trailer that would change framing or routing. Extensions mean nothing to us: checked, counted, dropped. Trailers are kept for
-//! whoever passes them on.
+//! Stricter than the grammar where leniency has been used for smuggling: CRLF only, no white space around a size, at most 16 digits, and no
+//! trailer that would change framing or routing. Extensions are checked, counted and discarded. Trailers are kept for forwarding.
 
 use crate::decoded::Decoded;
 use crate::error::BodyError;
@@ -15,10 +14,10 @@ use crate::trailers::Trailers;
 /// Digits of a chunk size, leading zeros counted: as many as fit 64 bits.
 const MAX_SIZE_DIGITS: u8 = 16;
 
-/// Longest field name that a trailer must not have (`transfer-encoding`).
+/// The longest forbidden trailer name (`transfer-encoding`).
 const FORBIDDEN_NAME_MAX: usize = 17;
 
-/// Where in the coding the next byte is.
+/// The position in the coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In a chunk size, after this many digits.
@@ -27,7 +26,7 @@ enum State {
     Extension(Extension),
     /// After the CR of a chunk's head.
     SizeLf,
-    /// In chunk data; `remaining` bytes of it to come.
+    /// In chunk data; `remaining` bytes are left.
     Data,
     /// After chunk data.
     DataCr,
@@ -43,11 +42,11 @@ enum State {
     TrailerLf,
     /// After the CR of the last, empty line.
     EndLf,
-    /// Behind the body.
+    /// After the body.
     Finished,
 }
 
-/// Where in a chunk extension the next byte is: `;` name [`=` value], with spaces around both signs (RFC 9112 §7.1.1).
+/// The position in a chunk extension: `;` name [`=` value], with spaces around both signs (RFC 9112 §7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
     BeforeName,
@@ -65,7 +64,7 @@ enum Extension {
 }
 
 impl Extension {
-    /// The place after `byte`; `None` if it must not be there.
+    /// The position after `byte`; `None` if it is not permitted.
     fn step(self, byte: u8) -> Option<State> {
         let is_text = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
         let next = match (self, byte) {
@@ -97,13 +96,13 @@ impl Extension {
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Size of the chunk being read, then what is left of it.
+    /// Remaining bytes of the current chunk.
     remaining: u64,
-    /// Bytes of data that the limit still allows.
+    /// Data bytes still permitted by the limit.
     allowance: u64,
     extension_allowance: u32,
     trailer_allowance: u32,
-    /// The current trailer's name as far as it can be a forbidden one, in lower case.
+    /// The beginning of the current trailer's name, in lower case, as long as a forbidden name.
     name: [u8; FORBIDDEN_NAME_MAX],
     name_length: usize,
     /// The trailer lines so far.
@@ -125,7 +124,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// The trailer fields that may be passed on, once the body has ended.
+    /// The trailer fields that may be forwarded, once the body has ended.
     pub fn trailers(&self) -> Trailers {
         Trailers::of_section(&self.trailers)
     }
@@ -135,7 +134,7 @@ impl ChunkedDecoder {
         self.state == State::Finished
     }
 
-    /// Looks at the front of `input`: consumes framing up to and including one run of data.
+    /// Decodes the front of `input`: consumes framing up to and including one run of data.
     ///
     /// # Errors
     /// Any [`BodyError`]; the decoder must not be used after one.
@@ -183,7 +182,7 @@ impl ChunkedDecoder {
                     .checked_sub(1)
                     .ok_or(BodyError::TrailerTooLarge)?;
                 let next = self.step_trailer(byte)?;
-                // The limit is theirs too.
+                // The limit applies to extensions, too.
                 if next != State::EndLf {
                     self.trailers.push(byte);
                 }
@@ -195,7 +194,7 @@ impl ChunkedDecoder {
             }
             State::EndLf if byte == b'\n' => Ok(State::Finished),
             State::TrailerLf | State::EndLf => Err(BodyError::Trailer),
-            State::Data | State::Finished => Ok(self.state), // not framing: `decode` never steps here
+            State::Data | State::Finished => Ok(self.state), // not framing: `decode` does not call this in these states
         }
     }
 

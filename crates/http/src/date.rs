@@ -5,10 +5,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use httpdate::HttpDate;
 
-/// 9999-12-31T23:59:59Z, the last second the format can tell.
+/// 9999-12-31T23:59:59Z, the last second that the format can express.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The `Date` of a moment in seconds since 1970, 29 bytes. Later than the year 9999 is told as its last second.
+/// Formats a time in seconds since 1970 as `Date`, 29 bytes. Times after the year 9999 become its last second.
 pub fn format_date(unix_seconds: u64) -> [u8; 29] {
     let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(unix_seconds.min(LAST_SECOND)));
     let mut out = [b' '; 29];

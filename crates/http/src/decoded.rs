@@ -1,11 +1,11 @@
-//! The finding of one step of a decoder of bodies.
+//! The result of one step of a body decoder.
 
 use std::ops::Range;
 
-/// The finding of one step of a decoder.
+/// The result of one step of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// Drop this many bytes from the front of the input when done with `data`. Zero: read more first.
+    /// Remove this many bytes from the front of the input after using `data`. Zero: read more first.
     pub consumed: usize,
     /// Part of the input that is body; may be empty.
     pub data: Range<usize>,

@@ -1,4 +1,4 @@
-//! Changes to the fields of a request before whoever it is for gets it: an application, or a server of an upstream.
+//! Changes to the fields of a request for an application or a server of an upstream.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use crate::token::is_field_value;
 pub struct Edit {
     name: Cow<'static, str>,
     value: Option<Vec<u8>>,
-    /// The field comes beside those of the client, and not in their place.
+    /// The field is added to those of the client instead of replacing them.
     is_added: bool,
 }
 
 impl Edit {
-    /// The field has this value and no other.
+    /// Sets the field to this value only.
     pub fn set(name: impl Into<Cow<'static, str>>, value: Vec<u8>) -> Edit {
         Edit::own(name, Some(value))
     }
 
-    /// The field has this value beside those that the client sent.
+    /// Adds the field with this value to those that the client sent.
     pub fn add(name: impl Into<Cow<'static, str>>, value: Vec<u8>) -> Edit {
         Edit {
             is_added: true,
@@ -27,13 +27,13 @@ impl Edit {
         }
     }
 
-    /// The field is left out.
+    /// Removes the field.
     pub fn remove(name: impl Into<Cow<'static, str>>) -> Edit {
         Edit::own(name, None)
     }
 
-    /// The field is the server's word: a client cannot say it, nor anything that an application may take for it ([`is_alias`]). Without a
-    /// value it is left out.
+    /// A field that only the server may set: those of the client are removed, including names that an application may take for it
+    /// ([`is_alias`]). Without a value it is only removed.
     pub fn own(name: impl Into<Cow<'static, str>>, value: Option<Vec<u8>>) -> Edit {
         Edit {
             name: name.into(),
@@ -42,7 +42,7 @@ impl Edit {
         }
     }
 
-    /// True if it is said instead of what the client says in fields of this name.
+    /// True if it replaces the client's fields of this name.
     fn replaces(&self, name: &[u8]) -> bool {
         !self.is_added && is_alias(self.name.as_bytes(), name)
     }
@@ -52,30 +52,30 @@ impl Edit {
         &self.name
     }
 
-    /// True if it is about fields of this name.
+    /// True if it changes fields of this name.
     pub fn is_of(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// The field to be sent, if there is one. A value that would end its line is not sent.
+    /// The field to send, if there is one. A value with a line break is not sent.
     pub fn field(&self) -> Option<(&[u8], &[u8])> {
         let value = self.value.as_deref().filter(|value| is_field_value(value));
         Some((self.name.as_bytes(), value?))
     }
 }
 
-/// True if `edits` say in the client's place what this field is.
+/// True if `edits` replace the client's fields of this name.
 pub fn replaces(edits: &[Edit], name: &[u8]) -> bool {
     edits.iter().any(|edit| edit.replaces(name))
 }
 
-/// True if an application may take one name for the other: interfaces that make variables of fields write `_` for `-`, and some for every
-/// byte that is no letter or digit.
+/// True if an application may take one name for the other: interfaces that turn fields into variables write `_` for `-`, and some for every
+/// byte that is not a letter or digit.
 pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && begins_as(name, other)
 }
 
-/// True if `name` begins with `start`, or with what an application may take for it.
+/// True if `name` begins with `start`, or with a prefix that an application may take for it.
 pub fn begins_as(name: &[u8], start: &[u8]) -> bool {
     let is_same = |(one, other): (&u8, &u8)| {
         one.eq_ignore_ascii_case(other)
@@ -84,13 +84,13 @@ pub fn begins_as(name: &[u8], start: &[u8]) -> bool {
     name.len() >= start.len() && name.iter().zip(start).all(is_same)
 }
 
-/// True if `edits` say anything about fields of this name.
-pub fn mentions(edits: &[Edit], name: &str) -> bool {
+/// True if `edits` change fields of this name.
+pub fn has_edit_of(edits: &[Edit], name: &str) -> bool {
     edits.iter().any(|edit| edit.is_of(name))
 }
 
-/// True for fields with which a client would speak for the server (RFC 9440 §4).
-pub fn is_ours_to_say(name: &[u8]) -> bool {
+/// True for fields that only the server may set (RFC 9440 §4).
+pub fn is_server_only_field(name: &[u8]) -> bool {
     is_alias(b"client-cert", name) || is_alias(b"client-cert-chain", name)
 }
 
@@ -110,13 +110,13 @@ mod tests {
         assert!(replaces(&edits, b"x-three"));
         // As a variable it would be the same.
         assert!(replaces(&edits, b"X_One"));
-        assert!(mentions(&edits, "x-two"));
+        assert!(has_edit_of(&edits, "x-two"));
         let sent: Vec<_> = edits.iter().filter_map(Edit::field).collect();
         assert_eq!(sent, [(&b"X-One"[..], &b"1"[..]), (b"X-Two", b"2")]);
     }
 
     #[test]
-    fn what_is_the_servers_word_comes_under_no_other_name() {
+    fn fields_of_the_server_cannot_be_set_under_aliases() {
         let edits = [Edit::own("X-Remote-User", None)];
         for name in [
             "x-remote-user",
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_client_does_not_speak_for_the_server() {
-        assert!(is_ours_to_say(b"Client-Cert"));
-        assert!(is_ours_to_say(b"client_cert_chain"));
-        assert!(is_ours_to_say(b"Client.Cert"));
-        assert!(is_ours_to_say(b"client~cert!CHAIN"));
-        assert!(!is_ours_to_say(b"Client-Certificate"));
+        assert!(is_server_only_field(b"Client-Cert"));
+        assert!(is_server_only_field(b"client_cert_chain"));
+        assert!(is_server_only_field(b"Client.Cert"));
+        assert!(is_server_only_field(b"client~cert!CHAIN"));
+        assert!(!is_server_only_field(b"Client-Certificate"));
     }
 }

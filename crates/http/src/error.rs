@@ -1,14 +1,14 @@
-//! Why a message was refused, and the status that says so.
+//! Why a message was refused, and the corresponding status.
 //!
-//! After any of these the connection must be closed: the position of the next message is unknown or not to be trusted.
+//! After any of these the connection must be closed: the position of the next message is unknown or cannot be trusted.
 
 use crate::path::PathError;
 
-/// A head that is refused. All are the sender's fault; none is worth a retry of the same bytes.
+/// Why a head is refused. All are the sender's fault; retrying the same bytes is useless.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// The request or status line is not one.
+    /// The request or status line is malformed.
     #[error("malformed start line")]
     StartLine,
     /// A major or minor version other than 1.0 and 1.1.
@@ -32,7 +32,7 @@ pub enum HeadError {
     /// The target's form does not fit the method, or it has a fragment or a scheme that is not HTTP.
     #[error("invalid request target")]
     Target,
-    /// The path has two meanings, or none.
+    /// The path is ambiguous or malformed.
     #[error("{0}")]
     Path(PathError),
     /// HTTP/1.1 without `Host` (RFC 9112 §3.2).
@@ -62,7 +62,7 @@ pub enum HeadError {
     /// `Transfer-Encoding` in HTTP/1.0.
     #[error("`Transfer-Encoding` in HTTP/1.0")]
     TransferEncodingVersion,
-    /// A field that speaks of an HTTP/1 connection, in HTTP/2 (RFC 9113 §8.2.2).
+    /// A field of an HTTP/1 connection in HTTP/2 (RFC 9113 §8.2.2).
     #[error("connection-specific field in HTTP/2")]
     ConnectionField,
     /// `Expect` asks for something other than `100-continue`.
@@ -71,7 +71,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The status to answer a request with. (A proxy answers 502 for any error in a response's head.)
+    /// The status for a refused request. (A proxy answers 502 for any error in a response's head.)
     pub fn status(self) -> u16 {
         match self {
             Self::RequestLineTooLong => 414,
@@ -84,7 +84,7 @@ impl HeadError {
     }
 }
 
-/// A body that is refused.
+/// Why a body is refused.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -109,7 +109,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// The status to answer a request with.
+    /// The status for a refused request.
     pub fn status(self) -> u16 {
         match self {
             Self::TooLarge => 413,

@@ -1,4 +1,4 @@
-//! The page a client sees when the server itself refuses or fails.
+//! The page for errors of the server itself.
 
 use crate::status::reason_phrase;
 

@@ -1,6 +1,6 @@
 //! Header fields as they are read from a head: one by one, and by name.
 //!
-//! Fields keep their order and the case they came in; a field is two spans into the caller's buffer.
+//! Fields keep their order and their case; a field is two spans into the caller's buffer.
 
 use crate::head::{BufferSpan, RawField};
 use crate::known_fields::{KNOWN_COUNT, Known};
@@ -8,15 +8,15 @@ use crate::known_fields::{KNOWN_COUNT, Known};
 /// One field of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldRef<'a> {
-    /// The name as it came.
+    /// The name as received.
     pub name: &'a [u8],
-    /// The value without white space around it.
+    /// The value without surrounding white space.
     pub value: &'a [u8],
-    /// The field that the name is of, if the server knows it.
+    /// The known field with this name, if any.
     pub known: Known,
 }
 
-/// The fields of a head in the order they came.
+/// The fields of a head in the order received.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     pub(crate) buffer: &'a [u8],
@@ -37,7 +37,7 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// Where each known field first occurs in a head; `u16::MAX` where it does not.
+/// The index of the first occurrence of each known field; `u16::MAX` if absent.
 #[derive(Clone, Debug)]
 pub(crate) struct FirstOf([u16; KNOWN_COUNT]);
 
@@ -48,7 +48,7 @@ impl Default for FirstOf {
 }
 
 impl FirstOf {
-    /// Notes field number `index`; returns false if the name was there before.
+    /// Notes field number `index`; returns false if the name occurred before.
     pub(crate) fn note(&mut self, known: Known, index: usize) -> bool {
         match self.0.get_mut(known as usize) {
             Some(slot) if *slot == u16::MAX => {
@@ -79,7 +79,7 @@ impl RawField {
 }
 
 impl BufferSpan {
-    /// The bytes of this span; empty if `buffer` is not the one it was made from and too short for it.
+    /// The bytes of this span; empty if `buffer` is too short.
     pub fn of(self, buffer: &[u8]) -> &[u8] {
         let start = self.offset as usize;
         buffer
@@ -107,10 +107,10 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// True if the name has letters, digits and hyphens only (`discard_unsafe_fields`): those that CGI's translation to upper case and
-/// underscores keeps apart (RFC 9110 §16.3.1, RFC 3875 §4.1.18).
+/// True if the name has only letters, digits and hyphens (`discard_unsafe_fields`): CGI's translation to upper case and underscores keeps
+/// such names distinct (RFC 9110 §16.3.1, RFC 3875 §4.1.18).
 pub(crate) fn is_safe_name(name: &[u8]) -> bool {
-    /// One bit for each byte that is safe.
+    /// One bit for each safe byte.
     const SAFE: [u64; 4] = {
         let mut safe = [0; 4];
         let mut byte = 0_u8;
@@ -122,7 +122,7 @@ pub(crate) fn is_safe_name(name: &[u8]) -> bool {
         }
         safe
     };
-    // Without a branch for each byte: names are short, and nearly all are safe.
+    // Without a branch per byte: names are short, and nearly all are safe.
     let bit = |byte: &u8| SAFE[usize::from(byte >> 6)] >> (byte & 63);
     name.iter().fold(1, |safe, byte| safe & bit(byte)) & 1 == 1
 }

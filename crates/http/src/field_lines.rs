@@ -1,21 +1,20 @@
-//! Fields that are to be sent, as the lines that HTTP/1 sends, with an index of names and values.
+//! Fields to be sent, as HTTP/1 lines with an index of names and values.
 //!
-//! One buffer holds all lines and one list says where each ends, so that a field costs no allocation, HTTP/1 sends the lines with one
-//! copy, and whoever wants a field (HTTP/2, the access log, a change by the configuration) finds it without reading the lines again.
+//! One buffer holds all lines and one list the length of each, so that a field costs no allocation, HTTP/1 sends the lines with one copy,
+//! and readers of a field (HTTP/2, the access log, a configured change) find it without parsing the lines again.
 //!
-//! Must never: hold a byte that would end a line early. Names and values come from heads that were parsed, from messages that were
-//! checked, or from [`FieldLines::try_push`].
+//! Must never: contain a byte that would end a line early. Names and values come from parsed heads, from checked messages, or from
+//! [`FieldLines::try_push`].
 
 use crate::token::{InvalidField, is_field_name, is_field_value};
 
 /// The bytes between a name and its value.
 const COLON: &[u8] = b": ";
 
-/// The bytes behind a value.
+/// The bytes after a value.
 const LINE_END: &[u8] = b"\r\n";
 
-/// The lengths of a field's parts. Where it begins follows from the fields before it, so that lists can be joined by copying. No head
-/// has 4 GiB.
+/// The lengths of a field's parts. Its start follows from the fields before it, so that lists can be joined by copying. No head has 4 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lengths {
     name: u32,
@@ -47,7 +46,7 @@ impl FieldLines {
         }
     }
 
-    /// An empty list with room for so many bytes and fields.
+    /// An empty list with room for this many bytes and fields.
     pub fn with_capacity(bytes: usize, fields: usize) -> Self {
         Self {
             lines: Vec::with_capacity(bytes),
@@ -94,7 +93,7 @@ impl FieldLines {
         self.index.clear();
     }
 
-    /// Appends a field that is known to be valid: it comes from a head that was parsed, or is the server's own.
+    /// Appends a field that is known to be valid: it comes from a parsed head, or is the server's own.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         debug_assert!(is_one_line(value), "a value that ends its line");
         let lengths = Lengths {
@@ -130,7 +129,7 @@ impl FieldLines {
         self.push(name, itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Appends a field that may come from anywhere.
+    /// Appends a field from any source.
     ///
     /// # Errors
     /// [`InvalidField`], and nothing is appended.
@@ -148,7 +147,7 @@ impl FieldLines {
         self.index.extend_from_slice(&other.index);
     }
 
-    /// Keeps the fields that `keep` wants, in their order.
+    /// Keeps the fields for which `keep` returns true, in order.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) {
         let (mut read, mut written) = (0, 0);
         let lines = &mut self.lines;
@@ -158,7 +157,7 @@ impl FieldLines {
             let (name, value) = split(line, lengths);
             let is_kept = keep(name, value);
             if is_kept {
-                // Only over bytes of fields that have gone.
+                // Overwrites only removed fields.
                 if written < read {
                     lines.copy_within(read..read + length, written);
                 }
@@ -183,7 +182,7 @@ impl FieldLines {
         }
     }
 
-    /// The same, over a copy of the [`FieldLines::lines`], so that the parts can be shared with it.
+    /// The same over a copy of [`FieldLines::lines`], so that the parts can share it.
     pub fn iter_in<'a>(&'a self, lines: &'a [u8]) -> Iter<'a> {
         Iter {
             lines,
@@ -321,7 +320,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is removed and added again, the index says what the lines say.
+        /// The index always matches the lines, whatever is removed and added.
         #[test]
         fn the_index_follows_the_lines(
             pushed in prop::collection::vec(("[A-Ca-c]{1,2}", "[ -~]{0,12}"), 0..12),

@@ -1,7 +1,7 @@
-//! Passing a message on: what belongs to one connection only stays behind (RFC 9110 §7.6.1), and the request is written anew.
+//! Forwarding a message: fields of one connection are removed (RFC 9110 §7.6.1), and the request is written anew.
 //!
-//! Used by whatever speaks to another HTTP server. Must never: copy a field that says where a message ends, or a byte that would end
-//! a line; the framing is decided by the one who writes the message.
+//! Used by code that communicates with another HTTP server. Must never: copy a field that determines the end of a message, or a byte that
+//! would end a line; the framing is decided by the writer of the message.
 
 use smallvec::SmallVec;
 
@@ -12,12 +12,13 @@ use crate::known_fields::Known;
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]
 pub struct PerConnection<'a> {
-    /// The names in its `Connection` fields, beyond those that always belong to it. Never `Host`, without which no request is valid.
+    /// The names in its `Connection` fields, in addition to those that always belong to it. Never `Host`, without which no request is
+    /// valid.
     named: SmallVec<[&'a [u8]; 4]>,
 }
 
 impl<'a> PerConnection<'a> {
-    /// Those of a request. What the server adds to it afterwards is not the client's to name.
+    /// The fields of a request's connection. Fields that the server adds later are not affected by the client's `Connection`.
     pub fn of_request(request: &RequestView<'a>) -> Self {
         match request.get(Known::Connection) {
             Some(_) => Self::of(request.fields()),
@@ -25,7 +26,7 @@ impl<'a> PerConnection<'a> {
         }
     }
 
-    /// Those of a message with these fields.
+    /// The same for a message with these fields.
     pub fn of(fields: impl Iterator<Item = FieldRef<'a>>) -> Self {
         let values = fields.filter(|field| field.known == Known::Connection);
         Self::from_values(values.map(|field| field.value))
@@ -45,7 +46,7 @@ impl<'a> PerConnection<'a> {
         Self { named }
     }
 
-    /// True if this is one of them, or says where the message ends.
+    /// True for these fields, and for those that determine the end of the message.
     pub fn has(&self, name: &[u8], known: Known) -> bool {
         matches!(
             known,
@@ -68,7 +69,7 @@ impl<'a> PerConnection<'a> {
     }
 }
 
-/// Where the server will find the end of a request's body.
+/// How the server determines the end of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFraming {
     /// There is none, and the method promises none.
@@ -88,7 +89,7 @@ pub fn write_request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8]) {
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Writes a field as it came in a head that was parsed, or that [`crate::is_field_name`] and [`crate::is_field_value`] have passed.
+/// Writes a field that comes from a parsed head, or that [`crate::is_field_name`] and [`crate::is_field_value`] accept.
 pub fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
@@ -97,7 +98,7 @@ pub fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the field that says where the body ends.
+/// Writes the field that determines the end of the body.
 pub fn write_request_framing(out: &mut Vec<u8>, framing: RequestFraming) {
     match framing {
         RequestFraming::None => {}

@@ -1,9 +1,9 @@
-//! How a response is framed and whether its connection lives on: one decision, made before the head is written.
+//! How a response is framed and whether its connection is kept: one decision, made before the head is written.
 
 use crate::method::Method;
 use crate::version::Version;
 
-/// The knowledge of the body when the head is written.
+/// The facts about the body when the head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredBody {
     /// Its length: counted by the server, or declared by the application.
@@ -12,7 +12,7 @@ pub enum DeclaredBody {
     Unknown,
 }
 
-/// The facts that the decision depends on.
+/// The facts for the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseQuestion {
     /// The request's version.
@@ -23,12 +23,12 @@ pub struct ResponseQuestion {
     pub status: u16,
     /// The body.
     pub body: DeclaredBody,
-    /// The connection may be used again: the client wishes it ([`crate::MessageFacts::keep_alive`]) and the server does too (no limit
-    /// reached, no shutdown, the request's body read to its end).
+    /// The connection may be reused: the client permits it ([`crate::MessageFacts::keep_alive`]) and the server does, too (no limit reached, no
+    /// shutdown, the request's body read to its end).
     pub keep_alive: bool,
 }
 
-/// Where the client will find the end of the response.
+/// How the client determines the end of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
     /// At the end of the head; write no body, whatever the application produced.
@@ -44,16 +44,16 @@ pub enum ResponseFraming {
 /// The `Connection` field to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionField {
-    /// None: the version's default says it, or it has no such field (HTTP/2: RFC 9113 §8.2.2).
+    /// None: the version's default applies, or it has no such field (HTTP/2: RFC 9113 §8.2.2).
     Nothing,
     /// `close`.
     Close,
-    /// `keep-alive`, which HTTP/1.0 clients need to be told.
+    /// `keep-alive`, which HTTP/1.0 clients need.
     KeepAlive,
 }
 
 impl ConnectionField {
-    /// The field for a client of this version whose connection is kept, or is not.
+    /// The field for a client of this version whose connection is kept or closed.
     pub const fn of(version: Version, keep_alive: bool) -> Self {
         match (version, keep_alive) {
             (Version::Http2 | Version::Http3, _) | (Version::Http11, true) => Self::Nothing,
@@ -66,13 +66,14 @@ impl ConnectionField {
 /// How to write a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseDecision {
-    /// Where the body ends.
+    /// How the body ends.
     pub framing: ResponseFraming,
-    /// The `Content-Length` to write. With [`ResponseFraming::NoBody`] it tells what `GET` would have had.
+    /// The `Content-Length` to write. With [`ResponseFraming::NoBody`] it is the length that `GET` would have had.
     pub content_length: Option<u64>,
     /// The `Connection` field to write.
     pub connection: ConnectionField,
-    /// Keep the connection after the response; never that of HTTP/2 or 3, where it stands for the stream. A body cut short closes it nevertheless.
+    /// Keep the connection after the response; never set for HTTP/2 and 3, where it would apply to the stream. A body that is cut short
+    /// closes it anyway.
     pub keep_alive: bool,
 }
 
@@ -83,7 +84,7 @@ pub const fn status_has_body(status: u16) -> bool {
 
 /// Decides framing and persistence of a final response (RFC 9112 §6 and §9.3).
 ///
-/// Interim responses (1xx) get no framing and say nothing of the connection.
+/// Interim responses (1xx) have no framing, and no effect on the connection.
 pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
     let declared = match question.body {
         DeclaredBody::Length(length) => Some(length),

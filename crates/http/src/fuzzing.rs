@@ -1,7 +1,7 @@
 //! Holds the oracles of the fuzz targets, so that they run under `cargo fuzz` (`fuzz/`) and under proptest (`properties.rs`).
 //!
-//! An oracle panics when the parser breaks a promise; a parser that panics itself breaks one too. The promises: the split of
-//! the input never matters, nothing is read beyond it, what is accepted has one meaning, and it survives being written again.
+//! An oracle panics when the parser breaks an invariant; so does a parser that panics itself. The invariants: the split of the input never
+//! matters, nothing is read beyond it, an accepted message has one meaning, and it can be written and read again.
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
@@ -64,7 +64,7 @@ fn request_head(bytes: &[u8], limits: &MessageLimits) {
     }
 }
 
-/// Offers `bytes` one by one, as the slowest client would; for long input in steps that still hit every kind of boundary.
+/// Passes `bytes` one by one, as the slowest client would; for long input in steps that still hit every kind of boundary.
 fn grow(
     bytes: &[u8],
     mut parse: impl FnMut(&[u8]) -> Result<Progress, HeadError>,
@@ -80,7 +80,7 @@ fn grow(
     last
 }
 
-/// A head that completes must complete the same however it comes; one that is refused may be refused later, never accepted.
+/// A head that completes must complete the same in any pieces; a refused one may be refused later, but never accepted.
 fn check_split(whole: Result<Progress, HeadError>, pieces: Result<Progress, HeadError>) {
     match (whole, pieces) {
         (Ok(complete @ Progress::Complete { .. }), pieces) => assert_eq!(pieces, Ok(complete)),
@@ -113,7 +113,7 @@ fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &M
     }
 }
 
-/// Both forms of the path say the same, and leave a receiver nothing to resolve.
+/// Both forms of the path agree, and leave a receiver nothing to resolve.
 fn check_path(view: &RequestView<'_>) {
     let found = view.request_path();
     let (path, target) = (found.path(), found.target());
@@ -211,7 +211,7 @@ fn response_head(bytes: &[u8], limits: &MessageLimits) {
     };
     let mut again = ResponseHead::new();
     if view.version() == Version::Http10 {
-        return; // written again it is HTTP/1.1, whose persistence differs
+        return; // rewritten as HTTP/1.1, whose persistence differs
     }
     assert_eq!(
         again.parse(&text, &roomy),
@@ -225,7 +225,7 @@ fn response_head(bytes: &[u8], limits: &MessageLimits) {
     }
 }
 
-/// Chunked bodies: the first byte says how the rest is split, and the rest is taken as coded body and as data to be coded.
+/// Chunked bodies: the first byte selects the split of the rest, which is used both as a coded body and as data to encode.
 pub fn chunked(bytes: &[u8]) {
     let Some((&seed, rest)) = bytes.split_first() else {
         return;
@@ -270,7 +270,7 @@ fn decode_split(
                 assert_eq!(used, available.len(), "bytes left behind without need");
                 consumed += used;
             }
-            // Where in the piece the error was is not told; the data before it is.
+            // The position of the error within the piece is not reported; the data before it is.
             Err(error) => return (data, 0, Err(error)),
         }
         if arrived == input.len() {
@@ -279,7 +279,7 @@ fn decode_split(
     }
 }
 
-/// A second, simpler reading of RFC 9112 §7.1, over complete input only: what it accepts the decoder must accept, and the reverse.
+/// A second, simpler implementation of RFC 9112 §7.1, for complete input only: it must accept exactly what the decoder accepts.
 fn check_against_reference(input: &[u8], outcome: &DecodeOutcome, limits: &MessageLimits) {
     let reference = fuzzing_chunked::decode(input, limits);
     match &outcome.2 {
@@ -304,7 +304,7 @@ fn round_trip(seed: u8, data: &[u8]) {
     assert!(!ChunkedDecoder::new(&MessageLimits::default()).is_finished());
 }
 
-/// WebSocket: the first byte says how the rest is split; it is taken as frames of a client, as it is and with its faults repaired.
+/// WebSocket: the first byte selects the split of the rest, which is used as frames of a client, unchanged and with its faults repaired.
 pub fn websocket(bytes: &[u8]) {
     let Some((&seed, rest)) = bytes.split_first() else {
         return;
@@ -391,14 +391,14 @@ fn messages(input: &[u8], mut step: impl FnMut() -> usize, room: usize) -> Messa
     }
 }
 
-/// Nothing consumed means that the same bytes never give anything.
+/// If nothing is consumed, the same bytes must never yield an event.
 fn event_is_none_for(decoder: &mut FrameDecoder, buffer: &[u8]) -> bool {
     let mut copy = buffer.to_vec();
     let again = decoder.clone().decode(&mut copy, usize::MAX);
     matches!(again, Ok((0, None))) && copy == buffer
 }
 
-/// The bytes as frames that break no rule of single heads: opcode and length of each from one byte, payload from those that follow.
+/// Converts the bytes to frames that are valid individually: opcode and length of each from one byte, payload from the following ones.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = bytes;
@@ -439,8 +439,8 @@ fn check_frames_written(messages: &[(Opcode, Vec<u8>)]) {
     }
 }
 
-/// A request of HTTP/2: method, target, authority and fields, split at bytes that no text has. What is accepted must be what the same
-/// text is as a head of HTTP/1.
+/// A request of HTTP/2: method, target, authority and fields, split at bytes that no text contains. It must be accepted exactly if the same
+/// text is accepted as a head of HTTP/1.
 pub fn http2(bytes: &[u8]) {
     let mut parts = bytes.split(|byte| *byte == 0xff);
     let mut part = || parts.next().unwrap_or_default();
@@ -484,7 +484,7 @@ pub fn http2(bytes: &[u8]) {
                     length: buffer.len()
                 }
             ),
-            // The parser of HTTP/1 takes no target that is not UTF-8.
+            // The parser of HTTP/1 accepts no target that is not UTF-8.
             Err(error) => {
                 assert_eq!(error, HeadError::StartLine);
                 assert!(!target.is_ascii());

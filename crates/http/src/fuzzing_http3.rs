@@ -4,8 +4,8 @@ use crate::http3::{
     Control, Http3Error, MessagePart, MessageReader, Section, UniReader, encode_fields,
 };
 
-/// Streams of HTTP/3, of a request and in one direction: the same bytes mean the same in whatever pieces they come, and field sections
-/// that are read come back as they were written.
+/// Streams of HTTP/3, of a request and unidirectional: the same bytes mean the same in any pieces, and field sections that are read can be
+/// written and read again.
 pub fn http3(bytes: &[u8]) {
     const MOST: usize = 4096;
     let read = |step: usize| -> (Result<(), Http3Error>, Vec<u8>, Vec<Vec<u8>>) {
@@ -66,8 +66,8 @@ pub fn http3(bytes: &[u8]) {
     }
 }
 
-/// Field sections of QPACK: how much is allowed decides whether all of it is read, never what is read; what is read can be written and read
-/// again; what needs a dynamic table is no field.
+/// Field sections of QPACK: the limit decides whether all of it is read, never what is read; fields that are read can be written and read
+/// again; a reference to a dynamic table is never a field.
 pub fn qpack(bytes: &[u8]) {
     const MOST: usize = 4096;
     let read = |block: &[u8], most: usize| {
@@ -85,7 +85,7 @@ pub fn qpack(bytes: &[u8]) {
     assert!(size <= MOST, "{size} bytes");
     for most in [0, size.saturating_sub(1), size, 64, 2 * MOST] {
         let (again, some) = read(bytes, most);
-        // With less allowed, the same beginning comes.
+        // With a lower limit, the same beginning is read.
         let common = some.len().min(fields.len());
         assert_eq!(some.get(..common), fields.get(..common));
         if outcome.is_ok() {
@@ -95,7 +95,7 @@ pub fn qpack(bytes: &[u8]) {
     if outcome.is_err() {
         return;
     }
-    // RFC 9204 §4.5.1: nothing but the static table is there.
+    // RFC 9204 §4.5.1: there is only the static table.
     assert_eq!(bytes.first(), Some(&0));
     let fields = fields
         .iter()

@@ -2,8 +2,8 @@
 
 use crate::error::HeadError;
 
-/// Bytes allowed in a registered name: RFC 3986 `unreserved`, `sub-delims` and `%`, without `,` (a merged pair of `Host` fields
-/// would have one).
+/// Bytes permitted in a registered name: RFC 3986 `unreserved`, `sub-delims` and `%`, without `,` (which a merged pair of `Host` fields
+/// would have).
 const fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -25,7 +25,7 @@ const fn is_host_byte(byte: u8) -> bool {
         )
 }
 
-/// The kinds of bytes that a host and its port are told apart by.
+/// The kinds of bytes that separate a host and its port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Name,
@@ -34,7 +34,7 @@ enum Kind {
     Other,
 }
 
-/// The kind of each byte: every request has a host, and this is its fastest reading.
+/// The kind of each byte: every request has a host, and this is the fastest way to parse it.
 static KINDS: [Kind; 256] = {
     let mut kinds = [Kind::Other; 256];
     let mut byte = 0;
@@ -67,8 +67,8 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The port that a client speaks to, as its `Host` has it; without one there that of the scheme (RFC 9110 §4.2). It is what goes into
-/// `X-Forwarded-Port`, whose readers put it beside the name of `X-Forwarded-Host`.
+/// The port that a client uses, from its `Host`, or else from the scheme (RFC 9110 §4.2): the value of `X-Forwarded-Port`, which readers
+/// combine with the name of `X-Forwarded-Host`.
 pub fn port_or_default(authority: &[u8], is_https: bool) -> &[u8] {
     match split_port(authority).1 {
         Some(port) if !port.is_empty() => port,
@@ -77,8 +77,8 @@ pub fn port_or_default(authority: &[u8], is_https: bool) -> &[u8] {
     }
 }
 
-/// Checks `host[:port]` and gives the name that routing compares: without port and without one trailing period. Case is the caller's
-/// business. Empty is allowed here: RFC 9112 §3.2 has clients send it where there is no authority.
+/// Checks `host[:port]` and returns the name that routing compares: without port and without one trailing period. The caller converts the
+/// case. Empty is permitted here: RFC 9112 §3.2 has clients send it if there is no authority.
 pub(crate) fn name_of(authority: &[u8]) -> Result<&[u8], HeadError> {
     if authority.is_empty() {
         return Ok(authority);
@@ -101,8 +101,8 @@ pub(crate) fn name_of(authority: &[u8]) -> Result<&[u8], HeadError> {
     Ok(host.strip_suffix(b".").unwrap_or(host))
 }
 
-/// The bytes before the port, if they are a registered name. Two dots in a row are a label without a letter, which the DNS has only as its
-/// root, at the end (RFC 1035 §3.1).
+/// The length of a registered name before the port. Two periods in a row would be an empty label, which only the DNS root is, at the end
+/// (RFC 1035 §3.1).
 fn length_of_name(authority: &[u8]) -> Option<usize> {
     let mut previous = Kind::Name;
     for (index, &byte) in authority.iter().enumerate() {
@@ -116,7 +116,7 @@ fn length_of_name(authority: &[u8]) -> Option<usize> {
     Some(authority.len())
 }
 
-/// The bytes before the port, if they are an IPv6 address in its brackets.
+/// The length of a bracketed IPv6 address before the port.
 fn length_of_address(authority: &[u8]) -> Option<usize> {
     let end = memchr::memchr(b']', authority)?;
     let address = authority.get(1..end)?;
@@ -127,7 +127,7 @@ fn length_of_address(authority: &[u8]) -> Option<usize> {
     is_valid.then_some(end + 1)
 }
 
-/// True for a number of 16 bits in digits, and for none at all (RFC 3986 §3.2.3).
+/// True for a number of 16 bits in digits, and for an empty one (RFC 3986 §3.2.3).
 fn is_port(digits: &[u8]) -> bool {
     let mut port = 0_u32;
     digits.iter().all(|&digit| {

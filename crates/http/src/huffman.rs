@@ -1,8 +1,8 @@
-//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B), which QPACK has as well (RFC 9204 §4.1.2).
+//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B), which QPACK uses, too (RFC 9204 §4.1.2).
 //!
-//! The code is canonical: codes of one length are numbered in the order of their symbols, so the lengths are all of it.
+//! The code is canonical: codes of one length are numbered in the order of their symbols, so the lengths define it.
 
-/// Bits of the code of each byte; that of the end of a string, which never occurs in one, has 30.
+/// Bits of the code of each byte; the end-of-string symbol, which never occurs in a string, has 30.
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -26,7 +26,7 @@ struct Row {
     first: u32,
     /// How many there are.
     count: u32,
-    /// The place of the first one's symbol.
+    /// The index of the first one's symbol.
     place: u32,
 }
 
@@ -38,7 +38,8 @@ const SYMBOLS: [u8; 256] = symbols();
 /// The code of each byte.
 const CODES: [u32; 256] = codes();
 
-/// The byte whose code eight bits begin with, and how long that is; 0 if it has more bits. Nearly all of what is sent has short codes.
+/// The byte whose code the next eight bits begin with, and its length; 0 if the code is longer. Nearly all bytes that are sent have short
+/// codes.
 const SHORT: [(u8, u8); 256] = short();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
@@ -113,7 +114,7 @@ const fn short() -> [(u8, u8); 256] {
     short
 }
 
-/// Bytes that [`encode`] makes of `text`.
+/// Bytes of the encoded `text`.
 pub(crate) fn encoded_length(text: &[u8]) -> usize {
     let bits = text
         .iter()
@@ -142,13 +143,13 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
         out.push((bits >> count) as u8);
     }
     if count > 0 {
-        // Ones fill the last byte.
+        // The last byte is padded with ones.
         let padding = 8 - count;
         out.push((bits << padding) as u8 | (0xff >> count) as u8);
     }
 }
 
-/// Appends what `coded` means to `out`; `None` if it means nothing.
+/// Appends the decoded text to `out`; `None` if it is invalid.
 pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut coming = coded.iter();
     // The next bits are the last `count` of these.
@@ -166,17 +167,17 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
             Some(&(symbol, length)) if length > 0 => (symbol, u32::from(length)),
             _ => match long(next) {
                 Some(found) => found,
-                // The bits that are left begin the end of a string: ones, less than a byte of them.
+                // The remaining bits are padding: ones, less than a byte.
                 None => return (count < 8 && next == u32::MAX).then_some(()),
             },
         };
-        // Negative where a code goes on behind the end.
+        // Negative if a code continues after the end.
         count = count.checked_sub(length)?;
         out.push(symbol);
     }
 }
 
-/// The first 32 of the last `count` of `bits`; ones follow where there are fewer.
+/// The first 32 of the last `count` of `bits`, padded with ones.
 fn first_bits(bits: u64, count: u32) -> u32 {
     match count.checked_sub(32) {
         Some(behind) => (bits >> behind) as u32,
@@ -235,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_string_is_refused() {
+    fn malformed_strings_are_refused() {
         let mut out = Vec::new();
-        // Padding with zeros, with a whole byte, the end of a string within one.
+        // Padding with zeros, padding of a whole byte, and an end-of-string symbol.
         for coded in [&b"\xf1\xe3\xc0"[..], b"\x1f\xff", b"\xff\xff\xff\xff"] {
             assert_eq!(decode(coded, &mut out), None, "{coded:?}");
         }

@@ -2,7 +2,7 @@
 //!
 //! Names are matched by length and first letter first, so an unknown name costs one comparison at most.
 
-/// A field name the server itself looks at; everything else is [`Known::Other`] and is found by name.
+/// A field name that the server itself evaluates; others are [`Known::Other`] and are found by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)] // the variants are the field names
@@ -148,7 +148,7 @@ mod tests {
             for spelling in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
                 assert_eq!(Known::from_name(spelling.as_bytes()), known, "{spelling}");
             }
-            // Any other name of the same length, one byte away, is another field.
+            // Any other name of the same length, one byte apart, is another field.
             for at in 0..name.len() {
                 for byte in 0..=255 {
                     let mut other = name.as_bytes().to_vec();

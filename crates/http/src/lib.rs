@@ -1,13 +1,12 @@
 //! Heads of HTTP/1, 2 and 3, body framing and limits: pure state machines, no I/O.
 //!
-//! This crate owns what bytes *mean* on an HTTP/1 connection: where a head ends, what its fields say about the body and
-//! about the connection, where the body ends, and how a response is framed. `server` (clients), `control` (the API socket)
-//! and later the proxy (upstreams) own the bytes themselves: they read into a buffer, hand a slice in, and get spans
-//! into that slice back, so nothing is copied and nothing is allocated for a keep-alive request.
+//! This crate defines the *meaning* of bytes on an HTTP/1 connection: where a head ends, what its fields imply for the body and the
+//! connection, where the body ends, and how a response is framed. `server` (clients), `control` (the API socket) and the proxy (upstreams)
+//! own the bytes themselves: they read into a buffer, pass a slice in, and get spans of that slice back, so nothing is copied and nothing
+//! is allocated for a keep-alive request.
 //!
-//! Must never happen: two readers of the same bytes disagreeing on where a message ends. So whatever RFC 9112
-//! leaves open to repair is refused instead (`tests/smuggling.rs` is the table), every refusal closes the connection, and no
-//! input whatsoever may panic (`fuzz/`).
+//! Must never happen: two readers of the same bytes disagree about the end of a message. So whatever RFC 9112 permits to repair is refused
+//! instead (`tests/smuggling.rs` is the table), every refusal closes the connection, and no input may cause a panic (`fuzz/`).
 //!
 //! | To… | use |
 //! |---|---|

@@ -1,10 +1,10 @@
-//! The limits a parser needs; the timeouts of `settings.http` are the server's.
+//! The limits of a parser; the timeouts of `settings.http` belong to the server.
 
 use crate::path::PathRules;
 
-/// Bounds on what one message may cost before it is refused.
+/// Limits on the cost of one message before it is refused.
 ///
-/// The first five are `settings.http` options of the same name; the rest are ours, far above what any real client sends.
+/// The first five are `settings.http` options of the same name; the others are fixed, far above what any real client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     /// Longest single line of a head (request line or field) in bytes; default 8192. A longer request line is answered 414,
@@ -18,18 +18,17 @@ pub struct MessageLimits {
     pub max_body_size: u64,
     /// Most fields in one head; default 1024. More is answered 431.
     pub max_fields: usize,
-    /// Bytes of chunk extensions in one body; default 16 KiB. They mean nothing to us, so only abuse has more (400).
+    /// Bytes of chunk extensions in one body; default 16 KiB. They have no meaning here, so only abuse has more (400).
     pub max_chunk_extension_bytes: u32,
-    /// Bytes of trailer fields after a chunked body; default 8192. More is answered 400: the head was not too
-    /// large, and a client cannot ask again with less.
+    /// Bytes of trailer fields after a chunked body; default 8192. More is answered 400: the head was not too large, so a client cannot
+    /// retry with less.
     pub max_trailer_bytes: u32,
-    /// The paths that are accepted; `None`: the path of the target is taken as it is, by a server that has none of its own.
+    /// The accepted paths; `None`: the path of the target is used unchanged, by a server that has no paths of its own.
     pub paths: Option<PathRules>,
 }
 
 impl MessageLimits {
-    /// Those of the answers of an application's program: the size of the body is its own business, the head must fit what the
-    /// transport takes.
+    /// Limits for the responses of an application's program: the size of the body is unlimited, the head must fit the transport.
     pub fn of_a_program() -> Self {
         Self {
             large_header_buffer_size: 64 * 1024,

@@ -15,7 +15,7 @@ pub enum Method {
     Trace,
     Patch,
     Query,
-    /// Any other token; the text is in the head.
+    /// Any other token; its text is in the head.
     Other,
 }
 

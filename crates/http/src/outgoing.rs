@@ -1,7 +1,7 @@
-//! The head of a response that is to be sent: data, until a protocol's writer takes it.
+//! The head of a response to be sent: data, until a protocol's writer takes it.
 //!
-//! The writer of HTTP/1 is here ([`OutgoingHead::write_http1`]); that of HTTP/2 is with the streams, in the server. The fields that
-//! speak of one HTTP/1 message or connection are HTTP/1's: [`OutgoingHead::frame`] adds them, and for HTTP/2 it adds none.
+//! The writer of HTTP/1 is here ([`OutgoingHead::write_http1`]); that of HTTP/2 is with the streams, in the server. Fields about one HTTP/1
+//! message or connection are only for HTTP/1: [`OutgoingHead::frame`] adds them, and adds none for HTTP/2.
 
 use crate::field_lines::FieldLines;
 use crate::framing::{ConnectionField, ResponseDecision, ResponseFraming};
@@ -10,7 +10,7 @@ use crate::status::reason_phrase;
 /// Status and fields of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutgoingHead {
-    /// The status; Unit lets a configuration return any of three digits, and one beyond them is sent as 500.
+    /// The status; Unit permits any three digits in a configuration, and anything beyond is sent as 500.
     pub status: u16,
     /// The fields.
     pub fields: FieldLines,
@@ -25,24 +25,24 @@ impl OutgoingHead {
         }
     }
 
-    /// Begins anew and keeps the memory.
+    /// Clears the head and keeps the memory.
     pub fn reset(&mut self, status: u16) {
         self.status = status;
         self.fields.clear();
     }
 
-    /// Appends the fields that tell where the body ends and what becomes of the connection.
+    /// Appends the fields that determine the end of the body and the persistence of the connection.
     pub fn frame(&mut self, decision: &ResponseDecision) {
         if let Some(length) = decision.content_length {
             self.fields.push_number(b"Content-Length", length);
         } else if decision.framing == ResponseFraming::Chunked {
             self.fields.push(b"Transfer-Encoding", b"chunked");
         }
-        self.say(decision.connection);
+        self.push_connection(decision.connection);
     }
 
-    /// Appends the `Connection` field, if there is to be one.
-    pub fn say(&mut self, connection: ConnectionField) {
+    /// Appends the `Connection` field, if any.
+    pub fn push_connection(&mut self, connection: ConnectionField) {
         match connection {
             ConnectionField::Nothing => {}
             ConnectionField::Close => self.fields.push(b"Connection", b"close"),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_written_behind_what_is_there() {
+    fn a_head_is_appended_to_the_output() {
         for (status, line) in [
             (200, "HTTP/1.1 200 OK\r\n\r\n"),
             (404, "HTTP/1.1 404 Not Found\r\n\r\n"),

@@ -1,9 +1,9 @@
-//! The path of a request: read once from the target, in the two forms in which all receivers get it.
+//! The path of a request: parsed once from the target, in the two forms that all receivers get.
 //!
-//! [`RequestPath`] is the only path that conditions, files, caches, authorization subrequests, applications and servers are given: decoded
-//! ([`RequestPath::path`]) and encoded ([`RequestPath::target`]). Decoding the encoded form gives the decoded one, and neither has anything
-//! left that a receiver could resolve: no dot segment, no repeated slash, no escape of an unreserved character. A target that reads
-//! differently when dot segments are removed before or after decoding has no such pair, and is refused ([`PathError`]).
+//! [`RequestPath`] is the only path for conditions, files, caches, authorization subrequests, applications and servers: decoded
+//! ([`RequestPath::path`]) and encoded ([`RequestPath::target`]). Decoding the encoded form yields the decoded one, and neither contains
+//! anything that a receiver could resolve: no dot segment, no repeated slash, no escape of an unreserved character. A target for which
+//! removing dot segments before and after decoding gives different results has no such pair, and is refused ([`PathError`]).
 
 use memchr::{memchr, memrchr};
 
@@ -23,45 +23,45 @@ pub enum PathError {
     /// `..` above the root.
     #[error("path climbs above the root")]
     AboveRoot,
-    /// Dot segments that are there, or mean something else, only once the path has been decoded; or with a parameter (`/..;/`), which some
-    /// servers remove first.
+    /// Dot segments that appear, or change their meaning, only after decoding; or with a parameter (`/..;/`), which some servers remove
+    /// first.
     #[error("encoded dot segment in path")]
     DotSegment,
     /// An encoded slash that [`SlashPolicy`] does not accept.
     #[error("encoded slash in path")]
     Slash,
-    /// A backslash, encoded or not, which some servers take for a slash.
+    /// A backslash, encoded or not, which some servers treat as a slash.
     #[error("backslash in path")]
     Backslash,
 }
 
-/// The paths that are accepted, and their meaning. The defaults leave no path that two receivers could read differently.
+/// Which paths are accepted, and how. The defaults leave no path that two receivers could interpret differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRules {
-    /// Repeated slashes are one.
+    /// Merges repeated slashes.
     pub merge_slashes: bool,
     /// Which `%2F` are accepted.
     pub encoded_slashes: SlashPolicy,
-    /// `\` and `%5C` are accepted, as characters of a name.
+    /// `\` and `%5C` are accepted as characters of a name.
     pub backslashes: bool,
-    /// Escapes of unreserved characters (`%61`) are decoded in the encoded form, too: it means the same without them (RFC 3986 §6.2.2.2).
+    /// Decodes escapes of unreserved characters (`%61`) in the encoded form, too: they are equivalent (RFC 3986 §6.2.2.2).
     pub decode_unreserved: bool,
 }
 
 /// Which encoded slashes (`%2F`) are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlashPolicy {
-    /// Those between two names: `/group%2Fproject`.
+    /// Only between two names: `/group%2Fproject`.
     #[default]
     Plain,
-    /// All: decoded, the path may have empty segments (`/queues/%2F/name`).
+    /// All: after decoding, the path may have empty segments (`/queues/%2F/name`).
     Any,
     /// None.
     Refuse,
 }
 
 impl PathRules {
-    /// For a target that has been checked before: it means the same again.
+    /// For a target that has been checked before: it keeps its meaning.
     pub const CHECKED: Self = Self {
         merge_slashes: false,
         encoded_slashes: SlashPolicy::Any,
@@ -81,7 +81,7 @@ impl Default for PathRules {
     }
 }
 
-/// The path and the query of a request, as every receiver has them.
+/// The path and the query of a request, the same for every receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestPath<'a> {
     path: &'a [u8],
@@ -98,12 +98,12 @@ impl<'a> RequestPath<'a> {
         }
     }
 
-    /// The path, decoded: what conditions are about. Begins with `/`; `*` of `OPTIONS *`, empty of `CONNECT`.
+    /// The decoded path, for conditions. Begins with `/`; `*` for `OPTIONS *`, empty for `CONNECT`.
     pub fn path(&self) -> &'a [u8] {
         self.path
     }
 
-    /// The same path encoded, and the query: what goes to a receiver that takes a target.
+    /// The encoded path with the query: for receivers that take a target.
     pub fn target(&self) -> &'a [u8] {
         self.target
     }
@@ -114,13 +114,13 @@ impl<'a> RequestPath<'a> {
         self.target.get(..end).unwrap_or_default()
     }
 
-    /// The part that follows the first `?`, not decoded; `None` without `?`.
+    /// The undecoded part after the first `?`; `None` without `?`.
     pub fn query(&self) -> Option<&'a [u8]> {
         self.query
     }
 }
 
-/// A [`RequestPath`] that owns its bytes: of a request whose path the configuration replaces.
+/// A [`RequestPath`] that owns its bytes: for a request whose path the configuration replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedPath {
     path: Vec<u8>,
@@ -129,7 +129,7 @@ pub struct OwnedPath {
 }
 
 impl OwnedPath {
-    /// Reads a target in origin form.
+    /// Parses a target in origin form.
     pub fn parse(target: &[u8], rules: &PathRules) -> Result<Self, PathError> {
         let end = memchr(b'?', target).unwrap_or(target.len());
         let (raw, query) = target.split_at(end);
@@ -152,7 +152,7 @@ impl OwnedPath {
         })
     }
 
-    /// Reads a target that the configuration has made. One that no client could send is taken as decoded: `..` stays below the root.
+    /// Parses a target made by the configuration. If a client could not send it, it is taken as decoded: `..` stays below the root.
     pub fn made(target: &[u8], merge_slashes: bool) -> Self {
         let rules = PathRules {
             merge_slashes,
@@ -184,7 +184,7 @@ impl OwnedPath {
         }
     }
 
-    /// This path with `path` in place of the decoded one: of a share that stands at a prefix.
+    /// This path with `path` in place of the decoded one: for a share with a prefix.
     pub fn decoded(path: Vec<u8>) -> Self {
         let mut target = Vec::with_capacity(path.len());
         encode_path(&path, &mut target);
@@ -196,14 +196,14 @@ impl OwnedPath {
     }
 }
 
-/// Room for the two forms of a path, used again for the next one.
+/// Memory for the two forms of a path, reused for the next one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     pub(crate) decoded: Vec<u8>,
     pub(crate) encoded: Vec<u8>,
 }
 
-/// Which forms of a path are not as it was sent.
+/// Which forms of a path differ from the one received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forms {
     pub(crate) is_decoded_new: bool,
@@ -211,7 +211,7 @@ pub(crate) struct Forms {
 }
 
 impl Room {
-    /// Reads `raw`, a path without query. An ordinary one is looked at once, and nothing is copied.
+    /// Parses `raw`, a path without query. An ordinary one is scanned once, and nothing is copied.
     pub(crate) fn read(&mut self, raw: &[u8], rules: &PathRules) -> Result<Forms, PathError> {
         if raw.first() != Some(&b'/') {
             return Err(PathError::Relative);
@@ -223,7 +223,7 @@ impl Room {
         let has_equal = decode(raw, rules, &mut self.decoded)?;
         let has_segments = has_removable_segment(raw);
         if !has_equal && !has_segments {
-            // Escapes of characters that have to be escaped, and nothing to be removed.
+            // Only necessary escapes, and nothing to remove.
             return Ok(Forms {
                 is_decoded_new: self.decoded != raw,
                 is_encoded_new: false,
@@ -236,7 +236,7 @@ impl Room {
         })
     }
 
-    /// Removes what may be removed, first from the path as it was sent, then from the decoded one; both must come to the same.
+    /// Removes what may be removed, first from the received path, then from the decoded one; both results must agree.
     fn resolve(&mut self, raw: &[u8], rules: &PathRules) -> Result<(), PathError> {
         let merged;
         let raw = match rules.merge_slashes {
@@ -293,7 +293,7 @@ fn is_ordinary(raw: &[u8]) -> bool {
     true
 }
 
-/// Decodes `raw`. True if an escape stands for a slash, or for a character that is the same without it (RFC 3986 §6.2.2.2).
+/// Decodes `raw`. True if it has an escape of a slash, or of an unreserved character (RFC 3986 §6.2.2.2).
 fn decode(raw: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<bool, PathError> {
     out.reserve(raw.len());
     let mut has_equal = false;
@@ -318,7 +318,7 @@ fn decode(raw: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<bool, Path
     }
 }
 
-/// Decodes only the escapes of characters that are the same without them.
+/// Decodes only the escapes of unreserved characters.
 fn decode_unreserved(raw: &[u8], out: &mut Vec<u8>) {
     out.reserve(raw.len());
     let mut rest = raw;
@@ -335,7 +335,7 @@ fn decode_unreserved(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes what is an escape, and leaves the rest; without NUL.
+/// Decodes valid escapes, and keeps the rest; removes NUL.
 fn decode_leniently(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -384,7 +384,7 @@ fn remove_dot_segments(path: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(out)
 }
 
-/// Resolves `.` and `..`, which does not climb above the root, and merges slashes; the result begins with `/`.
+/// Resolves `.` and `..` without going above the root, and merges slashes; the result begins with `/`.
 fn below_root(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len() + 1);
     let mut segments = path.split(|byte| *byte == b'/').peekable();
@@ -423,12 +423,12 @@ fn has_dot_segment(path: &[u8]) -> bool {
         .any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// True if the path has a repeated slash or a segment that begins with a dot: what `resolve` is for.
+/// True if the path has a repeated slash or a segment that begins with a dot: then `resolve` is needed.
 fn has_removable_segment(path: &[u8]) -> bool {
     path.windows(2).any(|pair| matches!(pair, b"//" | b"/."))
 }
 
-/// True if an encoded slash stands beside another slash, so that there is an empty segment once it has been decoded.
+/// True if an encoded slash is next to another slash, so that decoding yields an empty segment.
 fn has_empty_segment(encoded: &[u8]) -> bool {
     let mut from = 0;
     while let Some(at) = escape_of_slash(encoded.get(from..).unwrap_or_default()) {
@@ -444,28 +444,28 @@ fn has_empty_segment(encoded: &[u8]) -> bool {
     false
 }
 
-/// Where the first `%2F` is.
+/// The position of the first `%2F`.
 fn escape_of_slash(encoded: &[u8]) -> Option<usize> {
     encoded
         .windows(3)
         .position(|escape| matches!(escape, b"%2F" | b"%2f"))
 }
 
-/// Appends `path` with everything encoded that may not stand in a path (RFC 3986 §3.3).
+/// Appends `path`, encoding every byte that is not permitted in a path (RFC 3986 §3.3).
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     encode(path, out, |byte| {
         is_unreserved(byte) || b"!$&'()*+,;=:@/".contains(&byte)
     });
 }
 
-/// Appends `value` as the name or the value of an argument in a query: everything encoded that could end it.
+/// Appends `value` as the name or the value of an argument in a query, encoding every byte that could end it.
 pub fn encode_argument(value: &[u8], out: &mut Vec<u8>) {
     encode(value, out, |byte| {
         is_unreserved(byte) || b"!$'()*,:@/?".contains(&byte)
     });
 }
 
-/// Appends what is written in a target, with everything encoded that no target has: what is an escape already stays one.
+/// Appends the text of a target, encoding every byte that is not permitted in one: existing escapes are kept.
 pub fn encode_written(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let [first, after @ ..] = rest {
@@ -478,7 +478,7 @@ pub fn encode_written(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `bytes` with every byte that `stays` rejects as `%XX` (RFC 3986 §2.1).
+/// Appends `bytes`, encoding every byte for which `stays` is false as `%XX` (RFC 3986 §2.1).
 pub fn encode(bytes: &[u8], out: &mut Vec<u8>, stays: impl Fn(u8) -> bool) {
     const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
     let digit = |nibble: u8| {
@@ -567,7 +567,7 @@ mod tests {
             let found = forms(sent, &PathRules::default());
             let expected = (decoded.to_owned(), encoded.to_owned());
             assert_eq!(found.as_ref(), Ok(&expected), "{sent}");
-            // A path that has been checked means the same when it is read again.
+            // A checked path means the same when it is parsed again.
             for rules in [PathRules::default(), PathRules::CHECKED] {
                 assert_eq!(forms(encoded, &rules), Ok(expected.clone()), "{sent}");
             }
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_say_what_else_is_accepted() {
+    fn path_rules_permit_more_paths() {
         let slashes = |encoded_slashes| PathRules {
             encoded_slashes,
             ..PathRules::default()

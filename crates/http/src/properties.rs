@@ -1,10 +1,10 @@
-//! The fuzz oracles on generated messages: any split, any damage, always the same answer and never a panic.
+//! The fuzz oracles on generated messages: any split, any damage, always the same result and never a panic.
 
 use crate::websocket::{Utf8, apply_mask};
 use crate::{MessageLimits, OwnedPath, PathRules, Progress, RequestHead, fuzzing};
 use proptest::prelude::*;
 
-/// Text that is often nearly right.
+/// Text that is often almost valid.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(
         [
@@ -65,7 +65,7 @@ fn field() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A valid request with any line ends and any fields that do not matter to framing.
+/// A valid request with any line ends and any fields that do not affect framing.
 fn valid_request() -> impl Strategy<Value = Vec<u8>> {
     let line_end = prop::sample::select(vec!["\r\n", "\n"]);
     let target = "/[a-z0-9%./]{0,20}".prop_filter("decodable", |path| {
@@ -191,7 +191,7 @@ proptest! {
     }
 }
 
-/// A request of HTTP/2 as its oracle takes it, often nearly right.
+/// A request of HTTP/2 for its oracle, often almost valid.
 fn listed_request() -> impl Strategy<Value = Vec<u8>> {
     let method = prop::sample::select(vec!["GET", "POST", "OPTIONS", "CONNECT", "get", "G T", ""]);
     let target = prop_oneof![
@@ -279,7 +279,7 @@ proptest! {
     }
 }
 
-/// Frames of a client, often nearly right: chosen heads, each with its payload and sometimes with something else behind it.
+/// Frames of a client, often almost valid: chosen heads, each with its payload and sometimes with other bytes after it.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let head = prop::sample::select(vec![
         0x81_u8, 0x01, 0x82, 0x02, 0x80, 0x00, 0x88, 0x89, 0x8a, 0xc1, 0x83,

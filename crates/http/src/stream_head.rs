@@ -7,24 +7,24 @@ use crate::{Known, OutgoingHead};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-/// Fields that most responses do not exceed.
+/// Most responses have no more fields.
 const FIELDS: usize = 12;
 
-/// The head of a response as HTTP/3 sends it.
+/// The head of a response in HTTP/3.
 #[derive(Debug)]
 pub struct EncodedHead {
-    /// The status, which the section has, too.
+    /// The status, which is also in the section.
     pub status: StatusCode,
-    /// Status and fields as QPACK has them.
+    /// Status and fields in QPACK.
     pub section: Vec<u8>,
-    /// The length that the body is declared to have.
+    /// The declared length of the body.
     pub content_length: Option<u64>,
 }
 
-/// The head as HTTP/2 has it: without the fields that speak of an HTTP/1 connection. `None` if it cannot be expressed.
+/// The head for HTTP/2: without fields of an HTTP/1 connection. `None` if it cannot be expressed.
 pub fn stream_head(head: &OutgoingHead, is_websocket: bool) -> Option<Response<()>> {
     let status = stream_status(head.status, is_websocket)?;
-    // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
+    // A separate copy: header compression keeps some values for as long as the connection lives.
     let lines = Bytes::copy_from_slice(head.fields.lines());
     let mut headers = HeaderMap::with_capacity(FIELDS);
     for (name, value) in stream_fields(head, &lines, is_websocket) {
@@ -40,7 +40,7 @@ pub fn stream_head(head: &OutgoingHead, is_websocket: bool) -> Option<Response<(
     Some(response)
 }
 
-/// The same for HTTP/3, encoded: its table is static, so nothing depends on the order in which heads go out.
+/// The same for HTTP/3, encoded: its table is static, so nothing depends on the order in which heads are sent.
 pub fn encoded_head(head: &OutgoingHead, is_websocket: bool) -> Option<EncodedHead> {
     let status = stream_status(head.status, is_websocket)?;
     let mut content_length = None;
@@ -61,19 +61,19 @@ pub fn encoded_head(head: &OutgoingHead, is_websocket: bool) -> Option<EncodedHe
     })
 }
 
-/// The status on a stream; `None` if there is none for it.
+/// The status on a stream; `None` if it cannot be sent.
 fn stream_status(status: u16, is_websocket: bool) -> Option<StatusCode> {
     match status {
         // RFC 8441 §5, RFC 9220 §3: acceptance is any success.
         101 if is_websocket => Some(StatusCode::OK),
         101 => None,
-        // Three digits that are no status, which `return` may give.
+        // Three digits that are not a status, which `return` may send.
         status if status < 100 => Some(StatusCode::INTERNAL_SERVER_ERROR),
         status => StatusCode::from_u16(status).ok(),
     }
 }
 
-/// The fields that a stream has, which `lines` holds. RFC 9113 §8.2.1: no white space is around their values.
+/// The fields for a stream, borrowed from `lines`. RFC 9113 §8.2.1: no white space around their values.
 fn stream_fields<'h>(
     head: &'h OutgoingHead,
     lines: &'h [u8],

@@ -1,6 +1,6 @@
-//! The grammar of field names and values, for those who write some.
+//! The grammar of field names and values, for code that writes them.
 
-/// A field that would not survive the wire: its name is not a token, or its value has a control character.
+/// A field that cannot be sent: its name is not a token, or its value has a control character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid response field")]
 pub struct InvalidField;

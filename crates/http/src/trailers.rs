@@ -1,7 +1,7 @@
-//! Trailer fields (RFC 9110 §6.5): those behind a body that may be passed on.
+//! Trailer fields (RFC 9110 §6.5): those after a body that may be forwarded.
 //!
-//! A trailer comes when a message has been acted on. What it says may be of use to whoever reads it in the end (`grpc-status`, a checksum),
-//! but whatever would change how a message is framed, routed, authenticated or cached would do so behind somebody's back.
+//! A trailer arrives when a message has already been processed. It may be useful for the final recipient (`grpc-status`, a checksum), but a
+//! field that affects framing, routing, authentication or caching would come too late to be evaluated.
 //!
 //! Must never: keep a field of that kind, or a byte that would end a line.
 
@@ -12,14 +12,14 @@ use crate::field::trim;
 use crate::field_lines::FieldLines;
 use crate::known_fields::Known;
 
-/// Trailer fields that may be passed on, in order.
+/// Trailer fields that may be forwarded, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
     fields: FieldLines,
 }
 
 impl Trailers {
-    /// Those of a trailer section that a decoder has checked.
+    /// The fields of a trailer section that a decoder has checked.
     pub(crate) fn of_section(section: &[u8]) -> Self {
         let mut trailers = Self::default();
         for line in section.split(|byte| *byte == b'\n') {
@@ -32,15 +32,15 @@ impl Trailers {
         trailers
     }
 
-    /// Adds a field, unless it may not be passed on.
+    /// Adds a field, unless it may not be forwarded.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         if may_trail(name) {
-            // One that is not valid is left out like one that may not stand here.
+            // An invalid field is omitted like a forbidden one.
             let _ = self.fields.try_push(name, value);
         }
     }
 
-    /// Those in a list of HTTP/2.
+    /// The fields of a list of HTTP/2.
     pub fn of_map(map: &HeaderMap) -> Self {
         let mut trailers = Self::default();
         for (name, value) in map {
@@ -49,7 +49,7 @@ impl Trailers {
         trailers
     }
 
-    /// As a list of HTTP/2; `None` if there are none.
+    /// Converts them to a list of HTTP/2; `None` if there are none.
     pub fn to_map(&self) -> Option<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in self.fields() {
@@ -72,13 +72,13 @@ impl Trailers {
         self.fields.lines()
     }
 
-    /// There is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 }
 
-/// Beyond the names that [`Known`] has: what RFC 9110 §6.5.1 keeps out of trailers, and what tells of the client.
+/// In addition to the names in [`Known`]: fields that RFC 9110 §6.5.1 forbids in trailers, and fields about the client.
 const HEAD_ONLY: [&[u8]; 25] = [
     b"age",
     b"cache-control",
@@ -107,9 +107,9 @@ const HEAD_ONLY: [&[u8]; 25] = [
     b"x-accel-redirect",
 ];
 
-/// True if a field may stand behind a body.
+/// True if a field is permitted after a body.
 fn may_trail(name: &[u8]) -> bool {
-    // All of the known ones frame, route, ask, answer conditions, or describe the body.
+    // All known fields affect framing or routing, make conditions, or describe the body.
     Known::from_name(name) == Known::Other
         && !HEAD_ONLY
             .iter()
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_passed_on_is() {
+    fn permitted_trailers_are_forwarded() {
         let section = b"grpc-status: 0\r\nX-Sum:\t a: b \r\nempty:\r\nSet-Cookie: a=1\r\nAUTHORIZATION: x\r\nIf-Match: *\r\n\
             content-type: a/b\r\nX-Forwarded-For: ::1\r\nlast: \xff\r\n";
         let trailers = Trailers::of_section(section);

@@ -1,4 +1,4 @@
-//! The version of HTTP that a message is in.
+//! The HTTP version of a message.
 
 /// A version of HTTP, in the order in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version of HTTP/1 whose minor number a parser has found.
+    /// The version of HTTP/1 with the minor number from a parser.
     pub(crate) fn of_minor(minor: Option<u8>) -> Self {
         match minor {
             None | Some(0) => Self::Http10,
@@ -23,7 +23,7 @@ impl Version {
         }
     }
 
-    /// The number that tells the versions apart where one byte has to do: the minor one of HTTP/1, the major one of later versions.
+    /// The number of the version in one byte: the minor one of HTTP/1, the major one of later versions.
     pub const fn number(self) -> u8 {
         match self {
             Self::Http10 => 0,
@@ -33,7 +33,7 @@ impl Version {
         }
     }
 
-    /// The number as it is written: `1.0`, `1.1`, `2` or `3`.
+    /// The version as text: `1.0`, `1.1`, `2` or `3`.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Http10 => "1.0",

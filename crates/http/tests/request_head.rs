@@ -94,7 +94,7 @@ fn fields_are_found_by_name() {
 }
 
 #[test]
-fn target_forms_are_told_apart() {
+fn target_forms_are_distinguished() {
     for (line, form, host, path, query, origin) in [
         ("GET / HTTP/1.1", TargetForm::Origin, "h", "/", None, "/"),
         (
@@ -226,7 +226,7 @@ fn persistence_follows_version_and_connection() {
 }
 
 #[test]
-fn body_lengths_are_told() {
+fn body_lengths_are_reported() {
     for (fields, expected) in [
         ("", BodyLength::None),
         ("Content-Length: 0\r\n", BodyLength::None),
@@ -302,7 +302,7 @@ fn an_upgrade_needs_both_fields_and_version() {
 }
 
 #[test]
-fn unsafe_field_names_are_dropped_unless_told_otherwise() {
+fn unsafe_field_names_are_dropped_unless_permitted() {
     let bytes = b"GET / HTTP/1.1\r\nHost: h\r\nX_Auth: me\r\nX-Ok9: 1\r\nX.!#$%&'*+^`|~: 2\r\n\r\n";
     let names = |limits: &MessageLimits| {
         let mut head = RequestHead::new();
@@ -384,7 +384,7 @@ fn nothing_of_an_earlier_target_stays() {
     );
 }
 
-/// A line that just fits is accepted, one byte more is not, whatever its end and however it comes.
+/// A line of the maximum length is accepted, one byte more is not, independent of its end and of the split.
 #[test]
 fn the_line_limit_does_not_depend_on_the_split() {
     let limits = MessageLimits {
@@ -571,7 +571,7 @@ fn other_versions_are_505_and_malformed_lines_400() {
 }
 
 #[test]
-fn an_absolute_target_replaces_what_host_says() {
+fn an_absolute_target_replaces_the_host_field() {
     // RFC 9112 §3.2.2: "the origin server MUST ignore the received Host header field (if any)".
     for (target, host, authority) in [
         ("http://a/", "b", "a"),
@@ -587,7 +587,7 @@ fn an_absolute_target_replaces_what_host_says() {
         let fields: Vec<_> = view.fields().map(|field| field.value).collect();
         assert_eq!(fields, [authority.as_bytes(), b"y"]);
     }
-    // Issue 28, 2.6: an empty one says that there is no authority (RFC 9110 §7.2).
+    // Issue 28, 2.6: an empty Host means that there is no authority (RFC 9110 §7.2).
     let bytes = b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n";
     assert_eq!(
         refusal(bytes, &MessageLimits::default()),

@@ -1,4 +1,4 @@
-//! Responses: how they are framed, what goes on the wire, and how they are read again.
+//! Responses: their framing, their bytes, and reading them again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
@@ -123,9 +123,9 @@ fn a_response_is_written_in_order() {
     );
 }
 
-/// Every framing, written by one half of the crate and read by the other, is read to the same end.
+/// Every framing written by one half of the crate is read by the other to the same end.
 #[test]
-fn what_is_written_is_read_the_same() {
+fn every_written_framing_is_read_to_the_same_end() {
     for method in [Method::Get, Method::Head] {
         for status in [200, 204, 205, 304, 404] {
             for body in [

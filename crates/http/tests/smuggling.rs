@@ -1,7 +1,7 @@
-//! Request smuggling: every known way to make two readers of one connection disagree, and what becomes of it here.
+//! Request smuggling: every known way to make two readers of one connection disagree, and its handling here.
 //!
-//! Each case is a connection's bytes; the answer is the requests that are read from it, or the refusal that ends it. Every refusal
-//! closes the connection, so nothing behind it is ever read. Each case runs in one piece and byte by byte.
+//! Each case is a connection's bytes; the result is the requests that are read from it, or the refusal that ends it. Every refusal closes
+//! the connection, so nothing after it is read. Each case runs in one piece and byte by byte.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
@@ -91,7 +91,7 @@ fn parts(row: &str) -> (u16, &str, &str) {
 /// The request that a smuggler hides: it must never be read as one.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// A `POST` with these framing fields and, as it were, a chunked body that ends at once, then the hidden request.
+/// A `POST` with these framing fields and a seemingly chunked body that ends at once, then the hidden request.
 fn with_fields(fields: &str) -> Vec<u8> {
     format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n0\r\n\r\n{HIDDEN}").into_bytes()
 }

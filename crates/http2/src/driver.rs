@@ -24,16 +24,16 @@ use crate::heads::Heads;
 use crate::server::{Ending, Http2Connection, Http2Timeouts};
 use crate::stream::{Http2Stream, Hub};
 
-/// Looks at everything in a row, before other connections of the thread get a turn.
+/// Rounds of work in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// How long a client that has been told to go, and has nothing under way, may take to say that it has heard.
+/// How long a client without open streams may take to close after a GOAWAY.
 const FAREWELL: Millis = 5_000;
 
-/// Response bytes that `h2` holds for one stream at most. What does not fit its client's window waits outside of it.
+/// Response bytes that `h2` buffers for one stream at most. What the client's window has no room for waits outside `h2`.
 const STREAM_BUFFER: usize = 64 * 1024;
 
-/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when no more requests come over it.
+/// Serves a connection whose first bytes are `input`; returns when no more requests come over it.
 pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: Http2) -> Ending {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     connection.set_active(true);
@@ -44,12 +44,12 @@ pub async fn serve(connection: &impl Http2Connection, input: Vec<u8>, options: H
     ending
 }
 
-/// Says what is wrong with a connection whose client has agreed to speak HTTP/2 by ALPN and does not (RFC 9113 §3.4).
+/// Logged for a client that negotiated HTTP/2 by ALPN and does not speak it (RFC 9113 §3.4).
 const NO_BEGINNING: &str = "it does not begin with HTTP/2's preface and SETTINGS";
 
 /// The state of `h2`.
 enum State {
-    /// The preface and the client's settings are awaited.
+    /// Waits for the preface and the client's settings.
     Opening(Handshake<Face, Bytes>),
     Open(Streams<Face, Bytes>),
     /// The bytes in the pipe go out, then the connection ends.
@@ -64,9 +64,9 @@ struct Driver<'c, C> {
     heads: Heads,
     state: State,
     timeouts: Http2Timeouts,
-    /// When the connection was begun.
+    /// When the connection began.
     opened: Millis,
-    /// The client has been told to go.
+    /// GOAWAY has been sent.
     is_leaving: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         let terms = connection.terms();
         let now = now_millis();
         let mut gauge = FloodGauge::new(PREFACE.len(), now);
-        // A first read is far from being a flood.
+        // A single read cannot be a flood.
         let received = gauge.received(&input, now);
         let mut heads = Heads::new(PREFACE.len());
         heads.pass(&mut input);
@@ -113,14 +113,14 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         buffers.give(std::mem::take(&mut pipe.output).bytes);
     }
 
-    /// Moves what can be moved, until the connection has ended or has to wait.
+    /// Moves bytes until the connection has ended or has to wait.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..TURNS {
             let now = now_millis();
             if self.has_sent() {
                 self.connection.note_all_taken();
             }
-            // While `h2` has not taken what there is, nobody listens to the client.
+            // Until `h2` has taken all input, nothing more is read from the client.
             let had_input = !self.pipe.borrow().is_drained();
             let received = match self.receive(cx, now) {
                 Ok(received) => received,
@@ -153,7 +153,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         self.connection.has_sent(&pipe.output)
     }
 
-    /// Takes from the client what `h2` can take; true if something came.
+    /// Reads as much from the client as `h2` can take; true if bytes arrived.
     fn receive(&mut self, cx: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
         let mut pipe = self.pipe.borrow_mut();
         if !pipe.is_drained() || pipe.has_ended || matches!(self.state, State::Closing) {
@@ -187,30 +187,29 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         Ok(true)
     }
 
-    /// The frames of the client end the connection.
+    /// Closes the connection because of the client's frames.
     fn refuse(&mut self, misuse: Misuse) {
         match misuse {
             Misuse::Flood => {
-                self.connection
-                    .complain("too many frames that ask for nothing");
+                self.connection.log_abuse("too many frames without effect");
                 self.end(Reason::ENHANCE_YOUR_CALM);
             }
             Misuse::FrameSize => {
-                // `h2` would answer with an error of its own.
+                // `h2` would send a GOAWAY of its own.
                 let input = self.pipe.borrow_mut().take_input();
                 self.connection.buffers().give(input);
-                self.say_goaway(Reason::FRAME_SIZE_ERROR, "a GOAWAY frame is too short");
+                self.send_goaway(Reason::FRAME_SIZE_ERROR, "a GOAWAY frame is too short");
                 self.state = State::Closing;
             }
         }
     }
 
-    /// Sends a GOAWAY frame in place of `h2`, and logs why.
-    fn say_goaway(&self, reason: Reason, why: &'static str) {
+    /// Sends a GOAWAY frame in place of `h2`, and logs the reason.
+    fn send_goaway(&self, reason: Reason, why: &'static str) {
         let mut pipe = self.pipe.borrow_mut();
         pipe.output.bytes.extend_from_slice(&goaway(reason, why));
         drop(pipe);
-        self.connection.mention(why);
+        self.connection.log_client_error(why);
     }
 
     /// Ends the connection now.
@@ -221,14 +220,14 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         }
     }
 
-    /// Tells the client to go, once, if the connection is to end.
+    /// Sends GOAWAY, once, if the connection is to end.
     fn leave_if_due(&mut self) {
         if !self.is_leaving && self.connection.is_ending() {
             self.leave();
         }
     }
 
-    /// Tells the client to go. What it has asked for, and what is on its way, is answered (RFC 9113 §6.8).
+    /// Sends GOAWAY. Open streams, and requests on their way, are still answered (RFC 9113 §6.8).
     fn leave(&mut self) {
         if let State::Open(streams) = &mut self.state {
             streams.graceful_shutdown();
@@ -236,7 +235,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         }
     }
 
-    /// Lets `h2` work, and begins with what it has found.
+    /// Lets `h2` work, and starts the requests that it has found.
     fn drive(&mut self, cx: &mut Context<'_>) {
         loop {
             match &mut self.state {
@@ -247,8 +246,8 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
                     }
                     Poll::Ready(Err(error)) => {
                         if error.reason() == Some(Reason::PROTOCOL_ERROR) {
-                            // The client has agreed to speak HTTP/2 and does not; `h2` does not say so.
-                            self.say_goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING);
+                            // The client negotiated HTTP/2 and does not speak it; `h2` sends no GOAWAY for that.
+                            self.send_goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING);
                         }
                         self.state = State::Closing;
                     }
@@ -266,7 +265,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         }
     }
 
-    /// Hands to the client what it takes; true if `h2` waited for room and there is some now.
+    /// Sends to the client; true if `h2` waited for room and there is some now.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Gone> {
         let mut pipe = self.pipe.borrow_mut();
         let connection = self.connection;
@@ -287,7 +286,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         Ok(has_room)
     }
 
-    /// Nothing moves: has it waited too long, and how long may it wait?
+    /// Called when nothing moves: checks the deadlines and sets the next one.
     fn settle(&mut self, now: Millis) -> Poll<Ending> {
         let hub = Rc::clone(&self.hub);
         let connection = self.connection;
@@ -343,7 +342,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
         Poll::Pending
     }
 
-    /// Keeps no buffer that is empty.
+    /// Frees empty buffers.
     fn let_go(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
         let output = std::mem::take(&mut pipe.output);
@@ -351,7 +350,7 @@ impl<'c, C: Http2Connection> Driver<'c, C> {
     }
 }
 
-/// Begins with a request.
+/// Starts a request.
 fn begin(
     connection: &impl Http2Connection,
     hub: &Rc<Hub>,
@@ -366,7 +365,7 @@ fn begin(
     connection.begin(&head, stream, cx.waker());
 }
 
-/// A GOAWAY frame before any stream (RFC 9113 §4.1, §6.8).
+/// A GOAWAY frame sent before any stream (RFC 9113 §4.1, §6.8).
 fn goaway(reason: Reason, message: &str) -> Vec<u8> {
     const TYPE: u8 = 7;
     let length = u32::try_from(8 + message.len()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The head of a stream's request, as `h2` has read it.
+//! The head of a stream's request, as `h2` has parsed it.
 
 use h2::ext::Protocol;
 use http::Method;
@@ -8,10 +8,10 @@ use tutti_http::http2::{Opening, WebSocketKey};
 
 use crate::stream::Kind;
 
-/// The head of a request that has come.
+/// The head of a received request.
 pub struct Http2Head {
     parts: Parts,
-    /// The stream does not end with it.
+    /// A body follows.
     has_body: bool,
 }
 
@@ -20,7 +20,7 @@ impl Http2Head {
         Self { parts, has_body }
     }
 
-    /// True if the stream does not end with it.
+    /// True if a body follows.
     pub fn has_body(&self) -> bool {
         self.has_body
     }
@@ -30,12 +30,12 @@ impl Http2Head {
         protocol.map(Protocol::as_str)
     }
 
-    /// True of an extended `CONNECT` for WebSocket.
+    /// True for an extended `CONNECT` for WebSocket.
     pub fn is_websocket(&self) -> bool {
         self.protocol() == Some("websocket")
     }
 
-    /// True of one for another protocol.
+    /// True for an extended `CONNECT` for another protocol.
     pub fn is_unknown(&self) -> bool {
         self.protocol().is_some() && !self.is_websocket()
     }
@@ -47,7 +47,7 @@ impl Http2Head {
         }
     }
 
-    /// Its beginning, to be written down as a request that has a body if it `has_body`, and with a key if it is for a WebSocket.
+    /// The first line as HTTP/1 has it, with framing for a body if the request `has_body`, and with a key if it is for a WebSocket.
     pub fn opening<'o>(
         &'o self,
         has_body: bool,

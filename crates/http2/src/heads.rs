@@ -1,8 +1,8 @@
-//! Heads of requests on their way to `h2`: one that only its own stream must pay for does not end the connection.
+//! Screens request heads on their way to `h2`: a malformed head that should end only its own stream does not end the connection.
 //!
-//! Whole header blocks are shown to [`FieldScreen`]; everything else passes as it comes. A head that has not come whole is held back.
+//! Complete header blocks are passed to [`FieldScreen`]; everything else is forwarded unchanged. An incomplete head is held back.
 //!
-//! Must never: hold more than [`HELD_BYTES`], or change a connection's bytes in any other place.
+//! Must never: hold more than [`HELD_BYTES`], or change any other bytes of a connection.
 
 use rustc_hash::FxHashSet;
 use tutti_http::http2::frame::{
@@ -10,16 +10,16 @@ use tutti_http::http2::frame::{
 };
 use tutti_http::http2::{BadFieldBlock, FieldScreen};
 
-/// Bytes of HEADERS that say where a stream stands among others.
+/// Bytes of the priority in HEADERS.
 const PRIORITY_BYTES: usize = 5;
 
-/// The longest frame that everybody takes (RFC 9113 §4.2).
+/// The largest frame that every peer accepts (RFC 9113 §4.2).
 const FRAME_BYTES: usize = 16 * 1024;
 
-/// A head that is longer is none that `h2` takes, or none that is worth more: it is left to it from there on.
+/// `h2` refuses longer heads, so these are forwarded to it unscreened.
 const HELD_BYTES: usize = 64 * 1024;
 
-/// Streams whose trailers are waited for at once: far more than a connection may have open. Those of more are left to `h2`.
+/// Open streams that may still send trailers: far more than a connection may have. Further ones are left to `h2`.
 const MOST_OPEN: usize = 4096;
 
 /// The heads of one connection.
@@ -27,30 +27,30 @@ pub(crate) struct Heads {
     fields: FieldScreen,
     /// The last stream that was opened.
     last: u32,
-    /// Streams whose request has not ended: a head for one is a trailer section. For any other old stream it is an error, which `h2`
-    /// finds.
+    /// Streams whose request has not ended: HEADERS for one of these is a trailer section. HEADERS for any other old stream is an error,
+    /// which `h2` detects.
     open: FxHashSet<u32>,
-    /// The beginning of a frame's head, or of a request's.
+    /// The beginning of an incomplete frame or head.
     held: Vec<u8>,
-    /// Bytes of the preface, then of a frame that is no head, that are still to pass.
+    /// Bytes of the preface, or of a frame without a head, that are still to be forwarded.
     rest: usize,
-    /// The client has sent what cannot be followed: everything passes.
+    /// The client's bytes cannot be parsed: everything is forwarded.
     is_lost: bool,
 }
 
-/// The part of a frame that begins at some bytes.
+/// The frame at the beginning of some bytes.
 enum Found {
-    /// The end of it has not come.
+    /// Incomplete.
     Part,
-    /// A frame of another kind, this long, and the stream whose request ends with it.
+    /// A frame of another kind, with this length, and the stream whose request it ends.
     Other { length: usize, ends: Option<u32> },
-    /// Frames with a whole header block, this long.
+    /// The frames of a complete header block, with this length.
     Head {
         length: usize,
         opening: Opening,
         block: Vec<u8>,
     },
-    /// Nothing that can be followed.
+    /// Not a valid sequence of frames.
     Lost,
 }
 
@@ -62,7 +62,7 @@ struct Opening {
 }
 
 impl Heads {
-    /// Begins with a connection whose first bytes are the preface, of this length.
+    /// For a connection whose preface has this length.
     pub(crate) fn new(preface: usize) -> Self {
         Self {
             fields: FieldScreen::default(),
@@ -74,7 +74,7 @@ impl Heads {
         }
     }
 
-    /// Takes what has come from `input`, and leaves there what may pass.
+    /// Takes the received bytes from `input`, and leaves there those to forward.
     pub(crate) fn pass(&mut self, input: &mut Vec<u8>) {
         if self.is_lost {
             return;
@@ -142,7 +142,7 @@ impl Heads {
 }
 
 impl Opening {
-    /// A head like this one, with another block.
+    /// Encodes this head with another block.
     fn write(&self, block: &[u8]) -> Vec<u8> {
         let mut frames = Vec::with_capacity(block.len() + 2 * HEAD_BYTES + PRIORITY_BYTES);
         let first = block.len().min(FRAME_BYTES - PRIORITY_BYTES);
@@ -167,15 +167,15 @@ impl Opening {
     }
 }
 
-/// The number of a stream. The first bit means nothing (RFC 9113 §4.1).
+/// The number of a stream. The first bit is reserved (RFC 9113 §4.1).
 fn number(stream: [u8; 4]) -> u32 {
     u32::from_be_bytes(stream) & 0x7fff_ffff
 }
 
-/// A frame: its kind, flags, stream, payload and length.
+/// A frame: kind, flags, stream, payload and length.
 type Frame<'a> = (u8, u8, [u8; 4], &'a [u8], usize);
 
-/// The frame in front of `bytes`, if it has come whole.
+/// The frame at the beginning of `bytes`, if it is complete.
 fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let [high, middle, low, kind, flags, stream @ ..] = *head;
@@ -218,7 +218,7 @@ fn find(bytes: &[u8]) -> Found {
     while !is_whole {
         let rest = bytes.get(end..).unwrap_or_default();
         let Some((kind, flags, of, payload, length)) = frame(rest) else {
-            // Only one kind of frame may follow; another is wrong at once.
+            // Only CONTINUATION may follow; any other kind is an error at once.
             let is_other = rest.get(3).is_some_and(|kind| *kind != CONTINUATION);
             return if is_other { Found::Lost } else { Found::Part };
         };
@@ -236,7 +236,7 @@ fn find(bytes: &[u8]) -> Found {
     }
 }
 
-/// The priority and the part of the block in a payload of HEADERS, without padding.
+/// The priority and the block fragment in a payload of HEADERS, without padding.
 fn content(flags: u8, payload: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = payload;
     if flags & PADDED != 0 {
@@ -265,7 +265,7 @@ mod tests {
         frame
     }
 
-    /// Returns the bytes of `sent` that pass when it is given in pieces of `step` bytes.
+    /// Returns the forwarded bytes of `sent` when they arrive in pieces of `step` bytes.
     fn passed(sent: &[u8], step: usize) -> Vec<u8> {
         let mut heads = Heads::new(PREFACE.len());
         let mut passed = Vec::new();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_passes_as_it_is() {
+    fn malformed_blocks_pass_unchanged() {
         for wrong in [
             bytes(HEADERS, PADDED | END_HEADERS, 1, b"\x09abc"),
             bytes(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"),

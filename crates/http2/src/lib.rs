@@ -1,13 +1,13 @@
-//! HTTP/2 (RFC 9113) between the `h2` crate and the server: the task of a connection, a stream as a connection's channel, and heads that only their
-//! own stream pays for.
+//! HTTP/2 (RFC 9113) between the `h2` crate and the server: the task of a connection, streams as channels of an exchange, and the screening
+//! of request heads.
 //!
-//! The framing, the streams and the header compression are `h2`'s. What is ours: `driver` moves the bytes between the connection's socket and `h2`
-//! ([`pipe`](tutti_conn::pipe)), counts frames of a client that ask for nothing ([`FloodGauge`](tutti_http::http2::FloodGauge)), and keeps a
-//! request that is malformed from ending all the others (`heads`); each request goes to the server as a [`Http2Head`] and a [`Http2Stream`]. The server is
-//! seen as a trait, [`Http2Connection`], and calls [`serve`].
+//! `h2` does the framing, the streams and the header compression. This crate adds the rest: `driver` moves bytes between the connection's
+//! socket and `h2` ([`pipe`](tutti_conn::pipe)) and counts useless frames ([`FloodGauge`](tutti_http::http2::FloodGauge)); `heads` keeps a
+//! malformed request from ending the whole connection. Each request is given to the server as a [`Http2Head`] and a [`Http2Stream`]. The server
+//! implements the trait [`Http2Connection`], and calls [`serve`].
 //!
-//! Must never: keep more for a client than its windows and buffers allow, end a stream whose response was cut short as if it were whole, lose a request
-//! that a GOAWAY has not told the client to send again, or wait for a client without a deadline.
+//! Must never: buffer more for a client than its windows and the configured buffers allow, end a stream normally whose response was cut
+//! short, lose a request that no GOAWAY permits the client to send again, or wait for a client without a deadline.
 
 #![forbid(unsafe_code)]
 

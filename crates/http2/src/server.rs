@@ -1,4 +1,4 @@
-//! The server as HTTP/2 sees it.
+//! The interface of the server, as HTTP/2 uses it.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -12,85 +12,85 @@ use tutti_tls::HandshakeFacts;
 use crate::head::Http2Head;
 use crate::stream::Http2Stream;
 
-/// How long a client may take.
+/// Timeouts of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Http2Timeouts {
     /// For the preface, and for the head of a request.
     pub head: Millis,
-    /// To take what there is for it.
+    /// For taking more of what is being sent.
     pub send: Millis,
-    /// Without a request.
+    /// Without open requests.
     pub idle: Millis,
 }
 
-/// The terms of a new connection.
+/// The limits of a new connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Http2Options {
-    /// Bytes that the head of a request may have.
+    /// Bytes of a request head.
     pub most_head_bytes: usize,
-    /// How long its client may take.
+    /// The timeouts of its client.
     pub timeouts: Http2Timeouts,
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All has been said.
+    /// Everything has been sent.
     Close,
-    /// Without a word that would make what has been sent look whole.
+    /// Abruptly, so that what has been sent does not look complete.
     Abort,
-    /// The client may not have read all while it still sends: read on for a while, then close.
+    /// The client may still send and not have read everything: read on for a while, then close.
     Linger,
 }
 
-/// A connection as the server keeps it.
+/// A connection, as the server implements it.
 pub trait Http2Connection {
-    /// Its terms, which stay as they are.
+    /// Its limits, which do not change.
     fn terms(&self) -> Http2Options;
 
-    /// The outcome of its handshake, if its bytes are encrypted.
+    /// The outcome of the TLS handshake; `None` without TLS.
     fn facts(&self) -> Option<Rc<HandshakeFacts>>;
 
-    /// The thread's buffers.
+    /// The buffers of the thread.
     fn buffers(&self) -> &Buffers;
 
-    /// Polls for bytes of the client: reads into the spare capacity of `buffer`, which must have some.
+    /// Polls for bytes from the client: reads into the spare capacity of `buffer`, which must have some.
     fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<ReadResult, Gone>>;
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have gone out, or nothing is left.
     fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
 
-    /// True if all of `output` has gone out, and nothing is held back.
+    /// True if all of `output` has gone out, and nothing is buffered below.
     fn has_sent(&self, output: &Output) -> bool;
 
-    /// The client has taken so many bytes of what there is for it.
+    /// Counts the bytes that the client has taken.
     fn note_taken(&self, bytes: u64);
 
-    /// The client has taken all there was.
+    /// Notes that the client has taken everything.
     fn note_all_taken(&self);
 
-    /// When a client is given up that takes nothing more, by this timeout.
+    /// The time at which a client that takes nothing more is given up, by this timeout.
     fn owes(&self, send_timeout: Millis) -> Millis;
 
-    /// True if it is to end with the requests that it has.
+    /// True if the connection is to end after its open requests.
     fn is_ending(&self) -> bool;
 
-    /// Its task is to be woken then at the latest.
+    /// Wakes its task at this time at the latest.
     fn set_deadline(&self, deadline: Millis);
 
-    /// It has a request, or has not.
+    /// Notes whether it has open requests.
     fn set_active(&self, is_active: bool);
 
-    /// Tells the log that it is closed for what only harms.
-    fn complain(&self, reason: &str);
+    /// Logs that it is closed because the client misuses the protocol.
+    fn log_abuse(&self, reason: &str);
 
-    /// Tells the log that it is closed for a fault of the client.
-    fn mention(&self, reason: &str);
+    /// Logs that it is closed because of an error of the client.
+    fn log_client_error(&self, reason: &str);
 
-    /// Begins with a request, or has begun with it when this returns.
+    /// Starts a request.
     fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker);
 }

@@ -1,9 +1,10 @@
-//! One stream of HTTP/2 as a connection's channel: a response's head becomes HEADERS, the bytes behind it DATA, and DATA of the client a body.
+//! One HTTP/2 stream as the channel of an exchange: a response's head becomes HEADERS, its body DATA, and the client's DATA the request
+//! body.
 //!
-//! The window of what a client sends is given back as it is taken from here, so a slow application slows its client; what goes out waits
-//! here until the client's window has room for it, and not in `h2`.
+//! The receive window is reopened as the body is read here, so a slow application slows its client. What the client's window has no room
+//! for waits here, not in `h2`.
 //!
-//! Must never: end a stream whose response was cut short as if it were whole.
+//! Must never: end a stream normally whose response was cut short.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,29 +23,29 @@ use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// The state that the streams of one connection share.
 pub(crate) struct Hub {
-    /// The outcome of that connection's handshake, if its bytes are encrypted.
+    /// The outcome of the TLS handshake; `None` without TLS.
     pub(crate) facts: Option<Rc<HandshakeFacts>>,
     /// Wakes the connection's task.
     pub(crate) waker: Waker,
     /// Streams that have not ended.
     pub(crate) open: Cell<usize>,
-    /// Since when there has been none.
+    /// Since when no stream has been open.
     pub(crate) idle_since: Cell<Option<Millis>>,
-    /// Bytes of bodies that the client's windows have had room for. Heads of frames are not counted: they would be most of it for a client
-    /// that opens its windows by a byte.
+    /// Body bytes that fitted the client's windows. Frame heads are not counted: for a client that opens its windows byte by byte they
+    /// would be most of it.
     taken: Cell<u64>,
-    /// Bytes of bodies that `h2` has been given since it last had written down all it had.
+    /// Body bytes passed to `h2` since it last wrote out everything.
     given: Cell<usize>,
-    /// Who waits until it has.
+    /// Streams that wait until it has.
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// With more than this for a client that does not read, `h2` is given nothing more by any stream of its connection: there may be a
-/// hundred, and each could leave 64 KiB there.
+/// When `h2` holds more than this for a client that does not read, no stream of the connection passes it more: there may be a hundred
+/// streams, and each could leave 64 KiB there.
 const GIVEN_BYTES: usize = 256 * 1024;
 
 impl Hub {
-    /// For a connection that has no stream yet.
+    /// For a connection without streams.
     pub(crate) fn new(facts: Option<Rc<HandshakeFacts>>, waker: Waker) -> Self {
         Self {
             facts,
@@ -57,19 +58,19 @@ impl Hub {
         }
     }
 
-    /// `h2` has been given so many bytes of a body.
+    /// Counts the body bytes that were given to `h2`.
     fn note_given(&self, bytes: usize) {
         self.given.set(self.given.get() + bytes);
         self.taken.set(self.taken.get() + bytes as u64);
     }
 
-    /// `h2` has written down all it had: it may be given more.
+    /// Notes that `h2` has written out everything: streams may continue.
     pub(crate) fn note_written(&self) {
         self.given.set(0);
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes this when `h2` may be given more.
+    /// Registers a waker for when `h2` accepts more.
     fn wait(&self, waker: &Waker) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|one| one.will_wake(waker)) {
@@ -77,17 +78,17 @@ impl Hub {
         }
     }
 
-    /// `h2` has as much as it may.
+    /// True if `h2` must not be given more.
     fn is_full(&self) -> bool {
         self.given.get() >= GIVEN_BYTES
     }
 }
 
-/// Where the response is.
+/// The progress of the response.
 enum Sending {
-    /// Its head has not come.
+    /// The head has not been sent.
     Head(SendResponse<Bytes>),
-    /// Its body goes out; `rest` of it is still to come, where that is known.
+    /// The body is being sent; `rest` is what remains, if the length is known.
     Body {
         stream: SendStream<Bytes>,
         rest: Option<u64>,
@@ -105,35 +106,35 @@ pub struct Http2Stream {
     is_websocket: bool,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
-    /// The trailer fields behind the response's body.
+    /// The trailer fields of the response.
     trailers: RefCell<Trailers>,
-    /// The reason that a client is given whose response is not whole.
+    /// The error code sent if the response is incomplete.
     abort_reason: Cell<Reason>,
-    /// A response of known length does not end before [`Http2Stream::finish`]: trailers may follow.
+    /// A response of known length ends only with [`Http2Stream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes the client had taken on the connection when this stream last had its part of them counted.
+    /// Bytes that the client had taken on the connection when [`Stream::taken_beside`] was last called.
     counted: Cell<u64>,
 }
 
 struct Receiving {
     body: RecvStream,
-    /// Bytes that have come and have not been taken.
+    /// Received bytes that have not been read.
     data: Bytes,
-    /// The trailer fields behind the body.
+    /// The trailer fields of the request.
     trailers: Trailers,
 }
 
-/// Facts about a request before its head is written down.
+/// The kind of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// It asks for a head alone.
+    /// HEAD.
     pub(crate) is_head: bool,
-    /// It becomes a WebSocket.
+    /// An extended CONNECT for WebSocket.
     pub(crate) is_websocket: bool,
 }
 
 impl Http2Stream {
-    /// For a request that has come.
+    /// For a received request.
     pub(crate) fn new(
         hub: &Rc<Hub>,
         kind: Kind,
@@ -163,28 +164,28 @@ impl Http2Stream {
         self.receiving.borrow().trailers.clone()
     }
 
-    /// The response's body may be followed by trailer fields; known before its head is sent.
+    /// Announces, before the head is sent, that trailer fields may follow the response's body.
     pub fn expect_trailers(&self) {
         self.may_trail.set(true);
     }
 
-    /// A response that is not whole ends for this reason.
+    /// Sets the error code for an incomplete response.
     pub fn abort_with(&self, reason: Reason) {
         self.abort_reason.set(reason);
     }
 
-    /// These follow the response's body.
+    /// Sets the trailer fields of the response.
     pub fn set_trailers(&self, trailers: Trailers) {
         self.trailers.replace(trailers);
     }
 
-    /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
+    /// Returns the outcome of the TLS handshake; `None` without TLS.
     pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.hub.facts.as_ref()
     }
 
-    /// This stream's part of what the client has taken on its connection since this was last asked for: one that takes from its other
-    /// streams first is not slow.
+    /// Returns this stream's share of the bytes that the client has taken on its connection since the last call: a client that reads its
+    /// other streams first is not slow.
     pub fn taken_beside(&self) -> u64 {
         let streams = self.hub.open.get().max(1) as u64;
         let part = (self.hub.taken.get() - self.counted.get()) / streams;
@@ -192,7 +193,7 @@ impl Http2Stream {
         part
     }
 
-    /// Polls for bytes of the request's body.
+    /// Polls for bytes of the request body.
     pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
@@ -226,12 +227,12 @@ impl Http2Stream {
         let room = buffer.capacity() - buffer.len();
         let taken = data.split_to(room.min(data.len()));
         buffer.extend_from_slice(&taken);
-        // Fails only for more than was received.
+        // Fails only for more bytes than were received.
         let _ = body.flow_control().release_capacity(taken.len());
         Poll::Ready(Ok(ReadResult::Bytes(taken.len())))
     }
 
-    /// Sends what the client's windows allow; true if nothing is left in `output`.
+    /// Sends what the client's windows have room for; true if nothing is left in `output`.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let mut sending = self.sending.borrow_mut();
         while !output.is_empty() {
@@ -258,14 +259,14 @@ impl Http2Stream {
                         *sending = Sending::Ended;
                     }
                 }
-                // Nothing follows: a body that HEAD does not get, or more than was declared.
+                // Nothing may follow: the body of a response to HEAD, or more than was declared.
                 Sending::Ended => output.discard(),
             }
         }
         Ok(true)
     }
 
-    /// The head as this stream can send it.
+    /// Converts the head for this stream.
     pub fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
             form: stream_head(head, self.is_websocket).map(HeadForm::Http2),
@@ -273,7 +274,7 @@ impl Http2Stream {
         }
     }
 
-    /// Sends a head. Returns the state that follows, unless it is an interim one.
+    /// Sends a head. Returns the next state, unless the head is interim.
     fn begin(
         &self,
         respond: &mut SendResponse<Bytes>,
@@ -306,7 +307,7 @@ impl Http2Stream {
         }))
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have gone out, or nothing is left.
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         loop {
             let before = output.len();
@@ -328,10 +329,10 @@ impl Http2Stream {
         }
     }
 
-    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    /// Sends `output`, then `body`; what does not go out is kept in `output`.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         if self.try_send(output)? {
-            // The usual case: copied once, into what `h2` keeps.
+            // The usual case: one copy, into the buffer that `h2` keeps.
             if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
                 && !body.is_empty()
                 && !self.hub.is_full()
@@ -347,7 +348,7 @@ impl Http2Stream {
         self.try_send(output).map(|_| ())
     }
 
-    /// Ready when the client has given the stream up; wakes the task when it does.
+    /// Ready when the client has reset the stream; wakes the task then.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *self.sending.borrow_mut() {
             Sending::Head(respond) => respond.poll_reset(cx).map(|_| ()),
@@ -356,7 +357,7 @@ impl Http2Stream {
         }
     }
 
-    /// The response is whole: ends the stream.
+    /// Ends the stream after a complete response.
     pub fn finish(&self) {
         let mut sending = self.sending.borrow_mut();
         match &mut *sending {
@@ -364,7 +365,7 @@ impl Http2Stream {
                 stream,
                 rest: None | Some(0),
             } => {
-                // Either fails if the stream is gone.
+                // Either fails if the stream has been reset.
                 let trailers = self.trailers.borrow().to_map();
                 let _ = match trailers {
                     Some(trailers) => stream.send_trailers(trailers),
@@ -379,7 +380,7 @@ impl Http2Stream {
         }
     }
 
-    /// The response is not whole, and the client is told so.
+    /// Resets the stream, because the response is incomplete.
     pub fn abort(&self) {
         let reason = self.abort_reason.get();
         match &mut *self.sending.borrow_mut() {
@@ -401,13 +402,13 @@ impl Drop for Http2Stream {
     }
 }
 
-/// Room in the client's windows for as much as `wanted`.
+/// Returns the room in the client's windows, up to `wanted`.
 fn room(stream: &mut SendStream<Bytes>, wanted: usize) -> usize {
     stream.reserve_capacity(wanted);
     stream.capacity()
 }
 
-/// Sends what there is room for; the number of bytes.
+/// Sends what there is room for; returns the number of bytes.
 fn send_data(
     stream: &mut SendStream<Bytes>,
     rest: &mut Option<u64>,

@@ -1,4 +1,4 @@
-//! Jobs as people see and tend them: what there is, what has failed, and what becomes of that.
+//! Jobs as operators see and manage them: which exist, which have failed, and what to do with those.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::store::Order;
 /// Failed jobs that are listed at once.
 const MOST_LISTED: usize = 1000;
 
-/// Said after a start, and while the router before this one has the file.
+/// Reported after a start, and while the previous router has the file.
 const UNREAD: &str = "the file of jobs has not been read yet";
 
-/// Something to be done with failed jobs, or with a queue without a spooler.
+/// An operation on failed jobs, or on a queue without a spooler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
-    /// Try again: the one of this number, or all.
+    /// Retry the one with this number, or all.
     Retry(Option<String>),
-    /// Remove for good: the one of this number, or all.
+    /// Remove the one with this number, or all.
     Remove(Option<String>),
-    /// Remove everything that is left of a spooler that is in the configuration no more.
+    /// Remove everything of a spooler that is not in the configuration any more.
     Discard,
 }
 
@@ -37,27 +37,27 @@ pub struct SpoolerStatus {
     pub is_configured: bool,
     /// Its jobs; `None`: the file has not been read yet.
     pub stock: Option<Stock>,
-    /// Since the router was started.
+    /// Counts since the router was started.
     pub counts: JobCounts,
 }
 
-/// The jobs that a spooler has.
+/// The jobs of a spooler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stock {
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub waiting: usize,
     /// Jobs being delivered.
     pub delivering: usize,
-    /// Jobs that were given up.
+    /// Failed jobs.
     pub failed: usize,
-    /// Bytes of all.
+    /// Bytes of all jobs.
     pub bytes: u64,
-    /// How long the oldest has been here that was not given up.
+    /// The age of the oldest job that was not given up.
     pub oldest: Option<Duration>,
 }
 
 impl Jobs {
-    /// All spoolers, and what is left of former ones.
+    /// All spoolers, including former ones with jobs.
     pub fn status(&self) -> Vec<SpoolerStatus> {
         let state = self.0.state();
         let now = now();
@@ -83,14 +83,14 @@ impl Jobs {
         queues.filter(is_spooler).map(one).collect()
     }
 
-    /// Why jobs cannot be stored or delivered, if they cannot.
+    /// Why jobs cannot be stored or delivered, if so.
     pub fn trouble(&self) -> Option<String> {
         let state = self.0.state();
         let trouble = state.trouble.clone();
         trouble.or_else(|| (!state.is_open).then(|| UNREAD.to_owned()))
     }
 
-    /// Why nobody can tell yet what jobs there are, if so: the file has not been read.
+    /// Why the jobs are unknown, if so: the file has not been read yet.
     pub fn unread(&self) -> Option<String> {
         let state = self.0.state();
         let is_unread = state.store.is_some() && !state.is_open;
@@ -135,7 +135,7 @@ impl Jobs {
         Some(Value::Array(list))
     }
 
-    /// Carries out a task; with how many jobs. `None`: there is nothing of this name.
+    /// Carries out a task; returns the number of jobs. `None`: there is no spooler with this name.
     pub fn carry_out(&self, spooler: &str, task: &Task) -> Option<usize> {
         let mut state = self.0.state();
         let is_configured = state.spoolers.contains_key(spooler);

@@ -1,6 +1,6 @@
 //! One delivery of a job: its request as HTTP/1.1 over a connection of the server to itself.
 //!
-//! Must never: take an answer for one that has not come whole.
+//! Must never: count an incomplete answer as a success.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,20 +25,20 @@ const ATTEMPT: &str = "x-tutti-job-attempt";
 /// The field with the name of the spooler.
 const SPOOLER: &str = "x-tutti-job-spooler";
 
-/// The field with the name of the schedule, in the place of the former.
+/// The field with the name of the schedule, instead of the spooler.
 const SCHEDULE: &str = "x-tutti-job-schedule";
 
-/// The longest wish of a `Retry-After` that is heeded: a day.
+/// The longest `Retry-After` that is honoured: a day.
 const LONGEST_WISH: u64 = 86_400;
 
-/// A delivery that failed.
+/// A failed delivery.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryError {
-    /// For people.
+    /// The reason, for the log.
     pub(crate) why: String,
-    /// The receiver has said when to come again.
+    /// The receiver's `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
-    /// The server ended it because it ends itself: that says nothing about the job.
+    /// The server itself cancelled it because it stops, which does not count against the job.
     pub(crate) is_ours: bool,
 }
 
@@ -51,7 +51,7 @@ impl DeliveryError {
     }
 }
 
-/// Which delivery it is.
+/// Identifies a delivery.
 pub(crate) struct Label<'a> {
     pub(crate) spooler: &'a str,
     pub(crate) id: u64,
@@ -70,7 +70,7 @@ fn head(request: &JobRequest) -> Option<(Method, Uri)> {
     Some((method, target))
 }
 
-/// Delivers; `Ok` is an answer of 2xx that has come whole.
+/// Delivers a request; `Ok` is a complete answer of 2xx.
 pub(crate) async fn deliver(
     connection: io::Result<OwnedFd>,
     label: &Label<'_>,
@@ -97,14 +97,14 @@ async fn exchange(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| broken(&e))?;
-    // Ends with this delivery: a connection carries one.
+    // Ends with this delivery: each has its own connection.
     let mut driver = JoinSet::new();
     driver.spawn(connection);
     let request =
         outgoing(label, request).ok_or_else(|| DeliveryError::new("its request is malformed"))?;
     let mut answer = sender.send_request(request).await.map_err(|e| broken(&e))?;
     while let Some(frame) = answer.body_mut().frame().await {
-        frame.map_err(|e| DeliveryError::new(format!("the answer broke off: {e}")))?;
+        frame.map_err(|e| DeliveryError::new(format!("the answer was cut short: {e}")))?;
     }
     if answer.status().is_success() {
         return Ok(());
@@ -128,7 +128,7 @@ fn outgoing(label: &Label<'_>, request: JobRequest) -> Option<http::Request<Full
     *outgoing.uri_mut() = target;
     let fields = outgoing.headers_mut();
     for (name, value) in &request.fields {
-        // The server has read them as fields; those that hyper would not send are none that an application reads.
+        // The server has parsed them as fields; hyper refuses only names and values that no application reads.
         if let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
         {
@@ -144,7 +144,7 @@ fn outgoing(label: &Label<'_>, request: JobRequest) -> Option<http::Request<Full
         Some(schedule) => (SCHEDULE, schedule),
         None => (SPOOLER, label.spooler),
     };
-    // A name may be of any script: encoded as in a URI.
+    // Percent-encoded, because a name may contain any characters.
     let name: String = name.bytes().map(encoded).collect();
     fields.insert(field, HeaderValue::try_from(name).ok()?);
     Some(outgoing)
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Delivers to somebody who answers with this; what came, and the outcome.
+    /// Delivers to a server with this answer; returns the received request, and the result.
     async fn delivered(answer: &'static [u8]) -> (String, Result<(), DeliveryError>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         let part = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
         let failure = delivered(part).await.1.unwrap_err();
         assert!(
-            failure.why.starts_with("the answer broke off"),
+            failure.why.starts_with("the answer was cut short"),
             "{failure:?}"
         );
         let failure = delivered(b"").await.1.unwrap_err();

@@ -1,8 +1,7 @@
-//! All spoolers: the desk where jobs come in, and the loop that has them delivered.
+//! All spoolers: accepts jobs, and runs the loop that delivers them.
 //!
-//! The queues are in memory, behind one lock that nobody holds for longer than a look; the store's thread puts a job into its queue when
-//! it is on disk, before whoever handed it in is told. A queue may have no spooler (any more): its jobs stay until there is one of that
-//! name again.
+//! The queues are in memory, behind one lock that is only held briefly; the store's thread adds a job to its queue when it is on disk,
+//! before the caller is answered. A queue may have no spooler (any more): its jobs stay until there is a spooler with that name again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,74 +22,74 @@ use crate::queue::{JobState, Time, written};
 use crate::state::State;
 use crate::store::{self, Addition, Found, JobRequest, JobStoreError, Listener, Order};
 
-/// Bytes that a job takes beside its request, in the file and in memory.
+/// Overhead of a job beside its request, in the file and in memory.
 pub(crate) const OVERHEAD: u64 = 256;
 
-/// How often failed jobs are looked at that are to be removed.
+/// How often failed jobs are checked for removal.
 const TIDYING: Duration = Duration::from_secs(30);
 
-/// A command that has not succeeded.
+/// A command that failed.
 #[derive(Debug)]
 pub struct RunEnded {
-    /// For people.
+    /// The reason, for the log.
     pub why: String,
-    /// The server ended it because it ends itself.
+    /// The server itself cancelled it because it stops.
     pub is_ours: bool,
 }
 
-/// A command that is being run; the last lines of its output.
+/// A running command; yields the last lines of its output.
 pub type Running = Pin<Box<dyn Future<Output = Option<Result<String, RunEnded>>> + Send>>;
 
-/// Provides what jobs need from outside.
+/// Gives jobs access to the outside.
 pub trait JobEnvironment: Send + Sync + 'static {
-    /// A connection to where this spooler passes its jobs.
+    /// Opens a connection to the `pass` of this spooler.
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd>;
 
     /// Runs the command of a schedule; `None`: it has none any more.
     fn run_command(&self, schedule: &str, timeout: Duration) -> Running;
 
-    /// A job was delivered after the store was closed: whoever has the store now is to be told.
+    /// Called when a job was delivered after the store was closed: the process that has the store now must be notified.
     fn notify_successor(&self, spooler: &str, id: u64);
 
-    /// Takes a line for the log.
+    /// Writes a line to the log.
     fn log(&self, level: Level, line: &str);
 }
 
-/// Why a job was not taken.
+/// Why a job was not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobRejection {
-    /// Nothing has this name.
+    /// There is no spooler with this name.
     #[error("there is no such spooler")]
     Unknown,
-    /// The spooler has as much as it may have.
+    /// The spooler is full.
     #[error(
-        "it has no room: {waiting} jobs wait, {failed} have failed, with {bytes} bytes; hint: remove failed ones, or raise `max_jobs` or `max_size`"
+        "it is full: {waiting} jobs are waiting, {failed} have failed, with {bytes} bytes; hint: remove failed ones, or raise `max_jobs` or `max_size`"
     )]
     NoRoom {
-        /// Jobs that wait or are being delivered.
+        /// Jobs that are waiting or being delivered.
         waiting: usize,
-        /// Jobs that were given up.
+        /// Failed jobs.
         failed: usize,
-        /// Bytes of all.
+        /// Bytes of all jobs.
         bytes: u64,
     },
     /// Its request cannot be sent again.
     #[error("its target or its method cannot be sent to a server")]
     Malformed,
-    /// The disk did not take it.
+    /// The disk did not accept it.
     #[error(transparent)]
     Store(#[from] JobStoreError),
 }
 
-/// All jobs. A handle: clones are the same thing.
+/// All jobs. A handle: clones are the same jobs.
 #[derive(Clone)]
 pub struct Jobs(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) around: Box<dyn JobEnvironment>,
     state: Mutex<State>,
-    /// Something may be due.
+    /// A job may be due.
     pub(crate) stirred: Notify,
     /// A schedule may be due.
     pub(crate) rescheduled: Notify,
@@ -101,7 +100,7 @@ pub(crate) struct Inner {
 /// A job to be delivered: its spooler, its number, and which delivery it is.
 type Due = (Arc<Spooler>, u64, u32);
 
-/// The store tells of itself here.
+/// Receives the events of the store.
 struct Hears(Arc<Inner>);
 
 impl Listener for Hears {
@@ -147,7 +146,7 @@ impl Listener for Hears {
         match why {
             Some(error) => self.0.around.log(
                 Level::Alert,
-                &format!("jobs cannot be stored: {error}; hint: they are in `jobs.redb` in the state folder; what is there is kept and tried again"),
+                &format!("jobs cannot be stored: {error}; hint: they are in `jobs.redb` in the state folder; stored jobs are kept, and writing is retried"),
             ),
             None => self.0.around.log(Level::Notice, "jobs can be stored again"),
         }
@@ -161,13 +160,13 @@ impl Listener for Hears {
 
 impl Inner {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves it whole.
+        // Every change leaves it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Jobs {
-    /// Without any spooler, and without a store. Inside a runtime, which delivers from now on.
+    /// Makes it without spoolers and store. Call it inside a runtime, which runs the deliveries.
     pub fn new(around: impl JobEnvironment) -> Jobs {
         let jobs = Jobs(Arc::new(Inner {
             around: Box::new(around),
@@ -180,7 +179,7 @@ impl Jobs {
         jobs
     }
 
-    /// Looks again what is due: the clock was set.
+    /// Checks again what is due: the clock was changed.
     pub fn look_again(&self) {
         self.0.rescheduled.notify_one();
         self.0.stirred.notify_one();
@@ -191,14 +190,14 @@ impl Jobs {
         self.0.state().store.is_some()
     }
 
-    /// Takes the file that jobs are kept in. Its lock may be another router's still; jobs wait until it is free.
+    /// Opens the file of jobs. Another router may still have its lock; jobs wait until it is free.
     pub fn open(&self, file: File) -> io::Result<()> {
         let store = store::start(file, Hears(Arc::clone(&self.0)))?;
         self.0.state().store = Some(store);
         Ok(())
     }
 
-    /// Puts the spoolers and schedules of a configuration in force. Jobs of a spooler that is gone stay, a run of a schedule does not.
+    /// Puts the spoolers and schedules of a configuration in force. Jobs of a removed spooler stay, runs of a removed schedule do not.
     pub fn configure(&self, config: &Config) {
         let all = config.all_spoolers();
         let spoolers: BTreeMap<_, _> = all.map(|one| (one.name.clone(), Arc::clone(one))).collect();
@@ -225,10 +224,10 @@ impl Jobs {
         self.0.stirred.notify_one();
     }
 
-    /// Stores a job; its number, when it is on disk. `delay`: it is not to be delivered before that time has passed.
+    /// Stores a job; returns its number, when it is on disk. `delay`: it is not delivered before that time has passed.
     ///
     /// # Errors
-    /// It is not stored. Where the future is dropped first, it is stored or not.
+    /// It is not stored. If the future is dropped first, it may be stored or not.
     pub async fn post(
         &self,
         spooler: &str,
@@ -278,7 +277,7 @@ impl Jobs {
         Ok(written(id))
     }
 
-    /// The router before this one has delivered a job, which it could not note any more.
+    /// Notes that the previous router has delivered a job after it had released the store.
     pub fn delivered_before(&self, spooler: String, id: u64) {
         let mut state = self.0.state();
         match state.is_open {
@@ -287,8 +286,8 @@ impl Jobs {
         }
     }
 
-    /// No delivery begins from now on. Waits for those under way, at most so long, and closes the store. With a successor, those that are
-    /// not done by then are put off until their time is over, or it would deliver them beside us.
+    /// Begins no more deliveries. Waits for those in progress, at most so long, and closes the store. With a successor, unfinished ones are
+    /// postponed until their timeout has passed: otherwise it would deliver them at the same time.
     pub async fn rest(&self, longest: Duration, has_successor: bool) {
         self.0.state().rests = true;
         let _ = tokio::time::timeout(longest, self.wait_until(|state| state.is_idle())).await;
@@ -316,7 +315,7 @@ impl Jobs {
         self.wait_until(|state| state.is_closed).await;
     }
 
-    /// Completes when no command of a schedule runs whose end is not noted.
+    /// Completes when the ends of all commands of schedules have been noted.
     pub async fn commands_noted(&self) {
         let is_command = |spooler: &&Arc<Spooler>| spooler.pass.is_none();
         self.wait_until(|state| {
@@ -339,7 +338,7 @@ impl Jobs {
         }
     }
 
-    /// Begins what is due, for ever.
+    /// Starts due jobs. Never returns.
     async fn deliver_forever(self) {
         let mut tidied = tokio::time::Instant::now();
         loop {
@@ -351,7 +350,7 @@ impl Jobs {
                 tidied = tokio::time::Instant::now();
                 self.tidy();
             }
-            // The clock may be set meanwhile: what is due by it is found soon.
+            // The clock may be changed meanwhile, so due jobs are checked soon.
             let pause = next.map_or(TIDYING, |next| {
                 Duration::from_millis(next.saturating_sub(now())).min(TIDYING)
             });
@@ -409,7 +408,7 @@ impl Jobs {
                 self.0.around.log(Level::Alert, &line);
                 Some(Ok(()))
             }
-            // The store is closed, or in trouble that has been told of.
+            // The store is closed, or has a problem that has been logged.
             Ok(Err(_)) | Err(_) => None,
         };
         let is_delivered = matches!(outcome, Some(Ok(())));
@@ -417,7 +416,7 @@ impl Jobs {
             let mut state = self.0.state();
             (state.note(&spooler, id, outcome), state.store.is_none())
         };
-        // A run that failed is over, too.
+        // A failed run is over, too.
         let is_over = is_delivered || name.starts_with(SCHEDULE_PREFIX);
         if is_over && is_closed {
             self.0.around.notify_successor(name, id);
@@ -429,7 +428,7 @@ impl Jobs {
         self.0.stirred.notify_one();
     }
 
-    /// Sends a job to where its spooler passes it, or runs the command that it stands for.
+    /// Sends a job to its spooler's `pass`, or runs the command of its schedule.
     async fn carry_out_job(
         &self,
         spooler: &Spooler,
@@ -444,8 +443,8 @@ impl Jobs {
         };
         let running = self.0.around.run_command(schedule, timeout);
         let outcome = match running.await {
-            // It became a request, or went, before it began.
-            None => Err(DeliveryError::new("the schedule has no command any more")),
+            // It was replaced by a request, or removed, before it began.
+            None => Err(DeliveryError::new("the command of the schedule was removed")),
             Some(Ok(output)) => Ok(output),
             Some(Err(ended)) => Err(DeliveryError {
                 is_ours: ended.is_ours,
@@ -458,7 +457,7 @@ impl Jobs {
         outcome.map(drop)
     }
 
-    /// Removes failed jobs that have been kept as long as they are to be.
+    /// Removes failed jobs after their retention time.
     fn tidy(&self) {
         let mut lines = Vec::new();
         {

@@ -1,6 +1,6 @@
 //! The jobs of one spooler in memory: numbers and times, no bodies. No I/O.
 //!
-//! Must never: give out a job that is being delivered, or forget one that the store has.
+//! Must never: return a job that is being delivered, or forget one that is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,30 +10,30 @@ use tutti_sys::clock::Jump;
 /// Milliseconds since 1970.
 pub(crate) type Time = u64;
 
-/// The number of a job begins with the time it came at: these bits are behind that.
+/// The number of a job consists of its arrival time and these lower bits.
 const SERIAL_BITS: u32 = 16;
 
-/// The number of a job that comes at `now`, where `last` is the highest so far.
+/// The number of a job that arrives at `now`; `last` is the highest so far.
 pub(crate) fn next_id(last: u64, now: Time) -> u64 {
     (now << SERIAL_BITS).max(last.saturating_add(1))
 }
 
-/// When a job came.
+/// When a job arrived.
 pub(crate) fn received(id: u64) -> Time {
     id >> SERIAL_BITS
 }
 
-/// A job's number as people and programs see it.
+/// A job's number in its external form.
 pub(crate) fn written(id: u64) -> String {
     format!("{id:016x}")
 }
 
-/// Where a job stands, as the store keeps it.
+/// The state of a job, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobState {
-    /// Deliveries that have failed.
+    /// Failed deliveries.
     pub(crate) attempts: u32,
-    /// Not before this time.
+    /// It is not delivered before this time.
     pub(crate) due: Time,
     /// When it was given up; 0: it was not.
     pub(crate) failed: Time,
@@ -54,7 +54,7 @@ pub struct JobCounts {
     pub failures: u64,
     /// Jobs that were given up.
     pub given_up: u64,
-    /// Jobs that were refused for want of room.
+    /// Jobs refused because there was no room.
     pub refused: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// The pause after so many failures; `spread` from 0 to 255 takes up to a fifth of it.
+    /// The pause after this many failures; `spread` from 0 to 255 subtracts up to a fifth.
     pub(crate) fn pause(&self, attempts: u32, spread: u8) -> Duration {
         let factor = 2_f64.powi(attempts.saturating_sub(1).min(64).cast_signed());
         let pause = self.first.as_secs_f64() * factor;
@@ -80,19 +80,19 @@ impl Patience {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     jobs: BTreeMap<u64, JobState>,
-    /// Those that wait, by when they are due.
+    /// Waiting jobs, ordered by when they are due.
     waiting: BTreeSet<(Time, u64)>,
     delivering: BTreeSet<u64>,
     failed: BTreeSet<u64>,
-    /// Bytes of all.
+    /// Bytes of all jobs.
     size: u64,
-    /// Room that is taken for jobs on their way to the disk.
+    /// Room reserved for jobs that are being stored.
     reserved: (usize, u64),
     pub(crate) counts: JobCounts,
 }
 
 impl Queue {
-    /// Takes room for a job on its way to the disk; false if there is none.
+    /// Reserves room for a job that is being stored; false if there is none.
     pub(crate) fn reserve(&mut self, size: u64, most: (usize, u64)) -> bool {
         let (jobs, bytes) = self.reserved;
         let has_room = self.jobs.len() + jobs < most.0 && self.size + bytes + size <= most.1;
@@ -103,7 +103,7 @@ impl Queue {
         has_room
     }
 
-    /// The job that room was taken for is on disk, or will not be.
+    /// Releases the reservation: the job is stored, or storing failed.
     pub(crate) fn settle(&mut self, size: u64, stored: Option<(u64, JobState)>) {
         let (jobs, bytes) = self.reserved;
         self.reserved = (jobs.saturating_sub(1), bytes.saturating_sub(size));
@@ -113,11 +113,11 @@ impl Queue {
         }
     }
 
-    /// Takes in a job from the file at `now`. One that came in the future is of a clock that was set back since, and so are its times.
+    /// Adds a job from the file at `now`. One that arrived in the future was stored before the clock was set back, so its times are moved.
     pub(crate) fn restore(&mut self, id: u64, mut standing: JobState, now: Time) {
         let came = received(id);
         let ahead = came.saturating_sub(now);
-        // A number may be ahead of its job, for numbers only grow; such a job has the times of the clock as it is.
+        // A number may be ahead of its job, because numbers only grow; such a job has correct times.
         if ahead > 0 && standing.due >= came {
             let back = Jump::Back(Duration::from_millis(ahead));
             standing.due = back.moved(standing.due);
@@ -128,7 +128,7 @@ impl Queue {
         self.insert(id, standing);
     }
 
-    /// Takes in a job that the store has.
+    /// Adds a stored job.
     pub(crate) fn insert(&mut self, id: u64, standing: JobState) {
         self.size += standing.size;
         match standing.failed {
@@ -138,7 +138,7 @@ impl Queue {
         self.jobs.insert(id, standing);
     }
 
-    /// The next job that is due, which is being delivered from now on; at most `most` are.
+    /// Returns the next due job, which counts as being delivered from now on; at most `most` are.
     pub(crate) fn take_due(&mut self, now: Time, most: usize) -> Option<u64> {
         if self.delivering.len() >= most {
             return None;
@@ -159,18 +159,18 @@ impl Queue {
         first.map(|(due, _)| *due)
     }
 
-    /// Deliveries of it that have failed.
+    /// Its failed deliveries.
     pub(crate) fn attempts(&self, id: u64) -> u32 {
         self.jobs.get(&id).map_or(0, |job| job.attempts)
     }
 
-    /// It has been delivered.
+    /// Removes a delivered job.
     pub(crate) fn delivered(&mut self, id: u64) {
         self.counts.delivered += 1;
         self.remove(id);
     }
 
-    /// A delivery has failed: where the job stands now. `None`: it is there no more.
+    /// Notes a failed delivery; returns the job's new state. `None`: it does not exist any more.
     pub(crate) fn failed(
         &mut self,
         id: u64,
@@ -189,10 +189,10 @@ impl Queue {
             self.failed.insert(id);
             self.counts.given_up += 1;
         } else {
-            // Numbers of jobs are as good as any for what is to differ between them.
+            // Derived from the number, so that it differs between jobs.
             let spread = (id ^ (id >> 16)).wrapping_mul(0x9e37_79b9).to_le_bytes()[3];
             let pause = patience.pause(job.attempts, spread);
-            // A receiver that says when to come again is not asked before.
+            // `Retry-After` is honoured.
             let pause = pause.max(wish.unwrap_or_default()).as_millis();
             job.due = now.saturating_add(u64::try_from(pause).unwrap_or(u64::MAX));
             self.waiting.insert((job.due, id));
@@ -200,7 +200,7 @@ impl Queue {
         Some(job.clone())
     }
 
-    /// Its delivery was broken off by our own end: as if it had not begun.
+    /// Returns a job whose delivery we cancelled: as if it had not begun.
     pub(crate) fn give_back(&mut self, id: u64) {
         if self.delivering.remove(&id)
             && let Some(job) = self.jobs.get(&id)
@@ -209,7 +209,7 @@ impl Queue {
         }
     }
 
-    /// Puts off those being delivered until `due`, by when their end is known: where they stand.
+    /// Postpones those being delivered until `due`, when their results are known; returns their states.
     pub(crate) fn put_off(&mut self, due: Time) -> Vec<(u64, JobState)> {
         let mut put_off = Vec::new();
         for id in &self.delivering {
@@ -221,7 +221,7 @@ impl Queue {
         put_off
     }
 
-    /// Moves the times of waiting and failed jobs with a clock that was set: pauses last as long as they would have.
+    /// Moves the times of waiting and failed jobs with a changed clock: pauses keep their length.
     pub(crate) fn follow(&mut self, jump: Jump) {
         let is_waiting =
             |id: &u64, job: &JobState| job.failed == 0 && !self.delivering.contains(id);
@@ -238,7 +238,7 @@ impl Queue {
             .collect();
     }
 
-    /// A failed job is to be tried again from the beginning; where it stands now.
+    /// Retries a failed job from the beginning; returns its new state.
     pub(crate) fn retry(&mut self, id: u64, now: Time) -> Option<JobState> {
         if !self.failed.remove(&id) {
             return None;
@@ -251,7 +251,7 @@ impl Queue {
         Some(job.clone())
     }
 
-    /// Forgets a job that is not being delivered by anybody who would tell of it.
+    /// Removes a job, unless it is being delivered: its result would be reported.
     pub(crate) fn remove(&mut self, id: u64) -> bool {
         let Some(job) = self.jobs.remove(&id) else {
             return false;
@@ -269,25 +269,25 @@ impl Queue {
         self.failed.iter().filter_map(of)
     }
 
-    /// All of them.
+    /// The numbers of all jobs.
     pub(crate) fn all(&self) -> Vec<u64> {
         self.jobs.keys().copied().collect()
     }
 
-    /// When the oldest came that is neither delivered nor given up.
+    /// When the oldest job arrived that is neither delivered nor given up.
     pub(crate) fn oldest(&self) -> Option<Time> {
         let mut jobs = self.jobs.iter();
         let (id, _) = jobs.find(|(_, job)| job.failed == 0)?;
         Some(received(*id))
     }
 
-    /// How many wait, are being delivered, have failed; and the bytes of all.
+    /// How many are waiting, being delivered, failed; and the bytes of all.
     pub(crate) fn totals(&self) -> (usize, usize, usize, u64) {
         let (waiting, delivering) = (self.waiting.len(), self.delivering.len());
         (waiting, delivering, self.failed.len(), self.size)
     }
 
-    /// True if there is no job, and none on its way to the disk.
+    /// True if there is no job, and none is being stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.reserved.0 == 0
     }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_come_out_when_they_are_due_and_no_more_at_once_than_may() {
+    fn jobs_are_started_when_due_within_the_concurrency_limit() {
         let mut queue = Queue::default();
         for (id, due) in [(1, 50), (2, 10), (3, 70)] {
             queue.insert(id, waiting(due));
@@ -355,7 +355,7 @@ mod tests {
         let id = next_id(0, now + year);
         queue.restore(id, waiting(now + year + 60_000), now);
         assert_eq!(queue.next_due(9), Some(now + 60_000));
-        // The numbers go on from there, the times do not.
+        // The numbers continue from there, the times do not.
         queue.restore(next_id(id, now), waiting(now + 30_000), now);
         assert_eq!(queue.next_due(9), Some(now + 30_000));
     }
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_delivered_when_we_leave_is_put_off() {
+    fn jobs_in_delivery_at_the_end_are_postponed() {
         let mut queue = Queue::default();
         queue.insert(1, waiting(0));
         queue.insert(2, waiting(0));

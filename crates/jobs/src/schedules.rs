@@ -1,5 +1,5 @@
-//! Schedules: when one is due its request becomes a job, of a spooler that has room for one. So a run is on disk before it begins, is
-//! never beside another, and goes on after a restart.
+//! Schedules: when one is due its request becomes a job of a spooler with room for one. So a run is on disk before it begins, never
+//! overlaps with another, and continues after a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::state::{State, Timed};
 use crate::store::{Addition, JobRequest, JobStoreError, Order};
 use crate::timing::{Look, RunCounts, look};
 
-/// The clock may be set meanwhile: what is due by it is found soon.
+/// The clock may be changed meanwhile, so due runs are checked soon.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// The state of a schedule; times in milliseconds since 1970.
@@ -24,17 +24,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 pub struct ScheduleStatus {
     /// Its name.
     pub name: String,
-    /// When it is due.
+    /// When the next run is due.
     pub next: Option<u64>,
-    /// A run goes on.
+    /// A run is in progress.
     pub is_running: bool,
     /// When the last run began; `None`: none has.
     pub started: Option<u64>,
     /// When it ended; `None`: it has not.
     pub ended: Option<u64>,
-    /// Why the last run that ended failed; empty: it did not.
+    /// Why the last finished run failed; empty: it did not.
     pub error: String,
-    /// The last lines of the output, if the last run was a command that succeeded since the router was started.
+    /// The last lines of output, if the last run was a command that succeeded since the router was started.
     pub output: Option<String>,
     /// Since the router was started.
     pub counts: RunCounts,
@@ -54,7 +54,7 @@ impl Jobs {
         }
     }
 
-    /// Begins what is due now; when to look again.
+    /// Begins runs that are due now; returns when to check again.
     fn begin_runs(&self) -> Option<Time> {
         let (mut lines, mut stored, mut next) = (Vec::new(), Vec::new(), None);
         {
@@ -73,7 +73,7 @@ impl Jobs {
                 timed.next = found.next;
                 timed.counts.missed += found.missed;
                 next = next.into_iter().chain(found.next).min();
-                lines.extend(told(&schedule, timed.run.settled, &found));
+                lines.extend(report(&schedule, timed.run.settled, &found));
                 let is_settled = timed.run.settled == found.settled;
                 timed.run.settled = found.settled;
                 if found.is_due {
@@ -96,15 +96,16 @@ impl Jobs {
         next
     }
 
-    /// Says so if the disk does not take a run.
+    /// Logs it if a run cannot be stored.
     async fn await_stored(
         self,
         name: String,
         answer: oneshot::Receiver<Result<u64, JobStoreError>>,
     ) {
         if let Ok(Err(error)) = answer.await {
-            let line =
-                format!("schedule \"{name}\": a run is left out, for it cannot be stored: {error}");
+            let line = format!(
+                "schedule \"{name}\": a run is skipped because it cannot be stored: {error}"
+            );
             self.0.around.log(Level::Error, &line);
         }
     }
@@ -132,7 +133,7 @@ impl Jobs {
 }
 
 impl State {
-    /// Stores a run as a job; `None`: the one before goes on.
+    /// Stores a run as a job; `None`: the former one is in progress.
     fn begin(
         &mut self,
         schedule: &Schedule,
@@ -182,12 +183,12 @@ fn request(schedule: &Schedule) -> JobRequest {
     }
 }
 
-/// Says what has become of the times that have passed.
-fn told(schedule: &Schedule, settled: Time, found: &Look) -> Option<String> {
+/// Describes what happened to the times that have passed, if it is unusual.
+fn report(schedule: &Schedule, settled: Time, found: &Look) -> Option<String> {
     let name = &schedule.name;
     if found.is_set_back {
         return Some(format!(
-            "schedule \"{name}\": the clock is behind the last run, at {}, by more than the time between two runs: its times begin anew",
+            "schedule \"{name}\": the clock is behind the last run, at {}, by more than the time between two runs; its times start anew",
             written(settled)
         ));
     }
@@ -196,10 +197,10 @@ fn told(schedule: &Schedule, settled: Time, found: &Look) -> Option<String> {
     }
     let fate = match (found.is_due, schedule.options.missed) {
         (true, Missed::RunOnce) => "one run makes up for them now",
-        _ => "they are left out (`missed`)",
+        _ => "they are skipped (`missed`)",
     };
     Some(format!(
-        "schedule \"{name}\": {} runs since {} were missed, for the server did not run or the clock was set: {fate}",
+        "schedule \"{name}\": {} runs since {} were missed because the server was not running or the clock was changed: {fate}",
         found.missed,
         written(settled)
     ))
@@ -207,7 +208,7 @@ fn told(schedule: &Schedule, settled: Time, found: &Look) -> Option<String> {
 
 fn skipped(schedule: &Schedule) -> String {
     format!(
-        "schedule \"{}\": a run is left out, for the one before still goes on; hint: give it more time between two runs, or a shorter `timeout`",
+        "schedule \"{}\": a run is skipped because the previous one is still in progress; hint: give it more time between two runs, or a shorter `timeout`",
         schedule.name
     )
 }

@@ -1,4 +1,4 @@
-//! Everything about jobs that is in memory, behind one lock: spoolers, their queues, schedules, the way to the store.
+//! The state of jobs in memory, behind one lock: spoolers, their queues, schedules, and the orders to the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
     /// Why the store cannot be used.
     pub(crate) trouble: Option<String>,
-    /// No delivery begins any more.
+    /// No more deliveries begin.
     pub(crate) rests: bool,
     pub(crate) schedules: BTreeMap<String, Timed>,
-    /// Delivered by the router before this one, and not found in the store yet.
+    /// Delivered by the previous router, and not found in the store yet.
     pub(crate) delivered_before: Vec<(String, u64)>,
-    /// Notices that the clock was set.
+    /// Detects changes of the clock.
     clock: ClockWatch,
 }
 
-/// A schedule, and how far it is.
+/// A schedule and its progress.
 pub(crate) struct Timed {
     pub(crate) schedule: Arc<Schedule>,
     pub(crate) run: Run,
     /// When it is due.
     pub(crate) next: Option<Time>,
     pub(crate) counts: RunCounts,
-    /// The last lines that a command has written which succeeded.
+    /// The last lines of output of the last successful command.
     pub(crate) output: Option<String>,
 }
 
 impl State {
-    /// Moves what is counted in intervals with the clock, if that was set: pauses of jobs, and schedules with `every`. Times of `cron` are
+    /// Moves times that are counted in intervals with a changed clock: pauses of jobs, and schedules with `every`. Times of `cron` are
     /// those of the clock and stay.
     pub(crate) fn follow_clock(&mut self) {
         let Some(jump) = self.clock.look() else {
@@ -64,12 +64,12 @@ impl State {
 
     pub(crate) fn order(&self, order: Order) {
         if let Some(store) = &self.store {
-            // A thread that has ended has nothing more to write.
+            // A thread that has ended writes nothing more.
             let _ = store.send(order);
         }
     }
 
-    /// Says which queues have jobs and no spooler.
+    /// Reports which queues have jobs and no spooler.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = String> {
         let queues = self.queues.iter();
         let lost =
@@ -77,13 +77,13 @@ impl State {
         lost.map(|(name, queue)| {
             let (waiting, delivering, failed, _) = queue.totals();
             let count = waiting + delivering + failed;
-            format!("there is no spooler \"{name}\", and {count} jobs of it: they are kept, and delivered when there is one of that name; hint: `DELETE /control/spoolers/{name}/jobs` removes them")
+            format!("{count} jobs belong to the spooler \"{name}\", which does not exist: they are kept, and delivered when a spooler with that name is configured; hint: `DELETE /control/spoolers/{name}/jobs` removes them")
         })
     }
 }
 
 impl State {
-    /// A job is done with that somebody else has delivered.
+    /// Removes a job that the previous router has delivered.
     pub(crate) fn forget_delivered(&mut self, spooler: String, id: u64) {
         let queue = self.queues.get_mut(&spooler);
         if queue.is_some_and(|queue| queue.remove(id)) {
@@ -100,7 +100,7 @@ impl State {
             .get_mut(spooler.strip_prefix(SCHEDULE_PREFIX)?)
     }
 
-    /// Takes over the schedules of a configuration. The times of one that is another begin anew.
+    /// Takes the schedules of a configuration. The times of a changed one start anew.
     pub(crate) fn reschedule(&mut self, config: &Config) {
         let mut before = std::mem::take(&mut self.schedules);
         for (name, schedule) in &config.schedules {
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Removes runs of schedules that are no more.
+    /// Removes runs of removed schedules.
     pub(crate) fn forget_runs(&mut self) {
         let mut gone = Vec::new();
         for (name, queue) in &self.queues {
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Notes the end of a run: it is over, however it was.
+    /// Notes the end of a run, successful or not.
     fn note_run(
         &mut self,
         spooler: &str,
@@ -186,7 +186,7 @@ impl State {
         self.queues.values().all(|queue| queue.totals().1 == 0)
     }
 
-    /// Notes the end of a delivery; a line for the log.
+    /// Notes the end of a delivery; returns a line for the log.
     pub(crate) fn note(
         &mut self,
         spooler: &Spooler,
@@ -212,7 +212,7 @@ impl State {
             Some(Err(failure)) => failure,
         };
         if rests && failure.why.starts_with("no answer") {
-            // The connection ended with this router, which says nothing about the job.
+            // The connection ended with this router, which does not count against the job.
             queue.give_back(id);
             return None;
         }

@@ -1,10 +1,10 @@
-//! The file of jobs, and the thread that alone reads and writes it.
+//! The file of jobs, and the only thread that reads and writes it.
 //!
-//! Changes that wait are made together, in one transaction with one fsync: while one is written, the next gather. A change that the
-//! disk does not take is told to whoever adds a job; what has to be noted of jobs there are is kept and tried again. The file is locked
-//! by who has it open: where another router still has it, this one waits, and so does whatever is to be stored.
+//! Changes that wait are made together, in one transaction with one fsync: while one is written, the next ones gather. If the disk does not
+//! accept a change, the caller that adds a job gets the error; changes of existing jobs are kept and retried. The file is locked by the
+//! process that has it open: if that is another router, this one waits, and so do all changes.
 //!
-//! Must never: say that something is stored before the transaction is on disk, or run on a thread that serves.
+//! Must never: report that something is stored before the transaction is on disk, or run on a thread that serves.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,14 +29,14 @@ pub struct JobRequest {
     pub method: String,
     /// Path and query.
     pub target: Vec<u8>,
-    /// Its fields but for those of the connection.
+    /// Its fields without those of the connection.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The whole of it.
+    /// The whole body.
     pub body: Vec<u8>,
 }
 
 impl JobRequest {
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> u64 {
         let fields = self
             .fields
@@ -62,7 +62,7 @@ pub enum JobStoreError {
     Closed,
 }
 
-/// Everything there is when the store is opened.
+/// The content of the store when it is opened.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) jobs: Vec<(String, u64, JobState)>,
@@ -70,26 +70,26 @@ pub(crate) struct Found {
     pub(crate) runs: Vec<(String, Run)>,
 }
 
-/// The answer to a job that was to be stored.
+/// Receives the result of storing a job.
 pub(crate) type Added = oneshot::Sender<Result<u64, JobStoreError>>;
 
 /// An order to the thread.
 pub(crate) enum Order {
     /// Store a job.
     Add(Box<Addition>),
-    /// Where a job stands has changed.
+    /// Store the new state of a job.
     Note(String, u64, JobState),
-    /// A job is done with.
+    /// Remove a job.
     Remove(String, u64),
-    /// A schedule has been looked at, or its run has ended; `None`: it is no more.
+    /// Store the state of a schedule; `None`: it does not exist any more.
     Ran(String, Option<Run>),
-    /// Give the request of a job; `None`: there is no such job.
+    /// Returns the request of a job; `None`: there is no such job.
     Load(
         String,
         u64,
         oneshot::Sender<Result<Option<JobRequest>, JobStoreError>>,
     ),
-    /// Write what waits, and let go of the file.
+    /// Write waiting changes, and release the file.
     Close,
 }
 
@@ -98,19 +98,19 @@ pub(crate) struct Addition {
     pub(crate) spooler: String,
     pub(crate) request: JobRequest,
     pub(crate) standing: JobState,
-    /// Nobody listens: it is not stored.
+    /// If its receiver has been dropped, the job is not stored.
     pub(crate) answer: Added,
 }
 
-/// Hears what happens to the store, on its thread.
+/// Receives the events of the store, on its thread.
 pub(crate) trait Listener: Send + 'static {
     /// It is open, and has these jobs.
     fn opened(&self, found: Found);
-    /// A job is on disk, or is not.
+    /// A job is stored, or storing failed.
     fn settled(&self, spooler: &str, size: u64, stored: Option<(u64, JobState)>);
     /// It cannot be used, or can again (`None`).
     fn troubled(&self, why: Option<&JobStoreError>);
-    /// It has been let go of.
+    /// The file has been released.
     fn closed(&self);
 }
 
@@ -128,19 +128,19 @@ type RunRow<'a> = (u64, u64, u64, &'a str);
 
 const RUNS: TableDefinition<&str, RunRow<'static>> = TableDefinition::new("runs");
 
-/// Memory for pages of the file: jobs are written and read once, so that little is read twice.
+/// Memory for pages of the file: jobs are written and read once, so little is read twice.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// How often a file that another router has open is tried.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often one is tried that cannot be opened or written.
+/// How often a file that cannot be opened or written is tried.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Changes in one transaction: more would let the first wait long.
+/// Most changes in one transaction: with more, the first would wait long.
 const MOST_AT_ONCE: usize = 1024;
 
-/// Starts the thread; it ends after [`Order::Close`], or when nobody can give it orders any more.
+/// Starts the thread; it ends after [`Order::Close`], or when all senders of orders have been dropped.
 pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Order>> {
     let (sender, orders) = channel();
     std::thread::Builder::new()
@@ -164,7 +164,7 @@ pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Or
     Ok(sender)
 }
 
-/// A change of a job there is: where it stands now; `None`: it is done with.
+/// A change of an existing job: its new state; `None`: remove it.
 type Change = Option<JobState>;
 
 struct Thread<L> {
@@ -174,13 +174,13 @@ struct Thread<L> {
     database: Option<Database>,
     /// The highest number so far.
     last: u64,
-    /// The jobs of the file have been told of.
+    /// The jobs of the file have been reported.
     is_announced: bool,
     /// Jobs to be stored.
     waiting: Vec<Addition>,
     /// Changes to be written. The last one of a job counts.
     carried: BTreeMap<(String, u64), Change>,
-    /// Schedules likewise.
+    /// Changes of schedules, likewise.
     runs: BTreeMap<String, Option<Run>>,
     is_troubled: bool,
     closes: bool,
@@ -207,12 +207,12 @@ impl<L: Listener> Thread<L> {
         self.listener.closed();
     }
 
-    /// True if there is nothing to be written.
+    /// True if there is nothing to write.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.carried.is_empty() && self.runs.is_empty()
     }
 
-    /// Opens the file unless it is; the pause after which to try again.
+    /// Opens the file if necessary; returns the pause after which to try again.
     fn open(&mut self) -> Option<Duration> {
         if self.database.is_some() {
             return None;
@@ -246,7 +246,7 @@ impl<L: Listener> Thread<L> {
         }
     }
 
-    /// The database and its jobs; `None` as the error: somebody else has it open.
+    /// Opens the database and reads its jobs; `None` as the error: another process has it open.
     fn opened(&self) -> Result<(Database, Found), Option<JobStoreError>> {
         let file = self.file.try_clone().map_err(|e| Some(failed(&e)))?;
         let open = || {
@@ -264,7 +264,7 @@ impl<L: Listener> Thread<L> {
         Ok((database, found))
     }
 
-    /// Takes the orders that are there, at least one, or none after `pause`; false if there will be no more and nothing is left.
+    /// Takes the waiting orders, at least one, or none after `pause`; false if there will be no more and nothing is left.
     fn gather(&mut self, pause: Option<Duration>) -> bool {
         let until = pause.map(|pause| Instant::now() + pause);
         loop {
@@ -290,7 +290,7 @@ impl<L: Listener> Thread<L> {
                 }
                 Ok(Order::Ran(schedule, run)) => drop(self.runs.insert(schedule, run)),
                 Ok(Order::Load(spooler, id, answer)) => {
-                    // Who asked may have gone.
+                    // The caller may have gone.
                     let _ = answer.send(self.load(&spooler, id));
                 }
                 Ok(Order::Close) => {
@@ -314,7 +314,7 @@ impl<L: Listener> Thread<L> {
         load(database, spooler, id).map_err(|error| JobStoreError::Failed(error.to_string()))
     }
 
-    /// Writes what waits, and answers.
+    /// Writes waiting changes, and answers.
     fn write(&mut self) {
         let Some(database) = &self.database else {
             return;
@@ -347,7 +347,7 @@ impl<L: Listener> Thread<L> {
                 }
             }
             Err(error) => {
-                // After a failed write the database takes nothing until it is opened anew, which finds the last whole state.
+                // After a failed write the database accepts nothing until it is reopened, which finds the last consistent state.
                 self.database = None;
                 let error = classified(&error);
                 for addition in wanted {
@@ -358,7 +358,7 @@ impl<L: Listener> Thread<L> {
                     self.refuse(addition, again);
                 }
                 self.settle_trouble(Some(error));
-                // Not at once: the disk would hardly be another.
+                // Not at once: the disk would hardly have recovered.
                 self.closes |= !self.gather(Some(TROUBLE_PAUSE));
             }
         }
@@ -371,10 +371,10 @@ impl<L: Listener> Thread<L> {
     }
 }
 
-/// Empties a file that its creation left without the magic number: redb writes that last, once the rest is on disk.
+/// Empties a file that has no magic number because its creation was interrupted: redb writes that last, once the rest is on disk.
 ///
-/// A router that is killed while it creates the file, or a disk that is full then, leaves such a file. It holds no job, and redb refuses it
-/// for ever.
+/// A router that is killed while it creates the file, or a full disk at that time, leaves such a file. It contains no job, and redb would
+/// always refuse it.
 fn empty_unless_made(backend: &FileBackend) -> Result<(), DatabaseError> {
     let mut start = [0; 9];
     let len = backend.len()?;
@@ -402,7 +402,7 @@ fn classified(error: &redb::Error) -> JobStoreError {
     JobStoreError::Failed(error.to_string())
 }
 
-/// All jobs; makes the tables of a new file.
+/// Reads all jobs; makes the tables of a new file.
 fn all(database: &Database) -> Result<Found, JobStoreError> {
     let read = || -> Result<Found, redb::Error> {
         let writing = database.begin_write()?;
@@ -460,7 +460,7 @@ fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<JobRequest
     }))
 }
 
-/// One transaction, on disk when this returns.
+/// Makes one transaction, which is on disk when this returns.
 fn write(
     database: &Database,
     (additions, ids): (&[Addition], &[u64]),
@@ -537,7 +537,7 @@ fn row_of(standing: &JobState) -> (u32, Time, Time, &str, u64) {
 mod tests {
     use super::*;
 
-    /// Tells what a listener has heard, as text.
+    /// Records the events as text.
     #[derive(Clone)]
     struct Heard(Sender<String>);
 
@@ -634,7 +634,7 @@ mod tests {
             assert_eq!(store.next(), "opened [\"mail 0\"]");
             store.close();
         }
-        // A file that is not ours is left as it is.
+        // A foreign file is left unchanged.
         std::fs::write(&path, b"precious text").unwrap();
         let store = Opened::of(file(&path));
         assert_eq!(store.next(), "troubled true");
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_there_when_the_file_is_opened_again() {
+    fn stored_jobs_survive_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
         let store = Opened::of(file(&path));
@@ -676,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_wait_while_somebody_else_has_the_file() {
+    fn jobs_wait_while_another_process_has_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
         let first = Opened::of(file(&path));
@@ -690,14 +690,14 @@ mod tests {
         first.close();
         assert_eq!(second.next(), "opened [\"mail 0\"]");
         stored.blocking_recv().unwrap().unwrap();
-        // Nobody listened for the other any more.
+        // The receiver of the other had been dropped.
         let mut settled = [second.next(), second.next()];
         settled.sort();
         assert_eq!(settled, ["settled mail false", "settled mail true"]);
     }
 
     #[test]
-    fn a_file_that_is_no_store_is_told_of_and_left_alone() {
+    fn a_file_that_is_not_a_store_is_reported_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs");
         std::fs::write(&path, vec![b'x'; 10_000]).unwrap();

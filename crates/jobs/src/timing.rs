@@ -5,16 +5,16 @@ use tutti_config::table::Missed;
 
 use crate::queue::Time;
 
-/// A run that begins so much later than it was due is still that run: a busy machine, a router that is replaced. Milliseconds.
+/// A run that begins so much later than it was due still counts as that run: a busy machine, a router that is replaced. Milliseconds.
 const GRACE: Time = 60_000;
 
-/// Runs that are counted one by one; more are so many.
+/// Runs that are counted one by one; a larger number is cut.
 const MOST_COUNTED: u64 = 100_000;
 
 /// The last run of a schedule, as the store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Everything that was due up to this time has been dealt with; 0: nothing is known.
+    /// Everything that was due up to this time has been handled; 0: unknown.
     pub(crate) settled: Time,
     /// When the last run began; 0: none has.
     pub(crate) started: Time,
@@ -31,28 +31,28 @@ pub struct RunCounts {
     pub succeeded: u64,
     /// Runs that were not.
     pub failed: u64,
-    /// Runs that did not begin because the one before went on.
+    /// Runs that did not begin because the former one was in progress.
     pub skipped: u64,
-    /// Runs that were due while the server was stopped or the clock was set.
+    /// Runs that were due while the server was stopped or the clock was changed.
     pub missed: u64,
 }
 
-/// The things to be done now.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     /// A run is to begin.
     pub(crate) is_due: bool,
-    /// So many were missed.
+    /// Number of missed runs.
     pub(crate) missed: u64,
-    /// Everything up to this time is dealt with.
+    /// Everything up to this time has been handled.
     pub(crate) settled: Time,
-    /// When to look again.
+    /// When to check again.
     pub(crate) next: Option<Time>,
-    /// The clock was set back so far that its times begin anew.
+    /// The clock was set back so far that its times start anew.
     pub(crate) is_set_back: bool,
 }
 
-/// Looks what is due at `now`, where everything up to `settled` has been dealt with.
+/// Checks what is due at `now`, if everything up to `settled` has been handled.
 pub(crate) fn look(schedule: &Schedule, settled: Time, now: Time) -> Look {
     if settled == 0 || is_set_back(schedule, settled, now) {
         return Look {
@@ -81,8 +81,8 @@ pub(crate) fn look(schedule: &Schedule, settled: Time, now: Time) -> Look {
     }
 }
 
-/// True if the clock was set back by more than the time between two runs. Until it is where it was no run is due, so that none comes twice;
-/// that may leave out one run, but not more.
+/// True if the clock was set back by more than the time between two runs. With a smaller change, no run is due until the clock is where it
+/// was, so that none happens twice; that may omit one run, but not more.
 fn is_set_back(schedule: &Schedule, settled: Time, now: Time) -> bool {
     let ahead = settled.saturating_sub(now);
     let pause = next(&schedule.times, settled).map_or(0, |next| next.saturating_sub(settled));
@@ -105,7 +105,7 @@ fn due(times: &Times, settled: Time, now: Time) -> (u64, Time) {
                 count += 1;
                 latest = time;
             }
-            // The rest of a very long time is let go of.
+            // The rest of a very long time is ignored.
             match count < MOST_COUNTED {
                 true => (count, latest),
                 false => (count, now),
@@ -121,7 +121,7 @@ fn next(times: &Times, after: Time) -> Option<Time> {
     }
 }
 
-/// At least a second, as the option says.
+/// At least a second, as for the option.
 fn pause(times: &Times) -> Time {
     match times {
         Times::Every(pause) => u64::try_from(pause.as_millis()).unwrap_or(u64::MAX).max(1),
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!((found.is_due, found.missed), (is_due, 3), "{missed}");
             assert_eq!(found.next, Some(START + 40 * MINUTE));
         }
-        // The last is due just now: it is a run like any other.
+        // The last is due just now, and counts as usual.
         let found = look(&schedule(r#""every": 600"#), START, START + 30 * MINUTE);
         assert_eq!((found.is_due, found.missed), (true, 2));
     }
@@ -207,7 +207,7 @@ mod tests {
             }
         }
         let daily = schedule(r#""cron": "0 0 * * *""#);
-        // Twenty minutes: the run at midnight does not come twice.
+        // Twenty minutes: the run at midnight does not happen twice.
         let back = look(&daily, START, START - 20 * MINUTE);
         assert_eq!(back.next, Some(START + 24 * 60 * MINUTE));
     }

@@ -48,7 +48,9 @@ impl Supervisor {
             () if self.acme.process().is_none() => {
                 "the process for certificates is not running at the moment"
             }
-            () if self.acme.wishes.len() >= MOST_WISHES => "too many names are asked for at once",
+            () if self.acme.wishes.len() >= MOST_WISHES => {
+                "too many certificates are requested at once"
+            }
             () => {
                 self.acme.last_wish += 1;
                 let id = self.acme.last_wish;

@@ -114,7 +114,7 @@ families! {
     HELD = Gauge "tutti_held_response_bytes" Bytes ["place"] "Parts of answers that slow clients have not taken, in `memory`, in `encoders` and on `disk`";
 
     REQUESTS = Counter "tutti_requests" None ["action", "application", "upstream", "class"] "Requests by what answered them and the class of the answer's status. `action`: `application`, `upstream`, `share`, `return`, `metrics`, `spooler`, `maintenance`, `cache`, or `none` for requests that were refused before or that no route takes";
-    LIMITED = Counter "tutti_limited_requests" None ["limit", "bound", "effect"] "Requests beyond a `limit`, by its place in the configuration, the `bound` (`rate`, `concurrent`) and the `effect` (`refused`, or `told` with `dry_run`)";
+    LIMITED = Counter "tutti_limited_requests" None ["limit", "bound", "effect"] "Requests beyond a `limit`, by its place in the configuration, the `bound` (`rate`, `concurrent`) and the `effect` (`refused`, or `logged` with `dry_run`)";
     LIMIT_NODES = Gauge "tutti_limit_nodes" None [] "Nodes of the fleet that share limits, where a limit is shared";
     LIMIT_STORE_UP = Gauge "tutti_limit_store_up" None ["store"] "1 while a store of limits answers";
     LIMIT_STORE_REQUESTS = Counter "tutti_limit_store_requests" None ["store", "outcome"] "Requests that a store of limits has `counted`, and those for which there was no answer (`failed`)";
@@ -129,7 +129,7 @@ families! {
     QUEUE_WAIT = Histogram "tutti_application_queue_wait_seconds" Seconds ["application"] "Time that requests waited before a process began them";
     APPLICATION_RESTARTS = Counter "tutti_application_restarts" None ["application"] "Processes that were replaced because they had died";
     APPLICATION_START_FAILURES = Counter "tutti_application_start_failures" None ["application"] "Starts of a process that failed";
-    PROCESS_ENDS = Counter "tutti_application_process_ends" None ["application", "reason"] "Processes that ended. `left`: of their own will, or after the requests they may have; `told`: the server told them to leave; `memory`: over `limits.memory` or `limits.memory_max`; `timeout`: over a time limit, and did not come back; `start`: before they were ready; `exit`: with a code other than 0; `killed`: by SIGKILL from outside, mostly the kernel for want of memory; `signal`: a crash; `unknown`";
+    PROCESS_ENDS = Counter "tutti_application_process_ends" None ["application", "reason"] "Processes that ended. `left`: by themselves, or after their maximum number of requests; `retired`: by the server, because they were surplus or replaced; `memory`: over `limits.memory` or `limits.memory_max`; `timeout`: over a time limit; `start`: before they were ready; `exit`: with a code other than 0; `killed`: by SIGKILL from outside, mostly by the kernel because memory ran out; `signal`: a crash; `unknown`";
     APPLICATION_MEMORY = Gauge "tutti_application_resident_memory_bytes" Bytes ["application"] "Memory of an application's processes; what they share counts for each";
 
     MULE_PROCESSES = Gauge "tutti_mule_processes" None ["application", "mule", "state"] "Processes of a mule: `running`, `starting`, `stopping`, or `waiting` to be started again because they have ended";

@@ -61,9 +61,9 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
     let Some(rest) = text.strip_prefix('$') else {
         return match text.starts_with("{SHA}") {
             true => fault("a SHA-1 of a password is found in seconds"),
-            false => {
-                fault("this is no hash of a password, and passwords themselves do not belong here")
-            }
+            false => fault(
+                "this is not the hash of a password, and passwords themselves do not belong here",
+            ),
         };
     };
     let (name, rest) = rest.split_once('$').unwrap_or((rest, ""));

@@ -1,8 +1,7 @@
-//! An application as the listen threads see it: something that takes requests.
+//! An application as the listen threads use it: it accepts requests.
 //!
-//! Owned by configuration snapshots (through `Arc`) and by its supervisor. It stays the same over restarts and deaths
-//! of its processes; only a change of its configuration makes another one. What must never happen: a request that is
-//! taken and then neither answered nor refused.
+//! Owned by configuration snapshots (through `Arc`) and by its supervisor. It survives restarts and deaths of its processes; only a change
+//! of its configuration makes another one. What must never happen: a request that is accepted and then neither answered nor refused.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,14 +24,14 @@ use crate::spec::{Abandoned, AppSpec};
 use crate::threads;
 use crate::waiting::Source;
 
-/// A request body on its way into an application.
+/// The body of a request for an application.
 #[derive(Debug)]
 pub enum OutgoingBody<'a> {
     /// None.
     None,
-    /// In the caller's memory; small enough to be copied into a slot, otherwise it goes to the spool.
+    /// In the caller's memory; copied into the slot if it is small enough, otherwise written to the spool.
     Inline(&'a [u8]),
-    /// Written to [`ApplicationPool::spool`] before. The region is given back when the worker is done with it.
+    /// Written to [`ApplicationPool::spool`] before. The region is freed when the worker has finished.
     Spooled(Region),
     /// Written with [`ApplicationExchange::write_body`] while the worker reads.
     Stream {
@@ -41,7 +40,7 @@ pub enum OutgoingBody<'a> {
     },
 }
 
-/// When and where a request was handed over.
+/// When and on which thread a request was submitted.
 struct Handed {
     thread: u32,
     /// [`tutti_wire::now_us`].
@@ -50,7 +49,7 @@ struct Handed {
     arrived: Instant,
 }
 
-/// A request that waits for a slot, or for the news that there will be none.
+/// Waits for a slot, or for the reason why there will be none.
 struct Turn<'a> {
     application: &'a ApplicationPool,
     thread: u32,
@@ -72,67 +71,67 @@ impl Source for Turn<'_> {
     }
 }
 
-/// Numbers of one application for `/status`.
+/// The state of one application for `/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppStatus {
-    /// Workers that are up, but for those that were told to leave and those that a signal has stopped.
+    /// Running workers, without those that are draining or stopped by a signal.
     pub running: u32,
     /// Workers being started.
     pub starting: u32,
-    /// Workers and prototypes that a signal has stopped.
+    /// Workers and prototypes stopped by a signal.
     pub stopped: u32,
     /// True once a worker has been ready for requests.
     pub started: bool,
-    /// Running workers that have nothing to do.
+    /// Idle workers.
     pub idle: u32,
-    /// Requests taken and not yet answered.
+    /// Requests in progress.
     pub active: u32,
-    /// Active requests that no worker has begun.
+    /// Requests that no worker has begun.
     pub queued: u32,
-    /// Workers and prototypes that were replaced after they had died.
+    /// Workers and prototypes replaced after they had died.
     pub restarts: u64,
-    /// Requests taken since the application was configured.
+    /// Requests since the application was configured.
     pub requests: u64,
-    /// Starts of a process that failed.
+    /// Failed starts of a process.
     pub failures: u64,
-    /// Why the last start failed, if the last one did.
+    /// Why the last start failed, if it did.
     pub last_failure: Option<Arc<StartFailure>>,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OldRequest {
-    /// Its method and target, or their beginning.
+    /// Its method and target, perhaps cut.
     pub line: String,
-    /// Since its head was there.
+    /// The time since its head was complete.
     pub age: Duration,
-    /// The process that is at it; `None`: none has begun it.
+    /// The process that serves it; `None`: none has begun it.
     pub process: Option<i32>,
 }
 
-/// Numbers of one application for the metrics, over all that has had its name.
+/// The state of one application for the metrics, including former applications with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppMeasures {
-    /// The numbers for `/status`.
+    /// The state for `/status`.
     pub status: AppStatus,
-    /// Workers and prototypes that were replaced after they had died.
+    /// Workers and prototypes replaced after they had died.
     pub restarts: u64,
-    /// Starts of a process that failed.
+    /// Failed starts of a process.
     pub failures: u64,
-    /// Processes that have ended, by reason.
+    /// Ended processes, by reason.
     pub ends: Vec<(End, u64)>,
     /// How long requests waited before a process began them.
     pub waits: Histogram,
-    /// The processes that there are.
+    /// The running processes.
     pub pids: Vec<i32>,
-    /// The application is a child of its processes.
+    /// Its processes start the actual application as a child process.
     pub starts_programs: bool,
-    /// The requests under way that came first, the oldest first.
+    /// The oldest requests in progress, the oldest first.
     pub oldest: Vec<OldRequest>,
 }
 
 impl AppMeasures {
-    /// Memory of its processes, in bytes. One that has just ended has none.
+    /// Memory of its processes, in bytes. A process that has just ended counts as 0.
     pub fn memory(&self) -> u64 {
         let memory = match self.starts_programs {
             true => tutti_sys::proc::rss_of_family,
@@ -172,7 +171,7 @@ impl ApplicationPool {
         &self.shared.name
     }
 
-    /// The specification that it was made from, or has been adapted to since.
+    /// Its specification, including later changes.
     pub fn spec(&self) -> Arc<AppSpec> {
         self.shared.spec.load_full()
     }
@@ -182,7 +181,7 @@ impl ApplicationPool {
         !self.shared.spec.load().common.request_buffering
     }
 
-    /// The treatment of a request whose client leaves while it waits; by method if `None`.
+    /// The handling of a request whose client disconnects while it waits; `None`: depends on the method.
     pub fn abandoned(&self) -> Option<Abandoned> {
         self.shared.spec.load().common.limits.queue.abandoned
     }
@@ -192,20 +191,20 @@ impl ApplicationPool {
         self.shared.spec.load().special.is_relayed()
     }
 
-    /// True if the application is a program that each worker has started.
+    /// True if each worker starts the actual application as a child process.
     pub fn starts_programs(&self) -> bool {
         self.shared.starts_programs()
     }
 
-    /// Where bodies too large for a slot go before [`submit`](Self::submit).
+    /// The store for bodies too large for a slot, written before [`submit`](Self::submit).
     pub fn spool(&self) -> &Spool {
         &self.spool
     }
 
-    /// Hands a request to the workers; to be called on a listen thread.
+    /// Submits a request to the workers; call it on a listen thread.
     ///
-    /// `arrived` is when its head was complete: deadlines count from then. Normally this takes a slot and returns without
-    /// having waited; when all slots are taken it waits in order of arrival.
+    /// `arrived` is when its head was complete: deadlines count from then. Normally this takes a slot without waiting; when all slots are
+    /// in use it waits in order of arrival.
     ///
     /// # Errors
     /// See [`SubmitError`]; the request has not been, and will not be, seen by a worker.
@@ -241,7 +240,7 @@ impl ApplicationPool {
         self.place(generation, slot, handed, head, body)
     }
 
-    /// Numbers for `/status`. They are counted now, not remembered.
+    /// The state for `/status`, as of now.
     pub fn status(&self) -> AppStatus {
         let generation = self.generation.load();
         let gauge = generation.gauge();
@@ -263,7 +262,7 @@ impl ApplicationPool {
         }
     }
 
-    /// Numbers for the metrics. They are counted now, not remembered.
+    /// The state for the metrics, as of now.
     pub fn measures(&self) -> AppMeasures {
         let tally = &self.shared.tally;
         AppMeasures {
@@ -286,15 +285,15 @@ impl ApplicationPool {
             let process = processes.find(|process| process.numbers.contains(&worker));
             process.map(|process| process.pid)
         };
-        let tell = |(arrived, line, worker): (Instant, String, Option<u32>)| OldRequest {
+        let describe = |(arrived, line, worker): (Instant, String, Option<u32>)| OldRequest {
             line,
             age: arrived.elapsed(),
             process: worker.and_then(pid_of),
         };
-        oldest.into_iter().map(tell).collect()
+        oldest.into_iter().map(describe).collect()
     }
 
-    /// Slots that are free, and requests that wait for one: while some wait, the free ones are theirs in a moment.
+    /// The number of free slots, and of requests that wait for one: while some wait, the free ones are about to be taken.
     #[doc(hidden)]
     pub fn free_and_waiting(&self) -> (u32, u32) {
         let segment = &self.generation.load().segment;
@@ -346,7 +345,7 @@ impl ApplicationPool {
         }
     }
 
-    /// Requests that hold a slot wait as well. They are counted where fewer may wait than there may be slots.
+    /// Refuses the request if the queue is full. Requests that hold a slot count as well, where fewer may wait than there may be slots.
     fn check_queue(&self) -> Result<(), SubmitError> {
         let length = self.shared.spec.load().common.limits.queue.length;
         if length >= MAX_SLOTS {
@@ -357,7 +356,7 @@ impl ApplicationPool {
         if waiting < length {
             return Ok(());
         }
-        // Those that a worker without work will take at once do not wait.
+        // Requests that an idle worker will take at once do not count as waiting.
         let segment = &generation.segment;
         if waiting < length + segment.idle_count() + segment.searching_count() {
             return Ok(());
@@ -371,7 +370,7 @@ impl ApplicationPool {
         }
     }
 
-    /// The queue moves at the speed at which its head has waited: by then there will be room.
+    /// Estimates when there will be room, from how long the request at the head of the queue has waited.
     fn retry_after(&self) -> Duration {
         let waited = self
             .shared
@@ -435,7 +434,7 @@ impl ApplicationPool {
         ))
     }
 
-    /// Writes the request into its slot, or to the spool where it does not fit.
+    /// Writes the request into its slot, or what does not fit to the spool.
     fn write(
         &self,
         generation: &Generation,

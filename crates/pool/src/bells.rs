@@ -1,7 +1,7 @@
 //! The descriptors by which the workers of one application wake listen threads: an eventfd for each thread.
 //!
-//! A worker can do to them what it likes: fill the counter, empty it, make them block. So no other application has the same ones,
-//! and the router neither reads nor writes them; it only has them watched.
+//! A worker may misuse them: fill or empty the counter, or make them block. So each application has its own, and the router neither reads
+//! nor writes them; it only watches them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,13 +19,13 @@ pub(crate) struct Bells(Box<[Bell]>);
 #[derive(Debug)]
 struct Bell {
     event: OwnedFd,
-    /// The same, until its thread watches it.
+    /// The descriptor, until its thread watches it.
     unwatched: Mutex<Option<OwnedFd>>,
     watch: OnceLock<AbortHandle>,
 }
 
 impl Bells {
-    /// For so many threads.
+    /// For this many threads.
     pub(crate) fn new(threads: u32) -> io::Result<Bells> {
         let bell = |_| -> io::Result<Bell> {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -39,12 +39,12 @@ impl Bells {
         Ok(Bells((0..threads).map(bell).collect::<io::Result<_>>()?))
     }
 
-    /// For the processes of the application.
+    /// Duplicates for the processes of the application.
     pub(crate) fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
         self.0.iter().map(|bell| bell.event.try_clone()).collect()
     }
 
-    /// Has `rung` called on the calling listen thread whenever a worker rings its bell, from now on. The first call counts.
+    /// Calls `rung` on the calling listen thread whenever a worker rings its bell. Only the first call has an effect.
     pub(crate) fn watch(&self, thread: u32, rung: fn()) {
         let Some(bell) = self.0.get(thread as usize) else {
             return;
@@ -56,10 +56,10 @@ impl Bells {
             .unwatched
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Registered at once: what is rung after this is heard.
+        // Registered at once, so that no ring after this is missed.
         if let Some(Ok(event)) = unwatched.take().map(readable) {
             let task = tokio::spawn(async move {
-                // The counter is never read back: every write is an edge (eventfd(2), epoll(7)).
+                // The counter is never read: every write is an edge (eventfd(2), epoll(7)).
                 while let Ok(mut ready) = event.readable().await {
                     ready.clear_ready();
                     rung();
@@ -69,7 +69,7 @@ impl Bells {
         }
     }
 
-    /// True if the thread hears its bell.
+    /// True if the thread watches its bell.
     pub(crate) fn is_watched(&self, thread: u32) -> bool {
         let bell = self.0.get(thread as usize);
         bell.is_some_and(|bell| bell.watch.get().is_some())

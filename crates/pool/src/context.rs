@@ -1,4 +1,4 @@
-//! The surroundings of all applications: who starts processes, who takes log lines, the listen threads.
+//! The shared state of all supervisors: the launcher, the log, the listen threads.
 
 use std::sync::Arc;
 

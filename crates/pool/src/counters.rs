@@ -1,4 +1,4 @@
-//! Counts over all that has had an application's name: a change of its options makes another application, and its counters go on.
+//! Counters of an application's name: a change of its options makes another application, which continues its counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tutti_metrics::{Durations, Histogram, PerThread};
 /// Why a process of an application has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Of its own will, or because it has had its requests.
+    /// By itself, or after its maximum number of requests.
     Left,
-    /// The server told it to leave: it was one too many, or another took its place.
-    Told,
-    /// It had more memory than `limits.memory` or `limits.memory_max`.
+    /// The server retired it: it was surplus, or was replaced.
+    Retired,
+    /// It exceeded `limits.memory` or `limits.memory_max`.
     Memory,
-    /// It did not come back from a request, or did not leave, within its time.
+    /// It exceeded a time limit for a request or for draining.
     Timeout,
     /// Before it was ready.
     Start,
-    /// By itself, with a code other than 0.
+    /// By itself, with an exit code other than 0.
     Exit,
-    /// Killed by SIGKILL, and not by us: mostly by the kernel, for want of memory.
+    /// Killed by SIGKILL from outside: mostly by the kernel, because memory ran out.
     Killed,
     /// Killed by another signal: a crash.
     Signal,
-    /// Nobody was there to see how.
+    /// Its exit status is unknown.
     Unknown,
 }
 
@@ -32,7 +32,7 @@ impl End {
     /// All reasons.
     pub const ALL: [End; 9] = [
         Self::Left,
-        Self::Told,
+        Self::Retired,
         Self::Memory,
         Self::Timeout,
         Self::Start,
@@ -42,11 +42,11 @@ impl End {
         Self::Unknown,
     ];
 
-    /// Its word in the metrics.
+    /// Its label in the metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Left => "left",
-            Self::Told => "told",
+            Self::Retired => "retired",
             Self::Memory => "memory",
             Self::Timeout => "timeout",
             Self::Start => "start",
@@ -58,23 +58,23 @@ impl End {
     }
 }
 
-/// The counts of a name.
+/// The counters of a name.
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// Processes that were replaced after they had died.
     pub(crate) restarts: AtomicU64,
-    /// Starts that failed.
+    /// Failed starts.
     pub(crate) failures: AtomicU64,
     ends: [AtomicU64; End::ALL.len()],
-    /// How long requests waited for a process, of each listen thread.
+    /// How long requests waited for a process, for each listen thread.
     waits: PerThread<Durations>,
 }
 
-/// A process that says that a request waited longer than this is wrong.
+/// A longer wait in a process's report is an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Tally {
-    /// For so many listen threads.
+    /// For this many listen threads.
     pub(crate) fn new(threads: u32) -> Self {
         Self {
             restarts: AtomicU64::new(0),
@@ -84,7 +84,7 @@ impl Tally {
         }
     }
 
-    /// Counts how long a request has waited. To be called on that listen thread.
+    /// Records how long a request waited. Call it on that listen thread.
     pub(crate) fn note_wait(&self, thread: u32, wait: Duration) {
         if wait <= LONGEST_WAIT
             && let Some(waits) = self.waits.of(thread)

@@ -26,7 +26,7 @@ impl ThreadWakers {
         u32::try_from(self.eventfds.len()).unwrap_or(u32::MAX)
     }
 
-    /// The eventfd that is written when this thread sleeps and a worker's death has completed its requests.
+    /// The eventfd written when this thread sleeps and a worker's death has completed some of its requests.
     pub fn eventfd(&self, thread: u32) -> Option<BorrowedFd<'_>> {
         self.eventfds.get(thread as usize).map(AsFd::as_fd)
     }

@@ -1,8 +1,7 @@
-//! One request on its way through an application, from the listen thread's side.
+//! One request to an application, as the listen thread uses it.
 //!
-//! Owned by the task that serves the client's connection. The response is read in place from the segment; dropping
-//! the exchange gives up: a request that no worker has begun is withdrawn, one that runs is told that its client has gone
-//! and its slot is freed when the worker is done.
+//! Owned by the task that serves the client's connection. The response is read in place from the segment. Dropping the exchange abandons
+//! it: a request that no worker has begun is withdrawn; a running one is cancelled, and its slot is freed when the worker has finished.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,12 +16,12 @@ use crate::error::ExchangeError;
 use crate::generation::Generation;
 use crate::stack_location::Whereabouts;
 
-/// A request that an application has taken.
+/// A request that an application has accepted.
 #[derive(Debug)]
 pub struct ApplicationExchange {
     generation: Arc<Generation>,
     slot: SlotId,
-    /// The listen thread, and when the request was handed over ([`tutti_wire::now_us`]).
+    /// The listen thread, and when the request was submitted ([`tutti_wire::now_us`]).
     handed: (u32, u64),
 }
 
@@ -35,7 +34,7 @@ impl ApplicationExchange {
         }
     }
 
-    /// Waits for the head of the response; to be called until it gives one that is not interim, and once for that.
+    /// Waits for the head of the response; call it until it returns a head that is not interim.
     ///
     /// # Errors
     /// There will be no head: the error has the status for the client.
@@ -43,7 +42,7 @@ impl ApplicationExchange {
         poll_fn(|context| self.poll_head(context)).await
     }
 
-    /// [`head`](Self::head) for one who does other things beside.
+    /// [`head`](Self::head) as a poll function.
     pub fn poll_head(
         &mut self,
         context: &Context<'_>,
@@ -51,8 +50,7 @@ impl ApplicationExchange {
         self.wait(context, |this| {
             let segment = &this.generation.segment;
             let head = this.checked(segment.response_head(this.slot))?;
-            // Cut short before anybody has seen anything of it, because it was given up or its worker died: better an error than
-            // a piece.
+            // It was cancelled or its worker died before the client got anything: an error is better than a part of a response.
             if head.is_some() || segment.is_released(this.slot) {
                 this.ready().map(drop).or_else(|error| match &head {
                     Some(head) if stands(head, &error) => Ok(()),
@@ -66,24 +64,24 @@ impl ApplicationExchange {
         })
     }
 
-    /// Counts how long it has waited for the worker that has begun it.
+    /// Records how long it waited until a worker began it.
     fn note_wait(&self) {
         let (thread, handed_us) = self.handed;
         if let Some(begun_us) = self.generation.segment.begun_us(self.slot) {
-            // It may have been begun in the microsecond in which it was handed over.
+            // It may have been begun in the microsecond in which it was submitted.
             let wait = Duration::from_micros(begun_us.saturating_sub(handed_us));
             self.generation.shared.tally.note_wait(thread, wait);
         }
     }
 
-    /// How long it has waited for the worker that has begun it; `None`: none has, or it does not say.
+    /// How long it waited until a worker began it; `None`: no worker has, or the worker does not report it.
     pub fn waited(&self) -> Option<Duration> {
         let (_, handed_us) = self.handed;
         let begun_us = self.generation.segment.begun_us(self.slot)?;
         Some(Duration::from_micros(begun_us.saturating_sub(handed_us)))
     }
 
-    /// For asking where the worker stands that is at it.
+    /// Allows to ask where in its code the worker is.
     pub fn whereabouts(&self) -> Whereabouts {
         Whereabouts {
             generation: Arc::clone(&self.generation),
@@ -92,10 +90,10 @@ impl ApplicationExchange {
         }
     }
 
-    /// The part of the response body that is there. The spans are valid until the next [`consume`](Self::consume).
+    /// The available part of the response body. The spans are valid until the next [`consume`](Self::consume).
     ///
     /// # Errors
-    /// The response was cut short. One that a worker had finished before it died is whole and is given out.
+    /// The response was cut short. One that a worker had finished before it died is complete.
     pub fn ready(&self) -> Result<Readable<'_>, ExchangeError> {
         let readable = self.checked(self.generation.segment.response_ready(self.slot))?;
         if !readable.finished {
@@ -104,30 +102,30 @@ impl ApplicationExchange {
         self.unless_aborted(readable)
     }
 
-    /// The fields behind the body of a response that [`ready`](Self::ready) said was finished.
+    /// The fields after the body of a response for which [`ready`](Self::ready) returned `finished`.
     ///
     /// # Errors
-    /// The worker wrote something else than fields.
+    /// The worker wrote invalid fields.
     pub fn trailers(&self) -> Result<ResponseFields, ExchangeError> {
         self.checked(self.generation.segment.response_trailers(self.slot))
     }
 
-    /// Tells whether it has been ended from this side: a response that the worker has finished since is its answer to that.
+    /// Returns an error if the router has ended the request: what the worker has written since is not its response.
     pub fn verdict(&self) -> Result<(), ExchangeError> {
         self.generation.verdict(self.slot)
     }
 
-    /// The first `count` bytes of what [`ready`](Self::ready) gave are dealt with.
+    /// Frees the first `count` bytes that [`ready`](Self::ready) returned.
     pub fn consume(&mut self, count: usize) {
         self.generation.segment.response_consume(self.slot, count);
     }
 
-    /// Waits until [`ready`](Self::ready) has bytes or the end to tell. To be called with everything consumed.
+    /// Waits until [`ready`](Self::ready) returns bytes or the end. Call it after everything has been consumed.
     pub async fn more(&mut self) -> Result<(), ExchangeError> {
         poll_fn(|context| self.poll_more(context)).await
     }
 
-    /// [`more`](Self::more) for one who does other things beside.
+    /// [`more`](Self::more) as a poll function.
     pub fn poll_more(&mut self, context: &Context<'_>) -> Poll<Result<(), ExchangeError>> {
         self.wait(context, |this| {
             let readable = this.generation.segment.response_ready(this.slot);
@@ -136,8 +134,8 @@ impl ApplicationExchange {
         })
     }
 
-    /// Waits until the worker has done something: read of a streamed request body, or written of its response. For one
-    /// who feeds the body while the response may come; a spurious return is possible.
+    /// Waits until the worker has read of a streamed request body, or written of its response: for a caller that sends the body while the
+    /// response may arrive. It may return spuriously.
     pub async fn changed(&mut self) -> Result<(), ExchangeError> {
         let mut is_first = true;
         poll_fn(|context| {
@@ -152,36 +150,37 @@ impl ApplicationExchange {
         .await
     }
 
-    /// Offers bytes of a streamed request body; returns how many were taken. When that is less than all,
-    /// [`changed`](Self::changed) tells when there is room again.
+    /// Writes bytes of a streamed request body; returns how many were accepted. After an incomplete write, [`changed`](Self::changed)
+    /// reports room.
     pub fn write_body(&mut self, bytes: &[u8]) -> usize {
         self.generation
             .segment
             .request_stream_write(self.slot, bytes)
     }
 
-    /// True if the worker waits for more of a streamed request body; [`changed`](Self::changed) tells when it begins to wait for
-    /// the first byte.
+    /// True if the worker waits for more of a streamed request body; [`changed`](Self::changed) reports when it begins to wait for the
+    /// first byte.
     pub fn wants_body(&self) -> bool {
         self.generation.segment.request_stream_wanted(self.slot)
     }
 
-    /// The client has all of the response in a moment, although the worker has not ended it yet: `/status` counts the request as active no
+    /// Notes that the client is about to have the whole response, although the worker has not ended it: `/status` does not count the
+    /// request as active any more.
     /// longer.
     pub fn note_answered(&self) {
         self.generation.note_answered(self.slot);
     }
 
-    /// After a 101: the request takes as long as it takes from now on.
+    /// After a 101: removes the deadline.
     pub fn upgraded(&mut self) {
         self.generation.lift_deadline(self.slot);
     }
 
-    /// After a 101: the next piece of a message that the worker has sent. Consume [`Piece::consumed`] bytes when it is dealt
-    /// with. `None`: none now; [`ready`](Self::ready) tells whether the exchange has ended, [`changed`](Self::changed) waits.
+    /// After a 101: the next part of a message from the worker. Consume [`Piece::consumed`] bytes afterwards. `None`: none now; then
+    /// [`ready`](Self::ready) reports whether the exchange has ended, and [`changed`](Self::changed) waits.
     ///
     /// # Errors
-    /// The worker died, gave up, or sent what is no message.
+    /// The worker died, aborted, or sent an invalid message.
     pub fn piece(&self) -> Result<Option<Piece<'_>>, ExchangeError> {
         let read = || self.checked(self.generation.segment.message_read(self.slot));
         if let Some(piece) = read()? {
@@ -189,13 +188,13 @@ impl ApplicationExchange {
         }
         match self.ready() {
             Ok(_) => Ok(None),
-            // It may have come between the two looks, and its worker may have ended right after.
+            // The piece may have come after the first check, and the worker may have ended right after.
             Err(error) => read()?.map(Some).ok_or(error),
         }
     }
 
-    /// After a 101: sends the worker the next piece of a message of which `rest` has not been sent yet; how much went. The
-    /// message ends with `rest` if `is_end`. `None`: no room; [`changed`](Self::changed) tells when there may be.
+    /// After a 101: sends the worker the next part of a message, of which `rest` is unsent; returns how much was sent. `is_end`: the
+    /// message ends with `rest`. `None`: no room; [`changed`](Self::changed) reports when there may be some.
     pub fn write_piece(
         &mut self,
         opcode: MessageOpcode,
@@ -207,32 +206,32 @@ impl ApplicationExchange {
             .message_write(self.slot, opcode, rest, is_end)
     }
 
-    /// After a 101: bytes of pieces, their heads included, that there is room for; less than `wanted` makes the task that
-    /// [`watch`](Self::watch) was called for run once there are more.
+    /// After a 101: the room for pieces in bytes, including their heads; if it is less than `wanted`, the task registered by
+    /// [`watch`](Self::watch) is woken when there is more.
     pub fn piece_room(&self, wanted: usize) -> usize {
         self.generation.segment.message_room(self.slot, wanted)
     }
 
-    /// Has the task of `context` woken, once, by what the worker does from now on: to be called before a look at everything.
+    /// Registers the task of `context` to be woken once by the next action of the worker: call it before checking anything.
     ///
     /// # Errors
-    /// The exchange has ended without the worker's doing.
+    /// The router has ended the exchange.
     pub fn watch(&self, context: &Context<'_>) -> Result<(), ExchangeError> {
         self.generation.watch(self.slot, context.waker())
     }
 
-    /// The streamed request body is whole; after a 101: the worker has had the last message.
+    /// Ends the streamed request body; after a 101: ends the messages to the worker.
     pub fn finish_body(&mut self) {
         self.generation.segment.request_stream_finish(self.slot);
     }
 
-    /// Looks, and waits for the worker if there was nothing to see.
+    /// Polls `look`, and waits for the worker if it returns nothing.
     fn wait<T>(
         &self,
         context: &Context<'_>,
         look: impl Fn(&Self) -> Result<Option<T>, ExchangeError>,
     ) -> Poll<Result<T, ExchangeError>> {
-        // A response that the worker has finished counts, whatever has become of the worker since.
+        // A response that the worker has finished counts, even if the worker has ended since.
         match look(self) {
             Ok(Some(found)) => return Poll::Ready(Ok(found)),
             Ok(None) => {}
@@ -241,7 +240,7 @@ impl ApplicationExchange {
         if let Err(verdict) = self.generation.watch(self.slot, context.waker()) {
             return Poll::Ready(Err(verdict));
         }
-        // A completion may have been taken between the look and the registration.
+        // A completion may have been taken between the first check and the registration.
         match look(self) {
             Ok(Some(found)) => Poll::Ready(Ok(found)),
             Ok(None) => Poll::Pending,
@@ -249,7 +248,7 @@ impl ApplicationExchange {
         }
     }
 
-    /// An aborted response is an error: the reason if one is known.
+    /// Turns an aborted response into an error, with the reason if it is known.
     fn unless_aborted<'a>(&self, readable: Readable<'a>) -> Result<Readable<'a>, ExchangeError> {
         if readable.aborted {
             self.generation.verdict(self.slot)?;
@@ -266,8 +265,8 @@ impl ApplicationExchange {
     }
 }
 
-/// True for an accepted handshake of a worker that has left since. Whole messages may follow it, and a close code tells how the connection
-/// ended: the client gets the same whether the router saw the handshake before the end or with it.
+/// True for an accepted handshake whose worker has ended since. Complete messages and a close code may follow it: the client gets the same
+/// whether the router saw the handshake before the end of the worker or with it.
 fn stands(head: &WireResponseHead, error: &ExchangeError) -> bool {
     head.status == 101
         && matches!(

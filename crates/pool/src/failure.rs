@@ -1,8 +1,8 @@
-//! Why an application could not be started: the step, the problem, the cure, and what it said itself.
+//! Why an application could not be started: the step, the problem, the hint, and the output of its processes.
 
 use std::fmt;
 
-/// A failed start, told to the user as an error at the application's place in the configuration.
+/// A failed start, reported as an error at the application's place in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartFailure {
     /// Application.
@@ -13,9 +13,9 @@ pub struct StartFailure {
     pub step: String,
     /// The problem.
     pub message: String,
-    /// The cure, when it is known.
+    /// How to fix it, if known.
     pub hint: Option<String>,
-    /// The end of what the processes wrote to stderr and stdout.
+    /// The end of the processes' output on stderr and stdout.
     pub stderr: String,
 }
 
@@ -36,7 +36,7 @@ impl StartFailure {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

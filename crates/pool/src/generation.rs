@@ -1,12 +1,11 @@
-//! One segment and what the router knows of each of its slots.
+//! One segment, and the router's own state of each of its slots.
 //!
-//! Shared by listen threads (submit, completions) and the control thread (deadlines, deaths). What a worker may see or
-//! spoil is in the segment; what decides about a request is here, in the router's own memory: who waits for it, until
-//! when, and its verdict.
+//! Shared by listen threads (submit, completions) and the control thread (deadlines, deaths). Data that a worker may see or damage is in
+//! the segment; what decides about a request is here, in the router's own memory: the waiting task, the deadline, and the verdict.
 //!
-//! A slot goes `Free → Live → (Detached) → Free`. *Live*: an [`Exchange`](crate::Exchange) holds it. *Detached*: the
-//! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
-//! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
+//! A slot goes `Free → Live → (Detached) → Free`. *Live*: an [`Exchange`](crate::Exchange) holds it. *Detached*: the client disconnected
+//! while a worker served the request; the slot is freed when the worker has finished. All changes of one slot happen under its lock. What
+//! must never happen: freeing a slot that its worker may still use.
 
 mod oldest;
 mod overdue;
@@ -32,22 +31,22 @@ use crate::request_line::RequestLine;
 use crate::shared::Shared;
 use crate::stack_replies::StackRequest;
 
-/// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
-/// queue in the segment never runs dry while the router refills it.
+/// Slots per worker. A slot is held for the whole exchange, also while its response is being read; with four, the queue in the segment does
+/// not run empty while the router refills it.
 const SLOTS_PER_WORKER: u32 = 4;
 
-/// Fewest slots: a burst on a small pool is then queued in the segment, where workers take it without the router.
+/// Fewest slots: bursts on a small pool are queued in the segment, where workers take them without the router.
 const MIN_SLOTS: u32 = 256;
 
-/// Worker numbers beyond twice the processes: during a takeover old and new workers are there at once, and some that are
-/// still leaving from before.
+/// Worker numbers beyond twice the processes: during a takeover there are old and new workers at once, and some that are still draining
+/// from before.
 const SPARE_NUMBERS: u32 = 4;
 
-/// Fewest worker numbers: one group of idle words, so that a small pool can become larger without a new segment.
+/// Fewest worker numbers: one group of idle words, so that a small pool can grow without a new segment.
 const MIN_NUMBERS: u32 = 64;
 
-/// The router's end of a worker's event: a pipe. Workers have the same pipe opened anew, so nothing that they do to theirs makes this
-/// one block; an eventfd has one set of flags for all, and a listen thread that writes it would stand still.
+/// Makes the router's end of a worker's event, a pipe. Workers open the same pipe anew, so they cannot make this end block; an eventfd has
+/// one set of flags for all, and a listen thread that writes it could be blocked.
 fn worker_event() -> rustix::io::Result<OwnedFd> {
     let (_, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     Ok(writer)
@@ -57,7 +56,7 @@ fn numbers_for(processes: u32, threads: u32) -> u32 {
     (processes * 2 + SPARE_NUMBERS).saturating_mul(threads)
 }
 
-/// A segment with the router's own table beside it.
+/// A segment with the router's table of its slots.
 pub(crate) struct Generation {
     /// Shared with the workers.
     pub(crate) segment: Segment,
@@ -69,9 +68,9 @@ pub(crate) struct Generation {
     violated: AtomicBool,
     offenders: Mutex<Vec<u32>>,
     closed: AtomicBool,
-    /// A request has come that may become overdue.
+    /// A request with a deadline has been submitted.
     has_deadlines: AtomicBool,
-    /// About requests that take long.
+    /// Questions about slow requests.
     questions: Mutex<Vec<StackRequest>>,
 }
 
@@ -86,13 +85,13 @@ impl std::fmt::Debug for Generation {
 /// The requests of one listen thread in this segment.
 #[derive(Debug, Default)]
 struct Thread {
-    /// Slots in use by it, detached ones too.
+    /// Its slots in use, including detached ones.
     outstanding: AtomicU32,
-    /// True while the thread looks here for completions; only that thread changes it.
+    /// True while the thread checks this segment for completions; only that thread changes it.
     listed: AtomicBool,
 }
 
-/// One slot. Aligned to a cache line: neighbours belong to other threads.
+/// One slot. Aligned to a cache line: neighbours may belong to other threads.
 #[repr(align(64))]
 #[derive(Default)]
 struct Entry(Mutex<State>);
@@ -101,7 +100,7 @@ struct Entry(Mutex<State>);
 pub(crate) struct State {
     phase: Phase,
     slot: Option<SlotId>,
-    /// Tells one use of the slot from the next.
+    /// Distinguishes one use of the slot from the next.
     serial: u64,
     thread: u32,
     waker: Option<Waker>,
@@ -111,11 +110,11 @@ pub(crate) struct State {
     /// When a worker must have begun it.
     begin_by: Option<Instant>,
     kill_at: Option<Instant>,
-    /// The count of its worker's loop when it was told; see [`Generation::is_stuck`].
+    /// The count of its worker's loop when it was cancelled; see [`Generation::is_stuck`].
     looks: u64,
     line: RequestLine,
     regions: Regions,
-    /// Its client has all of the response.
+    /// The client has the whole response.
     is_answered: bool,
 }
 
@@ -135,12 +134,12 @@ pub(crate) struct Interrupted {
     pub(crate) outcome: Outcome,
 }
 
-/// The outcome of a request that a worker's end interrupted, for its client.
+/// The result, for its client, of a request that a worker's death interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its client gets this status, or has got it: it may have been answered before, because its time was over.
+    /// The client got this status, perhaps before, at the deadline.
     Answered(u16),
-    /// Its client had the head of an answer, or a WebSocket.
+    /// The client had the head of a response, or a WebSocket.
     BrokenOff,
     ClientGone,
 }
@@ -150,13 +149,13 @@ impl std::fmt::Display for Interrupted {
         let line = &self.line;
         match self.outcome {
             Outcome::Answered(status) => write!(f, "`{line}`; answered {status}"),
-            Outcome::BrokenOff => write!(f, "`{line}`; its answer is broken off"),
-            Outcome::ClientGone => write!(f, "`{line}`, whose client had gone"),
+            Outcome::BrokenOff => write!(f, "`{line}`; its response was cut short"),
+            Outcome::ClientGone => write!(f, "`{line}`, whose client had disconnected"),
         }
     }
 }
 
-/// The request that a slot is taken for.
+/// A request for which a slot is taken.
 pub(crate) struct Admission<'a> {
     pub(crate) thread: u32,
     pub(crate) arrived: Instant,
@@ -167,7 +166,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) regions: Regions,
 }
 
-/// Stretches of the spool that belong to a request until its worker is done.
+/// Regions of the spool that belong to a request until its worker has finished.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(crate) body: Option<Region>,
@@ -181,12 +180,12 @@ impl Regions {
     }
 }
 
-/// Numbers of one look over all slots.
+/// The result of a scan of all slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
-    /// Requests that hold a slot, but for those that have been answered.
+    /// Requests that hold a slot, except those already answered.
     pub(crate) active: u32,
-    /// Processes that are at some request, but for those that were told to leave.
+    /// Busy processes, except those that are draining.
     pub(crate) busy: u32,
     /// Requests in the segment's queue.
     pub(crate) queued: u32,
@@ -195,14 +194,14 @@ pub(crate) struct Gauge {
 }
 
 impl Generation {
-    /// A segment for an application, with nothing in it.
+    /// Creates an empty segment for an application.
     pub(crate) fn create(shared: &Arc<Shared>, context: &Context) -> io::Result<Arc<Self>> {
         let spec = shared.spec.load();
         let threads = spec.special.threads().get();
         let max = spec.common.processes.max();
         let mut at_once = spec.concurrency().get().max(SLOTS_PER_WORKER);
         if spec.special.may_take_over() {
-            // Connections never take the slots of requests.
+            // Connections have slots of their own.
             at_once = at_once.saturating_add(SLOTS_PER_WORKER);
         }
         let layout = Layout {
@@ -213,7 +212,7 @@ impl Generation {
             workers: numbers_for(max, threads).clamp(MIN_NUMBERS, MAX_WORKERS),
             threads: context.threads.count(),
         };
-        // The name is for people who look into /proc; memfd_create(2) takes 249 bytes, and no NUL.
+        // The name appears in /proc; memfd_create(2) permits 249 bytes without NUL.
         let name: String = shared
             .name
             .chars()
@@ -251,12 +250,12 @@ impl Generation {
     }
 
     pub(crate) fn lock(&self, slot: SlotId) -> Option<MutexGuard<'_, State>> {
-        // Nothing under this lock panics half-way through a change: it only moves values.
+        // A panic cannot leave it half changed: the code under this lock only moves values.
         let entry = self.entries.get(slot.0)?;
         Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True if so many processes find room in this segment.
+    /// True if this segment has room for this many processes.
     pub(crate) fn has_room_for(&self, processes: u32) -> bool {
         let threads = self.shared.spec.load().special.threads().get();
         self.segment.layout().workers >= numbers_for(processes, threads).min(MAX_WORKERS)
@@ -295,13 +294,13 @@ impl Generation {
         }
     }
 
-    /// Gives a slot back, now or, while a worker still has it, when that is done.
+    /// Frees a slot, now or when its worker has finished.
     fn release(&self, slot: SlotId, mut state: MutexGuard<'_, State>) {
         if state.phase == Phase::Free {
             return;
         }
         state.waker = None;
-        // The lock is held: whoever is given the slot next waits for this to be over.
+        // The lock is held: the next user of the slot waits until this is over.
         if !self.segment.free(slot) && !self.closed.load(Ordering::Acquire) {
             state.phase = Phase::Detached;
             return;
@@ -320,27 +319,27 @@ impl Generation {
         self.shared.waiting.wake_one();
     }
 
-    /// The request's client has all of the response.
+    /// Notes that the client has the whole response.
     pub(crate) fn note_answered(&self, slot: SlotId) {
         if let Some(mut state) = self.lock(slot) {
             state.is_answered = true;
         }
     }
 
-    /// The exchange was dropped.
+    /// Called when the exchange is dropped.
     pub(crate) fn abandon(&self, slot: SlotId) {
         if let Some(state) = self.lock(slot) {
             self.release(slot, state);
         }
     }
 
-    /// A worker has said that something happened in this slot.
+    /// Handles a completion in this slot.
     fn complete(&self, slot: SlotId) {
         let Some(mut state) = self.lock(slot) else {
             return;
         };
         if self.segment.state(slot).is_none() {
-            // No worker that is sound leaves a state that does not exist.
+            // A correct worker never sets an invalid state.
             self.condemn();
         }
         match state.phase {
@@ -356,13 +355,13 @@ impl Generation {
         }
     }
 
-    /// Takes one thread's completions.
+    /// Handles one thread's completions.
     pub(crate) fn drain(&self, thread: u32) {
         self.segment
             .drain_completions(thread, |slot| self.complete(slot));
     }
 
-    /// True if the thread has to put this generation on its list.
+    /// Returns true if the thread must put this generation on its list.
     pub(crate) fn list_thread(&self, thread: u32) -> bool {
         self.threads.get(thread as usize).is_some_and(|thread| {
             !thread.listed.load(Ordering::Relaxed) && !thread.listed.swap(true, Ordering::Relaxed)
@@ -375,7 +374,7 @@ impl Generation {
         thread.is_some_and(|thread| thread.listed.load(Ordering::Relaxed))
     }
 
-    /// True if the thread has nothing here any more and takes this generation off its list.
+    /// Returns true if the thread has no more requests here and must remove this generation from its list.
     pub(crate) fn unlist_if_idle(&self, thread: u32) -> bool {
         let Some(thread) = self.threads.get(thread as usize) else {
             return true;
@@ -391,7 +390,7 @@ impl Generation {
         true
     }
 
-    /// Registers who waits for a live slot, or tells what has become of it.
+    /// Registers a waker for a live slot, or returns its verdict.
     pub(crate) fn watch(&self, slot: SlotId, waker: &Waker) -> Result<(), ExchangeError> {
         let Some(mut state) = self.lock(slot) else {
             return Err(ExchangeError::Stopped);
@@ -406,14 +405,14 @@ impl Generation {
         Ok(())
     }
 
-    /// The request may take as long as it takes.
+    /// Removes the deadline of a request.
     pub(crate) fn lift_deadline(&self, slot: SlotId) {
         if let Some(mut state) = self.lock(slot) {
             state.deadline = None;
         }
     }
 
-    /// The decision about a live slot, if there is one.
+    /// The verdict on a live slot, if there is one.
     pub(crate) fn verdict(&self, slot: SlotId) -> Result<(), ExchangeError> {
         match self.lock(slot) {
             Some(state) => state.verdict.clone().map_or(Ok(()), Err),
@@ -421,7 +420,7 @@ impl Generation {
         }
     }
 
-    /// Decides about a request; whoever waits for it learns of it.
+    /// Sets the verdict on a request and wakes the task that waits for it.
     fn settle(&self, slot: SlotId, mut state: MutexGuard<'_, State>, verdict: ExchangeError) {
         match state.phase {
             Phase::Free => {}
@@ -437,12 +436,12 @@ impl Generation {
         }
     }
 
-    /// A worker has ended: puts its requests in order. Returns those that it had begun.
+    /// Handles the requests of a worker that has ended. Returns those that it had begun.
     ///
-    /// A response that it had finished is whole and stays so: an exchange looks at what is there before the verdict.
+    /// A response that it had finished remains complete: an exchange checks for data before it checks the verdict.
     pub(crate) fn worker_died(&self, worker: u32, verdict: &ExchangeError) -> Vec<Interrupted> {
-        // The verdict must be there before the completion that `Segment::worker_died` gives. After that completion the slot
-        // may be another request's at any moment.
+        // The verdict must be set before the completion that `Segment::worker_died` sets: after that completion, the slot may belong to
+        // another request at any moment.
         let mut condemned = Vec::new();
         self.each(|slot, state| {
             if self.segment.fate(slot, worker) == Some(Fate::Begun) {
@@ -506,7 +505,7 @@ impl Generation {
             .is_some_and(|state| state.kind == SlotKind::Queued)
     }
 
-    /// Refuses every request that no worker has begun.
+    /// Refuses all requests that no worker has begun.
     pub(crate) fn refuse_queued(&self, verdict: &ExchangeError) {
         for slot in self.slots() {
             let Some(state) = self.lock(slot) else {
@@ -518,13 +517,13 @@ impl Generation {
         }
     }
 
-    /// Ends every request of a segment whose workers have all ended.
+    /// Ends all requests of a segment whose workers have all ended.
     pub(crate) fn close(&self, verdict: &ExchangeError) {
         self.closed.store(true, Ordering::Release);
         self.fail_all(verdict);
     }
 
-    /// Answers every request; slots that workers may still be at stay theirs until [`close`](Self::close).
+    /// Answers all requests; slots that workers may still use remain taken until [`close`](Self::close).
     pub(crate) fn fail_all(&self, verdict: &ExchangeError) {
         for slot in self.slots() {
             if let Some(state) = self.lock(slot) {
@@ -533,8 +532,8 @@ impl Generation {
         }
     }
 
-    /// A worker wrote what cannot be: the supervisor is told. A response head that makes no sense costs its worker; impossible
-    /// counters may be anybody's doing, so the whole segment is replaced.
+    /// Handles invalid data that a worker wrote. For an invalid response head, only its worker is killed; invalid counters may come from
+    /// any worker, so the whole segment is replaced.
     pub(crate) fn report_violation(&self, slot: SlotId, violation: Violation) {
         let holder = self.segment.state(slot).filter(|state| {
             matches!(
@@ -564,7 +563,7 @@ impl Generation {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Workers that sent an impossible response head since the last call.
+    /// Returns the workers that sent an invalid response head since the last call.
     pub(crate) fn take_offenders(&self) -> Vec<u32> {
         std::mem::take(&mut *self.offenders())
     }
@@ -574,7 +573,7 @@ impl Generation {
         self.violated.load(Ordering::Acquire)
     }
 
-    /// Looks over all slots.
+    /// Scans all slots.
     pub(crate) fn gauge(&self) -> Gauge {
         let mut gauge = Gauge::default();
         let mut busy = Vec::new();
@@ -602,8 +601,8 @@ impl Generation {
         gauge
     }
 
-    /// How many processes these workers belong to that were not told to leave. Each has a block of numbers, one for each
-    /// of its threads.
+    /// The number of processes that these workers belong to, except draining ones. Each process has a block of numbers, one for each of its
+    /// threads.
     fn processes_of(&self, workers: Vec<u32>) -> u32 {
         let threads = self.shared.spec.load().special.threads().get();
         let mut processes: Vec<u32> = workers
@@ -616,7 +615,7 @@ impl Generation {
         u32::try_from(processes.len()).unwrap_or(u32::MAX)
     }
 
-    /// True while any request is in here.
+    /// True while there is any request.
     pub(crate) fn is_in_use(&self) -> bool {
         self.threads
             .iter()

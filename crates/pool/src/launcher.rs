@@ -1,7 +1,7 @@
-//! The pool's demands on the process that may `exec`: start a prototype, send a signal, take log lines.
+//! The requirements of the pool to the process that may `exec`: start a prototype, send a signal, write log lines.
 //!
-//! The router itself never forks. The binary implements [`Launcher`] over its socket to main; tests
-//! implement it by starting the host themselves.
+//! The router itself never forks. The binary implements [`Launcher`] over its socket to main; tests implement it by starting the host
+//! themselves.
 
 use std::future::Future;
 use std::io;
@@ -16,21 +16,21 @@ pub use tutti_log::Level;
 use crate::failure::StartFailure;
 use crate::spec::AppSpec;
 
-/// Everything a language host needs at `exec`. The descriptors become the fixed numbers 3, 4, 5 and 8 onwards; 6, the start
-/// document, and 7, the lifeline, are added by main, which knows what the application may be and holds the lifeline's other end.
+/// Everything that a language host needs at `exec`. The descriptors get the fixed numbers 3, 4, 5 and 8 onwards; main adds 6, the start
+/// document, and 7, the lifeline: it knows what the application may do, and holds the other end of the lifeline.
 #[derive(Debug)]
 pub struct LaunchRequest {
-    /// The application: user, group, working directory and the like are in its options.
+    /// The application, whose options include user, group and working directory.
     pub spec: Arc<AppSpec>,
-    /// 3: control socket (SOCK_SEQPACKET), the other end is the pool's.
+    /// 3: the control socket (SOCK_SEQPACKET); the pool has the other end.
     pub control: OwnedFd,
     /// 4: the segment.
     pub segment: OwnedFd,
-    /// 5: the spool, opened for reading only.
+    /// 5: the spool, opened read-only.
     pub spool: OwnedFd,
     /// Router threads, for the start document.
     pub threads: u32,
-    /// Worker numbers of the segment, for the same.
+    /// Worker numbers of the segment, for the start document.
     pub workers: u32,
     /// 8..: one eventfd per router thread.
     pub eventfds: Vec<OwnedFd>,
@@ -39,7 +39,7 @@ pub struct LaunchRequest {
 }
 
 impl LaunchRequest {
-    /// The start document: descriptor 6.
+    /// Makes the start document: descriptor 6.
     pub fn start_document(&self) -> io::Result<OwnedFd> {
         let start = Start {
             threads: Some(self.threads),
@@ -53,7 +53,7 @@ impl LaunchRequest {
 /// A prototype that has been `exec`ed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launched {
-    /// Its process number as the router's pid namespace sees it.
+    /// Its process id in the router's pid namespace.
     pub pid: i32,
 }
 
@@ -70,7 +70,7 @@ pub enum ProcessExit {
     Code(i32),
     /// Killed by this signal.
     Signal(i32),
-    /// Gone; nobody was there to see how.
+    /// Unknown: no process could collect its exit status.
     Unknown,
 }
 
@@ -95,32 +95,30 @@ impl std::fmt::Display for ProcessExit {
 
 /// Starts and ends processes for the pool. All calls come from the control thread.
 pub trait Launcher: Send + Sync + 'static {
-    /// `exec` the host for this application. A failure here (no such module, `user` unknown, …) leaves
-    /// no process behind.
+    /// `exec`s the host of this application. After a failure (no such module, `user` unknown, …) no process is left.
     fn start_prototype(&self, request: LaunchRequest) -> LaunchFuture;
 
-    /// The prototype is ready: it need not give way to those that serve any more, if it did. To be awaited before it is
-    /// made to fork. By default there is nothing to do.
+    /// Notes that the prototype is ready, and need not yield the processor to running processes any more. Await it before the prototype
+    /// forks. By default there is nothing to do.
     fn settle(&self, _pid: i32) -> SettleFuture {
         Box::pin(std::future::ready(()))
     }
 
-    /// Sends a signal to a process that belongs to an application. Must refuse any other process
-    /// number; failure is not reported (the process may have ended).
+    /// Sends a signal to a process of an application. Must refuse any other process; failure is not reported (the process may have ended).
     fn kill(&self, pid: i32, signal: i32);
 }
 
-/// Where the pool's log lines and the applications' output go.
+/// Receives the pool's log lines and the applications' output.
 pub trait LogSink: Send + Sync + 'static {
-    /// A line of the server about an application.
+    /// Logs a line about an application.
     fn log(&self, level: Level, message: &str);
 
-    /// A line about the request with this id.
+    /// Logs a line about the request with this id.
     fn log_of_request(&self, level: Level, message: &str, id: &str) {
         self.log(level, &format!("{message}, id {id}"));
     }
 
-    /// A line an application wrote to stdout or stderr, without its newline, as it was. `process` is its prototype, which leads
-    /// the process group of all that can have written it; 0 when that is not known yet.
+    /// Receives a line of an application's stdout or stderr, unchanged, without its newline. `process` is its prototype, the leader of the
+    /// process group of all possible writers; 0 if that is not known yet.
     fn output(&self, application: &str, process: i32, line: &[u8]);
 }

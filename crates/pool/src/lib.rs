@@ -1,10 +1,10 @@
 //! Application processes: spawn, scale, lease, restart, recycle.
 //!
-//! This is the router's side of an application. A [`Manager`] on the control thread starts
-//! prototypes through a [`Launcher`], has them fork workers, watches queues, deaths and deadlines; listen
-//! threads hand requests to an [`ApplicationPool`] and hold an [`ApplicationExchange`] for each until it is answered.
+//! This is the router's side of an application. A [`Manager`] on the control thread starts prototypes through a [`Launcher`], has them fork
+//! workers, and watches queues, deaths and deadlines; listen threads submit requests to an [`ApplicationPool`] and hold an [`ApplicationExchange`] for
+//! each until it is answered.
 //!
-//! A listen thread is made known by [`ThreadWakers::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
+//! A listen thread registers by [`ThreadWakers::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
 //! `on_thread_park` and `on_thread_unpark`, and runs [`ThreadWakers::watch`]. There, a request is:
 //!
 //! ```text
@@ -23,7 +23,7 @@
 //! Must never happen: a request that is neither answered nor refused; a request run twice; a worker
 //! that waits for ever for a client; a slot given to a new request while a worker still uses it.
 
-// A start failure is large and rare; boxing it would only burden those who report it.
+// A start failure is large and rare; boxing it would only burden the code that makes one.
 #![allow(clippy::result_large_err)]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! All applications of the server: prepared for a configuration, kept, restarted, retired.
+//! All applications of the server: started for a configuration, kept, restarted, retired.
 //!
-//! Used on the control thread. Changes come one at a time (the control API serialises them): [`Manager::prepare`] brings
-//! up what a configuration needs beside what is there, and [`PreparedApplications::commit`] or dropping it decides. What must never
-//! happen: a failed or abandoned change that leaves a process behind, or touches one that served before.
+//! Used on the control thread. Changes come one at a time (the control API serialises them): [`Manager::prepare`] starts what a
+//! configuration needs in addition to what is running, and [`PreparedApplications::commit`] or dropping it decides. What must never happen: a failed or
+//! abandoned change leaves a process behind, or affects one that served before.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,7 +37,7 @@ struct State {
     live: BTreeMap<Arc<str>, Member>,
     /// Everything that has processes, also what is not live yet or any more.
     handles: Vec<Handle>,
-    /// Those that were told other numbers by the last changes.
+    /// Applications whose numbers of processes were changed by the last changes.
     unsettled: Vec<Handle>,
 }
 
@@ -53,14 +53,14 @@ impl std::fmt::Debug for Manager {
     }
 }
 
-/// Why a restart did not happen.
+/// Why a restart failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RollError {
     /// No application has this name.
     #[error("there is no application \"{0}\"")]
     Unknown(String),
-    /// The new processes did not come up; the old ones go on.
+    /// The new processes failed to start; the old ones keep running.
     #[error(transparent)]
     Failed(#[from] StartFailure),
 }
@@ -75,7 +75,7 @@ impl Manager {
         Manager::with_clocks(launcher, log, threads, Box::new(SystemClocks))
     }
 
-    /// The same, which tells by these clocks how the CPU time divides.
+    /// The same, with these clocks for CPU time.
     pub fn with_clocks(
         launcher: Arc<dyn Launcher>,
         log: Arc<dyn LogSink>,
@@ -98,13 +98,13 @@ impl Manager {
         }))
     }
 
-    /// Brings up the applications of a configuration. Those that did not change are the ones that are live already, and
-    /// those of which only numbers and limits changed are adapted at the commit.
+    /// Starts the applications of a configuration. Those without changes are kept, and those with only other numbers and limits are adapted
+    /// at the commit.
     ///
-    /// Returns when the configured initial workers of all are up.
+    /// Returns when the configured initial workers of all are running.
     ///
     /// # Errors
-    /// Every application that failed to start. All that had been started for this configuration has ended by then.
+    /// All applications that failed to start. Everything started for this configuration has ended by then.
     pub async fn prepare(
         &self,
         specs: Vec<AppSpec>,
@@ -135,9 +135,8 @@ impl Manager {
         Err(failures)
     }
 
-    /// As [`prepare`](Self::prepare), but waits for nothing: requests wait for an application that is still being started, within
-    /// its limits. One that cannot be started is kept: its requests are refused with the reason (503), and its start is tried
-    /// again and again.
+    /// Like [`prepare`](Self::prepare), but does not wait: requests wait for an application that is still being started, within its limits.
+    /// An application that fails to start is kept: its requests are refused with the reason (503), and its start is repeated.
     pub fn prepare_at_once(&self, specs: Vec<AppSpec>) -> (PreparedApplications, Starts) {
         self.bring_up(specs, OnFailure::TryAgain)
     }
@@ -179,7 +178,7 @@ impl Manager {
         (prepared, starts)
     }
 
-    /// The live application of this name.
+    /// The live application with this name.
     pub fn application(&self, name: &str) -> Option<Arc<ApplicationPool>> {
         self.state()
             .live
@@ -187,14 +186,14 @@ impl Manager {
             .map(|member| Arc::clone(&member.app))
     }
 
-    /// True if the live application of this name has a spool that one of this specification takes over: its place need not be opened.
+    /// True if the live application has a spool that one of this specification takes over, so that its folder need not be opened.
     pub fn has_spool_for(&self, spec: &AppSpec) -> bool {
         let state = self.state();
         let member = state.live.get(&spec.name);
         member.is_some_and(|member| member.app.spec().has_same_processes(spec))
     }
 
-    /// Numbers of all live applications.
+    /// The state of all live applications.
     pub fn status(&self) -> Vec<(Arc<str>, AppStatus)> {
         let members: Vec<Member> = self.state().live.values().cloned().collect();
         members
@@ -203,7 +202,7 @@ impl Manager {
             .collect()
     }
 
-    /// Numbers of all live applications, for the metrics.
+    /// The state of all live applications, for the metrics.
     pub fn measures(&self) -> Vec<(Arc<str>, AppMeasures)> {
         let members: Vec<Member> = self.state().live.values().cloned().collect();
         members
@@ -215,7 +214,7 @@ impl Manager {
     /// Replaces all processes of an application, rolling: returns when the new ones have taken over.
     ///
     /// # Errors
-    /// The old processes go on.
+    /// The new processes failed; the old ones keep running.
     pub async fn restart(&self, name: &str) -> Result<(), RollError> {
         let member = self.state().live.get(name).cloned();
         let Some(member) = member else {
@@ -234,8 +233,8 @@ impl Manager {
         }
     }
 
-    /// Done when each application that goes on with other numbers has as many processes as it should have, or cannot have
-    /// more now: to be awaited after a change, so that `/status` tells what was asked for.
+    /// Completes when each adapted application has its configured number of processes, or cannot start more now: await it after a change,
+    /// so that `/status` shows the new numbers.
     pub async fn settled(&self) {
         let handles = std::mem::take(&mut self.state().unsettled);
         let ask = |handle: &Handle| {
@@ -245,42 +244,41 @@ impl Manager {
         };
         let answers: Vec<_> = handles.iter().map(ask).collect();
         for answer in answers {
-            // One that has ended has what it should have.
+            // An error means that the application has ended.
             let _ = answer.await;
         }
     }
 
-    /// Main has reaped this process: a prototype, or a worker that had lost its prototype.
+    /// Called when main has reaped this process: a prototype, or a worker whose prototype had ended.
     pub fn process_exited(&self, pid: i32, status: ProcessExit) {
         for handle in &self.state().handles {
             handle.send(Event::Exited { pid, status });
         }
     }
 
-    /// Has all applications look for processes that are stopped by a signal: those that have been for `limit` are killed.
+    /// Makes all applications check for processes stopped by a signal: those stopped for `limit` are killed.
     pub fn watch(&self, limit: Duration) {
         for handle in &self.state().handles {
             handle.send(Event::Watch { limit });
         }
     }
 
-    /// The processes open their output files again (SIGUSR1).
+    /// Makes the processes reopen their output files (SIGUSR1).
     pub fn reopen(&self) {
         for member in self.state().live.values() {
             member.handle.send(Event::Reopen);
         }
     }
 
-    /// No more processes are started ahead of need, and requests under way have `limits.drain_timeout` from now on: the server
-    /// is about to stop gracefully.
+    /// Called before a graceful stop: no more processes are started in advance, and requests in progress get `limits.drain_timeout` from
+    /// now on.
     pub fn begin_drain(&self) {
         for member in self.state().live.values() {
             member.handle.send(Event::Retire { deadline: None });
         }
     }
 
-    /// Ends all applications: returns when every process has ended. Requests have until `deadline`; none means as long as
-    /// they take.
+    /// Ends all applications: returns when every process has ended. Requests have until `deadline`; none means unlimited.
     pub async fn shutdown(&self, deadline: Option<Duration>) {
         let deadline = deadline.map(|deadline| Instant::now() + deadline);
         let handles = {
@@ -300,7 +298,7 @@ impl Manager {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The live application that can go on as this one.
+    /// The live application that can be kept for this specification.
     fn kept(&self, spec: &AppSpec) -> Option<Member> {
         let member = self.state().live.get(&spec.name).cloned()?;
         let has_room = || {
@@ -329,7 +327,7 @@ impl Manager {
             |step: &str, error: io::Error| StartFailure::new(spec, step, error.to_string());
         let before = self.state().live.get(&spec.name).cloned();
         let spool = match &before {
-            // The same, but for more processes than it has room for.
+            // The same, but with more processes than its segment has room for.
             Some(before) if before.app.spec().has_same_processes(spec) => {
                 Ok(before.app.spool().clone())
             }
@@ -358,17 +356,17 @@ impl Manager {
     }
 }
 
-/// The applications of a configuration, up and ready. Dropping it ends those that were started for it.
+/// The applications of a configuration, all running. Dropping it ends those that were started for it.
 #[derive(Debug)]
 pub struct PreparedApplications {
     manager: Manager,
     members: BTreeMap<Arc<str>, Member>,
     fresh: Vec<Handle>,
-    /// Live ones that are to go on with other numbers and limits.
+    /// Live applications that will get other numbers and limits.
     adapted: Vec<(Member, Arc<AppSpec>)>,
-    /// Why applications without processes before their first request could not be started now.
+    /// Why applications without initial processes could not be started now.
     unstarted: Vec<StartFailure>,
-    /// Options of applications that are not as they should be.
+    /// Options of applications with warnings.
     warnings: Vec<StartFailure>,
 }
 
@@ -376,12 +374,12 @@ pub struct PreparedApplications {
 #[derive(Debug, Default)]
 pub struct Starts {
     under_way: Vec<(Arc<AppSpec>, oneshot::Receiver<Started>)>,
-    /// Those that could not even be begun.
+    /// Applications whose start could not even be begun.
     failed: Vec<StartFailure>,
 }
 
 impl Starts {
-    /// Calls `report` with each start that fails, as soon as it has; done when all have ended.
+    /// Calls `report` for each failed start, as soon as it fails; completes when all starts have ended.
     pub async fn each_failure(self, mut report: impl FnMut(StartFailure)) {
         for failure in self.failed {
             report(failure);
@@ -390,7 +388,7 @@ impl Starts {
         for (_, started) in self.under_way {
             let failed = failed.clone();
             tokio::spawn(async move {
-                // One that is stopped while it starts is not wanted any more, and a caller that is gone needs no report.
+                // An application that was stopped while starting is not needed any more, and its caller needs no report.
                 let failure = match started.await {
                     Ok(Ok(report)) => report.missing,
                     Ok(Err(failure)) => Some(failure),
@@ -415,31 +413,29 @@ impl std::fmt::Debug for Member {
 }
 
 impl PreparedApplications {
-    /// The application of this name.
+    /// The application with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<ApplicationPool>> {
         self.members.get(name).map(|member| &member.app)
     }
 
-    /// All applications by name.
+    /// All applications, by name.
     pub fn applications(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<ApplicationPool>)> {
         self.members
             .iter()
             .map(|(name, member)| (name, &member.app))
     }
 
-    /// The failures of applications that have no processes before their first request: those get 503 with the reason
-    /// until it is out of the way.
+    /// Why applications without initial processes cannot be started: their requests get 503 with the reason until that is fixed.
     pub fn unstarted(&self) -> &[StartFailure] {
         &self.unstarted
     }
 
-    /// Options that the hosts warn of, though their applications have started.
+    /// Options that the hosts warn about, although their applications have started.
     pub fn warnings(&self) -> &[StartFailure] {
         &self.warnings
     }
 
-    /// Makes these the live applications. The others end when the last request and the last snapshot that holds them is
-    /// gone.
+    /// Makes these the live applications. The others end after their last request, when no snapshot holds them any more.
     pub fn commit(mut self) {
         self.fresh.clear();
         for (member, spec) in self.adapted.drain(..) {

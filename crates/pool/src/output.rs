@@ -1,4 +1,4 @@
-//! The output of an application's processes, stdout and stderr: forwarded line by line, the end kept for reports.
+//! The output of an application's processes on stdout and stderr: forwarded line by line, with the end kept for reports.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,34 +11,34 @@ use crate::launcher::LogSink;
 use crate::readiness::readable;
 use crate::stack_replies::Answers;
 
-/// How much of the end is kept for error reports: a traceback of ordinary length.
+/// Bytes kept for error reports: a traceback of ordinary length.
 const TAIL: usize = 4096;
 
-/// A line longer than this is forwarded in pieces, so that a process that writes no newline costs no memory.
+/// A longer line is forwarded in pieces, so that a process that writes no newline uses no memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
 /// Reads of 8 KiB in one go: four times the 64 KiB that a pipe holds (pipe(7)).
 const READS_AT_ONCE: u32 = 32;
 
-/// How far a pipe was emptied.
+/// The result of draining a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
-    /// Nothing is left in it now.
+    /// It is empty now.
     Empty,
     /// There may be more.
     Partly,
-    /// Nobody can write to it any more.
+    /// All writers have closed it.
     End,
 }
 
-/// One pipe, written by a prototype and all of its workers, or by a command and all that it starts.
+/// One pipe, written by a prototype and its workers, or by a command and its children.
 #[derive(Debug)]
 pub struct OutputPipe {
     pipe: AsyncFd<OwnedFd>,
     state: Mutex<State>,
     /// Some of the lines may be answers.
     answers: Arc<Answers>,
-    /// The prototype's number, once it is known.
+    /// The prototype's process id, once it is known.
     process: AtomicI32,
 }
 
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl OutputPipe {
-    /// Takes the reading end, which must not block.
+    /// Takes the reading end, which must be non-blocking.
     pub(crate) fn new(pipe: OwnedFd, answers: Arc<Answers>) -> io::Result<OutputPipe> {
         Ok(OutputPipe {
             pipe: readable(pipe)?,
@@ -61,27 +61,27 @@ impl OutputPipe {
         })
     }
 
-    /// The same for a command, which is asked nothing.
+    /// The same for a command, which is not asked anything.
     pub fn of_command(pipe: OwnedFd) -> io::Result<OutputPipe> {
         OutputPipe::new(pipe, Arc::default())
     }
 
-    /// Takes what is in the pipe now.
+    /// Forwards what is in the pipe now.
     pub fn drain_now(&self, name: &str, log: &(impl LogSink + ?Sized)) {
         while self.drain(name, log) == Drained::Partly {}
     }
 
-    /// The end of what was written.
+    /// The end of the output.
     pub fn tail(&self) -> String {
         self.tail_since(0)
     }
 
-    /// The prototype or command that it is from has this number.
+    /// Notes the process id of the prototype or command.
     pub fn is_of(&self, process: i32) {
         self.process.store(process, Ordering::Relaxed);
     }
 
-    /// Reads for ever.
+    /// Forwards until the end.
     pub async fn forward(self: Arc<Self>, name: Arc<str>, log: Arc<dyn LogSink>) {
         loop {
             let Ok(mut guard) = self.pipe.readable().await else {
@@ -90,13 +90,13 @@ impl OutputPipe {
             match self.drain(&name, &*log) {
                 Drained::End => return,
                 Drained::Empty => guard.clear_ready(),
-                // Others have their turn before a process that writes without pause is read on.
+                // Yields to other tasks, if a process writes without pause.
                 Drained::Partly => tokio::task::yield_now().await,
             }
         }
     }
 
-    /// Takes what is in the pipe now, up to a bound well above what a pipe holds.
+    /// Forwards what is in the pipe now, up to a limit well above the capacity of a pipe.
     ///
     /// Bytes that a process wrote before it died are in the pipe when its death is known, so this completes the report.
     pub(crate) fn drain(&self, name: &str, log: &(impl LogSink + ?Sized)) -> Drained {
@@ -132,7 +132,7 @@ impl OutputPipe {
         }
     }
 
-    /// Bytes read so far: a mark for [`tail_since`](Self::tail_since).
+    /// The number of bytes read so far, for [`tail_since`](Self::tail_since).
     pub(crate) fn mark(&self) -> u64 {
         self.state
             .lock()
@@ -140,7 +140,7 @@ impl OutputPipe {
             .total
     }
 
-    /// The end of what was written after the mark.
+    /// The end of the output after the mark.
     pub(crate) fn tail_since(&self, mark: u64) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = usize::try_from(state.total - mark.min(state.total)).unwrap_or(usize::MAX);

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Watches a descriptor for being readable. It must not block.
+/// Watches a descriptor, which must be non-blocking, for readability.
 #[expect(
     deprecated,
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \

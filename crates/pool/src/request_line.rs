@@ -1,6 +1,6 @@
-//! A request as the log names it.
+//! A request line for the log.
 
-/// The beginning of a request line, for the log: kept in place so that nothing is allocated per request.
+/// The beginning of a request line, stored inline so that it needs no allocation per request.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestLine {
     bytes: [u8; RequestLine::ROOM],
@@ -17,7 +17,7 @@ impl Default for RequestLine {
 }
 
 impl RequestLine {
-    /// Enough to find the request in an access log.
+    /// Long enough to find the request in an access log.
     const ROOM: usize = 120;
 
     pub(crate) fn set(&mut self, method: &[u8], target: &[u8]) {

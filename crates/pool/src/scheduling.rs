@@ -1,36 +1,36 @@
 //! Decides when the workers of applications with short requests are in the scheduler's batch class (sched(7)).
 //!
 //! A worker that is woken takes the core from the router or another worker, for one request at a time. In the batch class it waits until
-//! they sleep, and then finds several. That saves a sixth to almost half of the CPU of short requests. But it waits for those that compute
-//! as well, for up to a slice of the scheduler: so the class is only of use where nearly all that runs on the machine are this router and
-//! short requests. Who computes may be any process, of which nobody tells; so the question asked is how much of the machine's CPU time
-//! is ours (docs/project/decisions/0382-workers-in-batch.md).
+//! they sleep, and then finds several requests. That saves between a sixth and almost half of the CPU of short requests. But it also waits
+//! for processes that compute, for up to a slice of the scheduler: so the class only helps where nearly all CPU time of the machine goes to
+//! this router and short requests. Any process may be computing, so the criterion is our share of the machine's CPU time
+//! (docs/project/decisions/0382-workers-in-batch.md).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long CPU time is counted before it is judged.
+/// How long CPU time is measured before a decision.
 const WINDOW: Duration = Duration::from_millis(400);
 
-/// Times that are older than this many windows tell nothing of now.
+/// Measurements older than this many windows are discarded.
 const STALE: u32 = 4;
 
-/// Requests that take less CPU than this are short.
+/// Requests that need less CPU time than this are short.
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
-/// Clocks of CPU time, which only go forward.
+/// Clocks of CPU time, which never go backwards.
 pub trait Clocks: Send + Sync {
-    /// The machine's time that was not idle. `None` where nobody tells.
+    /// The machine's time that was not idle. `None` if unknown.
     fn machine(&self) -> Option<Duration>;
 
     /// This process's time.
     fn own(&self) -> Duration;
 
-    /// The time of a worker's process. `None` when it has ended.
+    /// The time of a worker's process. `None` if it has ended.
     fn worker(&self, pid: i32) -> Option<Duration>;
 }
 
-/// Those of the system.
+/// The clocks of the system.
 pub(crate) struct SystemClocks;
 
 impl Clocks for SystemClocks {
@@ -54,16 +54,16 @@ pub(crate) struct Scheduling {
     state: Mutex<State>,
 }
 
-/// The times counted so far.
+/// The measurement so far.
 #[derive(Debug, Default)]
 struct State {
     window: Option<Window>,
-    /// CPU time that short requests took in workers, in this window.
+    /// CPU time of short requests in workers, in this window.
     short: Duration,
     is_batch: bool,
 }
 
-/// The clocks when a window began.
+/// The clocks at the beginning of a window.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     since: Instant,
@@ -80,12 +80,12 @@ impl Scheduling {
         }
     }
 
-    /// Counts what short requests have taken in workers since the last call, and says whether workers with such are to be in the batch
-    /// class. Called by each supervisor a few times a second while it has requests.
+    /// Adds the CPU time of short requests in workers since the last call, and returns whether such workers should be in the batch class.
+    /// Called by each supervisor a few times a second while it has requests.
     pub(crate) fn note(&self, short: Duration, now: Instant) -> bool {
         // Its parts are plain numbers.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Workers tell how many requests it was, and may tell anything.
+        // Workers report the number of requests, which may be wrong.
         state.short = state.short.saturating_add(short);
         let age = state
             .window
@@ -120,20 +120,20 @@ impl Scheduling {
     }
 }
 
-/// How the machine's CPU time divides.
+/// The distribution of the machine's CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// The router's and that of short requests.
+    /// The router's time and that of short requests.
     ours: Duration,
-    /// All that was used.
+    /// All used time.
     busy: Duration,
-    /// All there is.
+    /// All available time.
     whole: Duration,
 }
 
 impl Share {
-    /// True if workers are to be in the batch class: a good part of the machine is in use, and we are what uses it. Clients on the same
-    /// machine take up to half. What is so stays so a little longer.
+    /// True if workers should be in the batch class: a good part of the machine is in use, mostly by this server. Clients on the same
+    /// machine use up to half. There is some hysteresis.
     fn asks_for_batch(self, is_batch: bool) -> bool {
         let (part, of_busy) = if is_batch { (20, 35) } else { (25, 40) };
         self.busy * 100 >= self.whole * part && self.ours * 100 >= self.busy * of_busy
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Clocks that a test moves.
+    /// Clocks that a test sets.
     #[derive(Clone, Default)]
     struct Moved(Arc<Mutex<(Duration, Duration)>>);
 
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Windows in which the machine, the router and short requests took so many milliseconds; what was decided after each.
+    /// Windows in which the machine, the router and short requests used this many milliseconds; returns the decision after each.
     fn decisions(windows: &[(u64, u64, u64)]) -> Vec<bool> {
         let clocks = Moved::default();
         let scheduling = Scheduling::new(Box::new(clocks.clone()), 2);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_stays_so_a_little_longer() {
+    fn a_decision_has_hysteresis() {
         let nearly = (800, 150, 150);
         assert_eq!(decisions(&[nearly]), [false]);
         assert_eq!(decisions(&[(800, 300, 200), nearly]), [true, true]);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_tell_nonsense_do_no_harm() {
+    fn invalid_counts_of_workers_do_no_harm() {
         let most = u64::MAX / 2000;
         assert_eq!(
             decisions(&[(800, 20, most), (800, 20, most), (100, 20, most)]),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_tells_there_is_no_batch() {
+    fn without_clocks_there_is_no_batch_class() {
         struct Silent;
         impl Clocks for Silent {
             fn machine(&self) -> Option<Duration> {

@@ -21,11 +21,11 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
-    /// Where workers stand that take long.
+    /// Where slow workers are in their code.
     pub(crate) answers: Arc<Answers>,
-    /// Of this application and of those that had its name before.
+    /// Counts of this application and of former ones with its name.
     pub(crate) tally: Arc<Tally>,
-    /// The processes that there are.
+    /// The running processes.
     processes: Mutex<Vec<Process>>,
     admission: AtomicU8,
     /// The host starts a program in each worker, which the configuration does not show: `env node`.
@@ -33,27 +33,27 @@ pub(crate) struct Shared {
     failure: Mutex<Option<Arc<StartFailure>>>,
 }
 
-/// A process that works for the application.
+/// A process of the application.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
-    /// Its workers' numbers in the segment that requests go to now; none in one of before.
+    /// Its workers' numbers in the current segment; empty for a process of an older one.
     pub(crate) numbers: Range<u32>,
 }
 
-/// Kept by the supervisor, read by `/status`.
+/// Written by the supervisor, read by `/status`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) running: AtomicU32,
     pub(crate) starting: AtomicU32,
-    /// Processes that a signal has stopped.
+    /// Processes stopped by a signal.
     pub(crate) stopped: AtomicU32,
     /// A worker has been ready for requests.
     pub(crate) started: AtomicBool,
     pub(crate) restarts: AtomicU64,
-    /// Starts that failed.
+    /// Failed starts.
     pub(crate) failures: AtomicU64,
-    /// Requests taken.
+    /// Accepted requests.
     pub(crate) requests: AtomicU64,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Counters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Admit {
-    /// Yes.
+    /// They are.
     Open = 0,
-    /// No worker is up and none could be started.
+    /// No worker is running and none could be started.
     Failing = 1,
-    /// It has stopped.
+    /// The application has stopped.
     Stopped = 2,
 }
 
@@ -86,32 +86,32 @@ impl Shared {
         }
     }
 
-    /// A process was replaced after it had died.
+    /// Counts a process that was replaced after it had died.
     pub(crate) fn note_restart(&self) {
         self.counters.restarts.fetch_add(1, Ordering::Relaxed);
         self.tally.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The processes that there are, to be replaced by the supervisor.
+    /// The running processes, set by the supervisor.
     pub(crate) fn processes(&self) -> MutexGuard<'_, Vec<Process>> {
-        // Only ever replaced as a whole.
+        // It is only replaced as a whole.
         self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Their numbers.
+    /// Their process ids.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let processes = self.processes();
         processes.iter().map(|process| process.pid).collect()
     }
 
-    /// The host has told that its workers start programs.
+    /// Notes that the workers start programs, as the host reports.
     pub(crate) fn note_programs(&self) {
         self.starts_programs.store(true, Ordering::Relaxed);
     }
 
-    /// True if each worker starts a program that serves: as configured, or as the host has found.
+    /// True if each worker starts the actual application, as configured or as reported by the host.
     pub(crate) fn starts_programs(&self) -> bool {
         self.spec.load().special.is_relayed() || self.starts_programs.load(Ordering::Relaxed)
     }
@@ -131,12 +131,12 @@ impl Shared {
         }
     }
 
-    /// Remembers the last failed start, for `/status` and for requests that are refused because of it.
+    /// Stores the last failed start, for `/status` and for the requests that are refused because of it.
     pub(crate) fn set_failure(&self, failure: Option<StartFailure>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure.map(Arc::new);
     }
 
-    /// The reason that a request is given which is refused because nothing can be started.
+    /// The reason given to requests that are refused because nothing can be started.
     pub(crate) fn failure_text(&self) -> Arc<str> {
         match self.failure() {
             Some(failure) => failure.to_string().into(),
@@ -152,10 +152,9 @@ impl Shared {
     }
 }
 
-/// Wakes the supervisor, at most once between two of its looks.
+/// Wakes the supervisor, at most once between two of its rounds.
 ///
-/// While it is awake it looks by itself at short intervals, so a request does not wake it; only the first one after a
-/// quiet time does.
+/// While it is awake it checks at short intervals, so a request does not wake it; only the first one after a quiet time does.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     touched: AtomicBool,
@@ -165,7 +164,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// A request has come. Two loads while the supervisor is awake.
+    /// Notes a request. Two loads while the supervisor is awake.
     pub(crate) fn arm(&self) {
         if !self.touched.load(Ordering::Relaxed) {
             self.touched.store(true, Ordering::Relaxed);
@@ -175,7 +174,7 @@ impl Signal {
         }
     }
 
-    /// A request has found no worker that was free: wakes the supervisor, which may start one, once until it says
+    /// Called when a request finds no free worker: wakes the supervisor, which may start one, once until it calls
     /// [`unpress`](Self::unpress).
     pub(crate) fn press(&self) {
         if !self.pressed.load(Ordering::SeqCst) && !self.pressed.swap(true, Ordering::SeqCst) {
@@ -183,27 +182,27 @@ impl Signal {
         }
     }
 
-    /// The supervisor is ready to be pressed again.
+    /// Allows the next [`press`](Self::press).
     pub(crate) fn unpress(&self) {
         self.pressed.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes it in any case.
+    /// Wakes the supervisor in any case.
     pub(crate) fn raise(&self) {
         self.notify.notify_one();
     }
 
-    /// True if requests came since the last call.
+    /// True if there were requests since the last call.
     pub(crate) fn was_touched(&self) -> bool {
         self.touched.swap(false, Ordering::Relaxed)
     }
 
-    /// The supervisor stops looking at intervals: the next request must wake it. It must look once more after this.
+    /// Called when the supervisor stops checking at intervals: the next request must wake it. It must check once more after this.
     pub(crate) fn disarm(&self) {
         self.awake.store(false, Ordering::SeqCst);
     }
 
-    /// The supervisor looks at intervals from now on.
+    /// Called when the supervisor begins to check at intervals.
     pub(crate) fn set_awake(&self) {
         self.awake.store(true, Ordering::Relaxed);
     }

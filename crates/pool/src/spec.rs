@@ -1,7 +1,7 @@
-//! The specification of one application: its options, and what the pool has to know beside them.
+//! The specification of one application: its options, and what else the pool must know.
 //!
-//! Built by the binary from the typed configuration; two equal specifications mean the same
-//! application, which is then kept as it is over a change of configuration.
+//! Built by the binary from the typed configuration; two equal specifications mean the same application, which is then kept over a change
+//! of the configuration.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use tutti_options::{Named, Options as _};
 use tutti_spool::SpoolPlace;
 use tutti_wire::control::Start;
 
-/// The configuration of one application, as far as the pool is concerned.
+/// The configuration of one application, as the pool needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppSpec {
     /// Name in `/config/applications`.
     pub name: Arc<str>,
-    /// `type` as the language host knows it, e.g. `php` (without a version).
+    /// `type` without a version, e.g. `php`.
     pub kind: String,
-    /// Version of the module that was chosen for it; empty where there are no versions.
+    /// Version of the chosen module; empty if there are no versions.
     pub version: String,
     /// JSON pointer of the application object, for errors: `/applications/NAME`.
     pub pointer: String,
-    /// The options that every type has. Its mules are not the pool's: there are none here.
+    /// The options that every type has. Mules are not the pool's: they are removed here.
     pub common: Common,
-    /// The options that are special to the type.
+    /// The options of its type.
     pub special: Special,
     /// Largest request body that can be spooled (`settings.http.max_body_size`).
     pub max_body_size: u64,
-    /// Where the spool file is.
+    /// The folder of the spool file.
     pub spool: SpoolPlace,
 }
 
-/// Requests that one event loop has at once unless `limits.concurrency` says otherwise: enough for connections that mostly
-/// wait (WebSocket), while a slot for each costs the router half a kilobyte once that many have been there at once.
+/// Concurrent requests of one event loop unless `limits.concurrency` is set: enough for connections that mostly wait (WebSocket), while
+/// each slot that was ever used costs the router half a kilobyte.
 pub(crate) const DEFAULT_CONCURRENCY: NonZeroU32 = NonZeroU32::new(1024).unwrap();
 
-/// Connections that the application may have taken over for each of its threads, unless `limits.concurrency` says otherwise: each costs
-/// two threads that sleep.
+/// Connections that the application may have taken over, for each of its threads, unless `limits.concurrency` is set: each costs two
+/// sleeping threads.
 pub(crate) const DEFAULT_TAKEN_OVER: NonZeroU32 = NonZeroU32::new(256).unwrap();
 
 impl AppSpec {
-    /// The specification of a configured application. `max_body_size` is that of `settings.http`.
+    /// Makes the specification of a configured application. `max_body_size` is that of `settings.http`.
     pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
         AppSpec {
             name: app.name.as_str().into(),
@@ -54,7 +54,7 @@ impl AppSpec {
             version: app.module.version.clone(),
             pointer: app.pointer.as_str().to_owned(),
             common: Common {
-                // They run beside the workers, and are no reason to replace one.
+                // They run beside the workers, and a change of them must not replace a worker.
                 mules: Named::default(),
                 ..app.common.clone()
             },
@@ -64,7 +64,7 @@ impl AppSpec {
         }
     }
 
-    /// The document that a host is started with, but for `threads` and `workers`, which only a router knows.
+    /// The start document for a host, without `threads` and `workers`, which only a router knows.
     pub fn start(&self) -> Start {
         let mut config = Map::new();
         self.common.write(&mut config);
@@ -82,7 +82,7 @@ impl AppSpec {
         }
     }
 
-    /// Most requests that one worker has at once, connections that its application has taken over included.
+    /// Most concurrent requests of one worker, including connections that its application has taken over.
     pub(crate) fn concurrency(&self) -> NonZeroU32 {
         let default = if self.special.may_run_event_loops() {
             DEFAULT_CONCURRENCY
@@ -94,17 +94,17 @@ impl AppSpec {
         self.common.limits.concurrency.unwrap_or(default)
     }
 
-    /// Longest start of a prototype or worker.
+    /// The longest start of a prototype or worker.
     pub(crate) fn start_limit(&self) -> Duration {
         let limit = self.common.limits.start_timeout;
         match self.special.is_relayed() {
-            // A host that gives up a start by itself gets a moment more to say so.
-            true => limit + TO_TELL,
+            // A host that gives up a start itself needs a moment to report that.
+            true => limit + REPORT_TIME,
             false => limit,
         }
     }
 
-    /// The files and folders whose change restarts the application; none unless it wants that.
+    /// The files and folders whose change restarts the application, if that is configured.
     fn watched(&self) -> Vec<String> {
         if !self.common.watch {
             return Vec::new();
@@ -117,12 +117,12 @@ impl AppSpec {
         texts.map(Into::into).collect()
     }
 
-    /// True if the processes of the one can go on as those of the other: nothing differs but how many there are, what bounds them
-    /// from outside, and how requests are handed to them.
+    /// True if the processes can be kept for the other specification: only their number, the limits that the server enforces, and the way
+    /// requests are passed to them differ.
     pub fn has_same_processes(&self, other: &AppSpec) -> bool {
         let (ours, theirs) = (&self.common.limits, &other.common.limits);
         let mut limits = theirs.clone();
-        // The options that hosts act on themselves.
+        // Options that the hosts implement themselves.
         limits.concurrency = ours.concurrency;
         if self.special.is_relayed() {
             limits.start_timeout = ours.start_timeout;
@@ -143,12 +143,12 @@ impl AppSpec {
     }
 }
 
-/// A process is idle for at least so long before it may be ended: with `idle_timeout` 0 each request beyond the spare
-/// processes would start one and end one.
+/// Shortest time for which a process is idle before it may be ended: with `idle_timeout` 0, each request beyond the spare processes would
+/// start one process and end one.
 pub(crate) const SHORTEST_IDLE: Duration = Duration::from_secs(1);
 
-/// For the end of a program that was given up (SIGKILL after five seconds) and a message.
-const TO_TELL: Duration = Duration::from_secs(10);
+/// The time to end a program after a failed start (SIGKILL after five seconds) and to send a message.
+const REPORT_TIME: Duration = Duration::from_secs(10);
 
 /// `settings.http.max_body_size` as documented for Unit: 8 MB.
 pub const DEFAULT_MAX_BODY_SIZE: u64 = 8 * 1024 * 1024;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn mules_are_no_reason_for_new_processes() {
+    fn changed_mules_restart_no_process() {
         let mules = json!({"script": "/a", "mules": {"m": {"command": ["run"]}}});
         let with = spec("perl", &mules);
         assert_eq!(with, spec("perl", &json!({"script": "/a"})));

@@ -1,6 +1,6 @@
-//! Asks a worker where it stands in its code, for a request that takes long.
+//! Asks a worker where in its code it is, for a slow request.
 //!
-//! Must never happen: that the worker is ended or its request given up for having been asked.
+//! Must never happen: that asking ends the worker or its request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use tutti_wire::SlotId;
 use crate::generation::Generation;
 use crate::stack_replies::StackRequest;
 
-/// A worker that says nothing in this time is in the kernel, or writes its output elsewhere.
+/// A worker that does not answer in this time is in the kernel, or writes its output elsewhere.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The lines of one answer come within this time: some languages write them one by one.
+/// All lines of one answer arrive within this time: some languages write them one by one.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// The place where a worker stands.
+/// Where a worker is in its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackLocation {
     /// Its process.
     pub process: i32,
-    /// The lines of its answer; empty if there was none.
+    /// The lines of its answer; empty without an answer.
     pub lines: Vec<String>,
 }
 
-/// A request that an application has taken, to be asked about from beside it.
+/// A reference to a submitted request, for questions about it.
 #[derive(Debug, Clone)]
 pub struct Whereabouts {
     pub(crate) generation: Arc<Generation>,
     pub(crate) slot: SlotId,
-    /// Tells this use of the slot from the next.
+    /// Distinguishes this use of the slot from the next.
     pub(crate) serial: u64,
 }
 
 impl Whereabouts {
-    /// Asks. `None`: no worker has begun the request, or it is answered.
+    /// Asks the worker. `None`: no worker has begun the request, or it has been answered.
     pub async fn ask(self) -> Option<StackLocation> {
         let shared = Arc::clone(&self.generation.shared);
         let (reply, asked) = oneshot::channel();

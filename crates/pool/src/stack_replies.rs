@@ -1,7 +1,7 @@
-//! Answers of workers that were asked where they stand in their code, picked out of the application's output.
+//! Answers of workers to the question where in their code they are, extracted from the application's output.
 //!
 //! A listen thread asks ([`whereabouts`](crate::whereabouts)); the supervisor, which knows the processes, sends the signal
-//! ([`WHERE_SIGNAL`](tutti_wire::control::WHERE_SIGNAL)); the answer comes as lines of the output, which still go where they always go.
+//! ([`WHERE_SIGNAL`](tutti_wire::control::WHERE_SIGNAL)); the answer comes as lines of the output, which are forwarded as usual, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tutti_wire::SlotId;
 /// Most lines of an answer: ten callers for each of several threads.
 const MOST_LINES: usize = 60;
 
-/// Most answers that are awaited at once of one application; other requests are told of without.
+/// Most answers of one application that are awaited at once; further slow requests are logged without one.
 const MOST_EXPECTED: usize = 16;
 
 /// The answers that one application owes.
@@ -22,20 +22,20 @@ pub(crate) struct Answers {
     is_expected: AtomicBool,
 }
 
-/// A question about a request that takes long; those of a segment are kept with it.
+/// A question about a slow request; those of a segment are kept with it.
 #[derive(Debug)]
 pub(crate) struct StackRequest {
     pub(crate) slot: SlotId,
-    /// Tells this use of the slot from the next.
+    /// Distinguishes this use of the slot from the next.
     pub(crate) serial: u64,
-    /// Gets the process that was asked.
+    /// Receives the process that was asked.
     pub(crate) reply: oneshot::Sender<i32>,
 }
 
 #[derive(Debug, Default)]
 struct Expected {
     answers: Vec<ExpectedReply>,
-    /// The process whose answer has begun and may go on.
+    /// The process whose answer has begun and may continue.
     current: Option<i32>,
 }
 
@@ -48,11 +48,11 @@ struct ExpectedReply {
 
 impl Answers {
     fn expected(&self) -> MutexGuard<'_, Expected> {
-        // Lines come and go whole.
+        // Lines are added and removed whole.
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process is asked now. False if too many answers are awaited.
+    /// Expects an answer of a process. False if too many answers are awaited.
     pub(crate) fn expect(&self, process: i32) -> bool {
         let mut expected = self.expected();
         expected.answers.retain(|answer| answer.process != process);
@@ -68,7 +68,7 @@ impl Answers {
         true
     }
 
-    /// Tells when the answer of a process begins.
+    /// Notified when the answer of a process begins.
     pub(crate) fn begun(&self, process: i32) -> Option<Arc<Notify>> {
         let expected = self.expected();
         let mut answers = expected.answers.iter();
@@ -76,7 +76,7 @@ impl Answers {
         Some(Arc::clone(&answer.has_begun))
     }
 
-    /// The lines of its answer so far; no more are awaited.
+    /// Takes the lines of its answer so far; no more are expected.
     pub(crate) fn take(&self, process: i32) -> Vec<String> {
         let mut expected = self.expected();
         let answers = &mut expected.answers;
@@ -89,7 +89,7 @@ impl Answers {
         lines.unwrap_or_default()
     }
 
-    /// Looks at a line of the output: is it part of an answer?
+    /// Checks whether a line of the output belongs to an answer.
     pub(crate) fn note(&self, line: &[u8]) {
         if self.is_expected.load(Ordering::Acquire) {
             self.expected().note(line);
@@ -119,7 +119,7 @@ impl Expected {
     }
 }
 
-/// The process of `process PID is at …` and `process PID runs no script`.
+/// The process in `process PID is at …` or `process PID runs no script`.
 fn begins_answer(line: &[u8]) -> Option<i32> {
     let rest = line.strip_prefix(b"process ")?;
     let end = rest.iter().position(|byte| *byte == b' ')?;
@@ -129,7 +129,7 @@ fn begins_answer(line: &[u8]) -> Option<i32> {
     is_answer.then_some(number)
 }
 
-/// Callers are indented; Python names its threads besides.
+/// Callers are indented; Python also names its threads.
 fn continues_answer(line: &[u8]) -> bool {
     [&b"  "[..], b"Thread ", b"Current thread "]
         .iter()
@@ -146,9 +146,9 @@ mod tests {
         answers.note(b"process 7 is at /a.php:1 in f()");
         assert!(answers.expect(7) && answers.expect(8));
         for line in [
-            &b"  called at /nobody.php:1 in g()"[..],
+            &b"  called at /unasked.php:1 in g()"[..],
             b"process 7 is at /a.php:2 in f(), waiting for sleep()",
-            b"a line of somebody else",
+            b"a line of another program",
             b"  called at /b.php:3 in the script",
             b"process 9 is at /not/asked.php:1",
             b"  called at /not/asked.php:2",

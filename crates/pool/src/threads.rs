@@ -1,11 +1,11 @@
-//! The listen threads as the pool sees them: which segments a thread waits for, and when it sleeps.
+//! The listen threads as the pool uses them: the segments in which a thread has requests, and whether it sleeps.
 //!
-//! A listen thread calls [`ThreadWakers::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
-//! keeps a list of the segments in which it has requests, so that an application without traffic costs nothing, and
-//! tells a segment that it sleeps only while it does: workers then ring the segment's bell of that thread, and never otherwise. The
-//! router's own news for a thread come by an eventfd that no worker has.
+//! A listen thread calls [`ThreadWakers::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread keeps a list of the
+//! segments in which it has requests, so that an application without traffic costs nothing. It marks itself as sleeping in these segments
+//! only while it sleeps: workers ring the segment's bell of that thread only then. The router's own events for a thread come by an eventfd
+//! that no worker has.
 //!
-//! Must never happen: a thread that sleeps while a completion is set and `sleeping` is not.
+//! Must never happen: a thread sleeps while a completion is set and `sleeping` is not.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,7 +15,7 @@ use crate::eventfds::ThreadWakers;
 use crate::generation::Generation;
 use crate::readiness::readable;
 
-/// How often a thread that is about to sleep looks again because completions arrived meanwhile.
+/// How often a thread that is about to sleep checks again because completions arrived meanwhile.
 const PARK_ATTEMPTS: u32 = 16;
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ thread_local! {
 }
 
 impl ThreadWakers {
-    /// Makes the calling thread listen thread number `thread`; before anything else of the pool is used on it.
+    /// Makes the calling thread listen thread number `thread`; call it before anything else of the pool.
     pub fn enter(self: &Arc<Self>, thread: u32) {
         debug_assert!(thread < self.count());
         CURRENT.with_borrow_mut(|current| {
@@ -37,10 +37,10 @@ impl ThreadWakers {
         });
     }
 
-    /// Runs on each listen thread's runtime for ever: takes completions when the router itself writes the eventfd.
+    /// Runs for ever on each listen thread's runtime: handles completions when the router itself writes the eventfd.
     ///
-    /// The counter is never read back: tokio registers edge-triggered, and every write is an edge (eventfd(2),
-    /// epoll(7)), which saves a system call per wake-up.
+    /// The counter is never read: tokio registers edge-triggered, and every write is an edge (eventfd(2), epoll(7)), which saves a system
+    /// call per wake-up.
     pub async fn watch(self: Arc<Self>, thread: u32) -> io::Result<()> {
         let Some(fd) = self.eventfd(thread) else {
             return Err(io::Error::new(
@@ -56,12 +56,12 @@ impl ThreadWakers {
     }
 }
 
-/// Number of the calling listen thread, if it is one.
+/// The number of the calling listen thread, if it is one.
 pub(crate) fn current() -> Option<u32> {
     CURRENT.with_borrow(|current| current.thread.as_ref().map(|(thread, _)| *thread))
 }
 
-/// The calling thread has a request in this segment and wants its completions.
+/// Called when the calling thread submits a request in this segment: it needs its completions.
 pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
     debug_assert_eq!(
         current(),
@@ -74,7 +74,7 @@ pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
     }
 }
 
-/// Takes all completions for the calling thread and wakes the tasks that wait for them.
+/// Handles all completions for the calling thread and wakes the waiting tasks.
 pub fn drain() {
     with_list(|thread, list| {
         list.retain(|generation| {
@@ -84,8 +84,7 @@ pub fn drain() {
     });
 }
 
-/// To be called where the runtime is about to sleep (`on_thread_park`). Tasks that this wakes keep tokio from
-/// sleeping.
+/// Call it before the runtime sleeps (`on_thread_park`). If this wakes a task, tokio does not sleep.
 pub fn park() {
     with_list(|thread, list| {
         list.retain(|generation| {
@@ -106,13 +105,13 @@ pub fn park() {
             }
         }
         if !safe {
-            // A worker sets completions as fast as they are taken, or cannot ring. Do not sleep: this makes the poll return at once.
+            // A worker sets completions as fast as they are taken, or cannot ring. This makes the poll return at once instead of sleeping.
             signal_self();
         }
     });
 }
 
-/// To be called when the runtime has woken up (`on_thread_unpark`).
+/// Call it when the runtime has woken up (`on_thread_unpark`).
 pub fn unpark() {
     with_list(|thread, list| {
         for generation in list.iter() {
@@ -127,12 +126,12 @@ fn signal_self() {
     if let Some((index, threads)) = thread
         && let Some(fd) = threads.eventfd(index)
     {
-        // Fails only when the counter is full, and then the descriptor is readable as wanted.
+        // Fails only when the counter is full, and then the descriptor is readable as intended.
         let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
     }
 }
 
-/// Runs `act` on the list, which is taken out meanwhile: waking a task must be free to call back into the pool.
+/// Calls `act` with the list, which is taken out meanwhile: a woken task may call back into the pool.
 fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
     let taken = CURRENT.with_borrow_mut(|current| {
         if current.waiting_for.is_empty() {

@@ -1,13 +1,13 @@
 //! Requests that wait for a slot, first come first served.
 //!
-//! One queue per application, over all listen threads: when the slots have run out it is the application that is
-//! slow, and fairness between clients matters more than a lock. A request joins the queue only when there is no
-//! slot or somebody waits already, so under normal load it costs one load.
+//! One queue per application, for all listen threads: when there are no free slots, the application is the bottleneck, and fairness between
+//! clients matters more than a lock. A request joins the queue only when there is no free slot or another request waits already, so under
+//! normal load it costs one load.
 //!
-//! Must never happen: a free slot and a sleeping waiter. A slot that is freed wakes the first waiter that
-//! has not been woken; a woken waiter that goes away without taking its slot passes the wake-up on. A wake-up is no
-//! promise of one slot, though: it may come to a waiter that is about to take another one, or when every waiter has
-//! been woken already. So one that has taken its slot looks whether there is more, and if so wakes the next.
+//! Must never happen: a free slot and a sleeping waiter. A freed slot wakes the first waiter that has not been woken; a woken waiter that
+//! leaves without taking its slot passes the wake-up on. A wake-up does not guarantee one slot, though: it may reach a waiter that is about
+//! to take another one, or come when every waiter has been woken already. So a waiter that has taken its slot checks whether there is
+//! another, and if so wakes the next.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -30,13 +30,13 @@ use std::sync::{
 
 /// The source of what a waiter waits for.
 pub(crate) trait Source {
-    /// A slot, or the news that there will be none.
+    /// A slot, or the reason why there will be none.
     type Item;
 
-    /// Takes one, if there is one.
+    /// Takes an item, if there is one.
     fn take(&mut self) -> Option<Self::Item>;
 
-    /// True if the next one would find something to take.
+    /// True if the next waiter would find an item.
     fn has_more(&self) -> bool;
 }
 
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl State {
-    /// A free slot must not be there beside a waiter that sleeps: nobody would wake one that is passed over.
+    /// Checks that no free slot is left beside a sleeping waiter: a waiter that is passed over would never be woken.
     fn check(&self) {
         debug_assert!(
             self.waiters
@@ -88,12 +88,12 @@ impl Waiting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) fn len(&self) -> u32 {
         self.len.load(Ordering::SeqCst)
     }
 
-    /// When the one at the head of the queue arrived.
+    /// When the waiter at the head of the queue arrived.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.state()
             .waiters
@@ -102,7 +102,7 @@ impl Waiting {
             .map(|waiter| waiter.arrived)
     }
 
-    /// A slot has been freed: wakes one waiter.
+    /// Called when a slot has been freed: wakes one waiter.
     pub(crate) fn wake_one(&self) {
         // SeqCst pairs with the insertion in `poll`: either the waiter sees the slot or this sees the waiter.
         if self.len() == 0 {
@@ -147,7 +147,7 @@ impl Waiting {
         }
     }
 
-    /// Waits until `source` yields something; it is asked in order of arrival.
+    /// Waits until `source` yields an item; waiters are served in order of arrival.
     pub(crate) fn wait<S: Source>(&self, arrived: Instant, source: S) -> Wait<'_, S> {
         Wait {
             queue: self,
@@ -179,8 +179,8 @@ pub(crate) struct Wait<'a, S> {
 }
 
 impl<S: Source + Unpin> Wait<'_, S> {
-    /// Joins the queue, or notes who polls. The place, and whether it is this one's turn: one that polls without having
-    /// been woken must not overtake those before it.
+    /// Joins the queue, or updates the waker. Returns the place, and whether it is this waiter's turn: one that polls without having been
+    /// woken must not overtake those before it.
     fn turn(&mut self, waker: &Waker) -> (u64, bool) {
         let mut state = self.queue.state();
         let Some(id) = self.id else {
@@ -227,7 +227,7 @@ impl<S: Source + Unpin> Future for Wait<'_, S> {
         state.publish_len(&this.queue.len);
         drop(state);
         this.id = None;
-        // After this one has left: a slot that is freed from here on finds the next one asleep and wakes it.
+        // After this waiter has left: a slot that is freed from here on wakes the next one.
         if this.source.has_more() {
             this.queue.wake_one();
         }
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Slots of which another one is freed while the first is being taken.
+    /// Slots of which another is freed while the first is being taken.
     struct FreedMeanwhile<'a> {
         queue: &'a Waiting,
         slots: &'a Cell<u32>,
@@ -334,7 +334,7 @@ mod tests {
         }
         free(&queue, &slots);
         assert_eq!(clients.each_ref().map(WaitingTask::woken), [1, 0, 0]);
-        // A stray poll does not let the last one in before the first.
+        // A spurious poll does not let the last waiter in before the first.
         assert!(clients[2].poll(&mut waits[2]).is_pending());
         assert!(clients[0].poll(&mut waits[0]).is_ready());
         free(&queue, &slots);
@@ -372,7 +372,7 @@ mod tests {
         assert!(client.poll(&mut wait).is_ready());
     }
 
-    /// Issue 10: the second wake-up was lost with the waiter that it had come to, and a slot with it.
+    /// Issue 10: the second wake-up was lost with the waiter that received it, and a slot with it.
     #[test]
     fn one_that_is_woken_twice_takes_one_slot_and_passes_the_other_on() {
         let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
@@ -393,7 +393,7 @@ mod tests {
         assert!(clients[1].poll(&mut second).is_ready());
     }
 
-    /// Issue 10: a slot that was freed when every waiter had been woken was nobody's.
+    /// Issue 10: a slot that was freed when every waiter had been woken was lost.
     #[test]
     fn a_slot_freed_when_all_have_been_woken_goes_to_the_one_that_comes_next() {
         let (queue, slots, now) = (Waiting::default(), Cell::new(0), Instant::now());
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_the_queue_tells_since_when_it_waits() {
+    fn the_queue_knows_how_long_its_head_has_waited() {
         let (queue, slots) = (Waiting::default(), Cell::new(0));
         let (early, late) = (Instant::now(), Instant::now());
         let client = client();

@@ -36,7 +36,7 @@ fn a_request_is_answered() {
         (response.status, response.text()),
         (200, "Hello from a worker")
     );
-    // Its worker says that it is idle a moment after its answer.
+    // Its worker reports to be idle a moment after its response.
     wait_until("both are idle", || {
         let status = app.status();
         (status.running, status.starting, status.idle, status.active) == (2, 0, 2, 0)
@@ -117,7 +117,7 @@ fn a_flood_larger_than_the_slots_is_answered_whole() {
     });
 }
 
-/// Issue 10: slots that nobody took any more became more and more while requests waited (256 became 38 in 38 s).
+/// Issue 10: slots that no request took accumulated while requests waited (256 became 38 in 38 s).
 #[test]
 fn under_lasting_overload_no_slot_is_left_unused() {
     const THREADS: u32 = 4;
@@ -134,7 +134,7 @@ fn under_lasting_overload_no_slot_is_left_unused() {
                     let response = fetch(Arc::clone(&app), "/hello".to_owned(), Content::None);
                     assert_eq!(response.await.unwrap().status, 200);
                 }
-                // From now on nothing moves: what is free and what waits can be seen.
+                // From now on nothing changes, so free slots and waiting requests can be counted.
                 let hang = fetch(Arc::clone(&app), "/hang".to_owned(), Content::None);
                 let _ = hang.await;
             })
@@ -181,7 +181,7 @@ fn more_than_the_queue_takes_is_refused_at_once() {
 }
 
 #[test]
-fn a_failed_start_tells_step_message_hint_and_output() {
+fn a_failed_start_has_step_message_hint_and_output() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     orders(&mut spec, &json!({"fail": "no such module"}));
@@ -212,7 +212,7 @@ fn a_worker_that_cannot_start_fails_the_start() {
 }
 
 #[test]
-fn a_program_that_is_no_host_is_reported_with_its_output() {
+fn a_program_without_the_protocol_is_reported_with_its_output() {
     let pool = Pool::new();
     let script = pool.folder.path().join("host");
     files::script(&script, "#!/bin/sh\necho something is wrong >&2\nexit 3\n");
@@ -237,7 +237,7 @@ fn a_program_that_is_no_host_is_reported_with_its_output() {
 }
 
 #[test]
-fn of_several_applications_all_failures_are_told_and_nothing_is_left() {
+fn failures_of_several_applications_are_all_reported_and_nothing_is_left() {
     let pool = Pool::new();
     let mut specs: Vec<_> = ["a", "b", "c"]
         .map(|name| pool.spec(name, Processes::Fixed(1)))
@@ -294,7 +294,7 @@ fn spare_workers_are_kept_and_surplus_ones_leave() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", dynamic(6, 2, Duration::from_millis(300))));
     assert_eq!(app.status().running, 2);
-    // Requests that occupy workers: those left must again be two.
+    // Requests that occupy workers: two idle ones must be left.
     let gate = Gate::new();
     let slow: Vec<_> = (0..3).map(|_| pool.begin(&app, &gate.target())).collect();
     wait_until("spare workers are refilled", || {
@@ -327,12 +327,12 @@ fn without_spare_workers_the_first_request_starts_one() {
     }
 }
 
-/// Issue 10: `"spare": 0` asks for no process before the first request.
+/// Issue 10: `"spare": 0` permits no process before the first request.
 #[test]
 fn without_spare_workers_nothing_runs_before_the_first_request() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_secs(60))));
-    // It was started to see that it can be.
+    // It was started as a trial.
     let pids = pool.launcher.pids.lock().unwrap().clone();
     assert_eq!(pids.len(), 1);
     wait_until("its prototype ends", || {
@@ -343,7 +343,7 @@ fn without_spare_workers_nothing_runs_before_the_first_request() {
     wait_until("it runs", || app.status().running == 1);
 }
 
-/// Issue 28: languages load an application in a worker, and a change that asked for none was taken without a warning.
+/// Issue 28: languages load an application in a worker, so a change to `"spare": 0` was accepted without a warning.
 #[test]
 fn without_spare_workers_one_is_tried_and_let_go() {
     let pool = Pool::new();
@@ -355,7 +355,7 @@ fn without_spare_workers_one_is_tried_and_let_go() {
     assert!(pool.log.has("Warn: application \"demo\" failed to start"));
     let app = pool.manager.application("demo").unwrap();
     assert!(!app.status().started);
-    // A mended one is tried, and runs only when it is wanted.
+    // A repaired one is tried, and runs only on demand.
     let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_secs(60))));
     let status = app.status();
     assert!(status.started && status.running == 0, "{status:?}");
@@ -370,7 +370,7 @@ fn without_spare_workers_one_is_tried_and_let_go() {
 struct Shared {
     begun: Instant,
     is_ours: Arc<AtomicBool>,
-    /// The time that is ours, and when it was last looked at.
+    /// Our CPU time, and the time of the last look.
     own: Mutex<(Duration, Duration)>,
 }
 
@@ -395,9 +395,9 @@ impl Clocks for Shared {
     }
 }
 
-/// Issue 11: while short requests are nearly all that the machine does, workers do not interrupt the router for each.
+/// Issue 11: while short requests take nearly all of the CPU time, workers do not interrupt the router for each.
 #[test]
-fn workers_are_in_the_batch_class_while_nobody_else_computes() {
+fn workers_are_in_the_batch_class_while_no_other_process_computes() {
     let is_ours = Arc::new(AtomicBool::new(true));
     let pool = Pool::with_clocks(Box::new(Shared {
         begun: Instant::now(),
@@ -419,9 +419,9 @@ fn workers_are_in_the_batch_class_while_nobody_else_computes() {
     wait_until("they are normal again", || class_of_a_worker() == normal);
 }
 
-/// Issue 10: what is missing may come until the first request, and after it.
+/// Issue 10: a missing file may be added until the first request, and later.
 #[test]
-fn without_spare_workers_what_cannot_start_yet_is_accepted_and_its_requests_are_told() {
+fn without_spare_workers_a_failing_application_is_accepted_and_its_requests_get_the_reason() {
     let pool = Pool::new();
     let missing = pool.folder.path().join("missing");
     std::fs::write(&missing, "").unwrap();
@@ -444,9 +444,9 @@ fn without_spare_workers_what_cannot_start_yet_is_accepted_and_its_requests_are_
     });
 }
 
-/// Issue 10: with a process that is there before the first request, what is missing refuses the change as before.
+/// Issue 10: with a process before the first request, a missing file refuses the change as before.
 #[test]
-fn with_spare_workers_what_cannot_start_is_refused() {
+fn with_spare_workers_a_failing_application_is_refused() {
     let pool = Pool::new();
     let missing = pool.folder.path().join("missing");
     std::fs::write(&missing, "").unwrap();
@@ -456,7 +456,7 @@ fn with_spare_workers_what_cannot_start_is_refused() {
     assert!(failures[0].message.contains("not yet"), "{failures:?}");
 }
 
-/// Issue 10: those that leave were counted as running, and their requests as work of the others.
+/// Issue 10: leaving processes were counted as running, and their requests as work of the others.
 #[test]
 fn processes_are_counted_right_when_a_restart_is_answered() {
     let pool = Pool::new();
@@ -469,7 +469,7 @@ fn processes_are_counted_right_when_a_restart_is_answered() {
     slow.leave();
 }
 
-/// Issue 10: a change of `processes` was answered before there were as many as it asks for.
+/// Issue 10: a change of `processes` was answered before there were that many.
 #[test]
 fn processes_are_counted_right_when_a_change_of_their_number_is_answered() {
     let pool = Pool::new();
@@ -513,7 +513,7 @@ fn a_request_that_has_not_begun_is_withdrawn_when_its_client_leaves() {
     wait_until("it is withdrawn", || app.status().queued == 0);
     gate.open();
     assert_eq!(slow.wait().unwrap().status, 200);
-    // Had it run, the only worker would hang.
+    // If it had run, the only worker would hang.
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
@@ -534,7 +534,7 @@ fn a_client_that_leaves_does_not_hold_a_worker() {
                 .await
                 .unwrap();
             exchange.head().await.unwrap().status
-            // Dropped here, with most of the response to come.
+            // Dropped here, with most of the response not yet sent.
         }
     });
     assert_eq!(big.wait(), 200);
@@ -543,7 +543,7 @@ fn a_client_that_leaves_does_not_hold_a_worker() {
 }
 
 #[test]
-fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
+fn time_in_the_queue_counts_and_a_request_that_never_began_is_a_503() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     let timeout = Duration::from_secs(30);
@@ -552,7 +552,7 @@ fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 0);
-    // It has waited almost as long as it may before it came here.
+    // Its time was almost over when it was submitted.
     let waited = timeout - Duration::from_millis(100);
     let since = Instant::now().checked_sub(waited).unwrap();
     let late = pool.spawn(fetch_since(
@@ -590,8 +590,8 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     });
     pool.lift_timeout(&spec);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
-    pool.log.wait_for("does not come back from `GET /hang`");
-    // Issue 10: its death said that the client had got 502.
+    pool.log.wait_for("does not finish `GET /hang`");
+    // Issue 10: the log said that the client got 502.
     pool.log
         .wait_for("was killed by signal 9 while serving `GET /hang`; answered 504");
 }
@@ -605,13 +605,13 @@ fn a_late_worker_is_replaced_at_once_and_may_finish() {
     let (pid, _) = pid_of(&pool, &app);
     let gate = Gate::new();
     assert_eq!(pool.get(&app, &gate.target()).unwrap_err().status(), 504);
-    // It has a second to finish in, and leaves then.
+    // It has a second to finish, and ends then.
     gate.open();
     pool.lift_timeout(&spec);
     wait_until("another one is idle", || app.status().idle == 1);
     assert_ne!(pid_of(&pool, &app).0, pid);
     wait_until("it has left", || !signal::exists(pid));
-    assert!(!pool.log.has("does not come back"), "{}", pool.log.all());
+    assert!(!pool.log.has("does not finish"), "{}", pool.log.all());
 }
 
 #[test]
@@ -699,9 +699,9 @@ fn a_killed_prototype_is_replaced_and_no_request_is_lost() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
-/// As in a pid namespace, where the kernel kills them with it.
+/// As in a pid namespace, whose processes the kernel kills together.
 #[test]
-fn workers_that_die_with_their_prototype_are_no_failed_starts() {
+fn workers_that_die_with_their_prototype_are_not_failed_starts() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", Processes::Fixed(3)));
     let prototype = pool.launcher.prototype();
@@ -754,7 +754,7 @@ fn a_restart_under_load_loses_nothing() {
 }
 
 #[test]
-fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
+fn a_restart_that_fails_keeps_the_old_processes_and_reports_the_reason() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let before = pid_of(&pool, &app);
@@ -775,7 +775,7 @@ fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
 }
 
 #[test]
-fn starts_that_fail_back_off_and_requests_are_told_why() {
+fn starts_that_fail_back_off_and_requests_get_the_reason() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let (pid, _) = pid_of(&pool, &app);
@@ -786,10 +786,10 @@ fn starts_that_fail_back_off_and_requests_are_told_why() {
     assert_eq!(
         pool.get(&app, "/hello").unwrap().status,
         200,
-        "the orphan goes on"
+        "the orphan continues"
     );
     signal::send(pid, SIGKILL).unwrap();
-    wait_until("nobody is left", || app.status().running == 0);
+    wait_until("no process is left", || app.status().running == 0);
     wait_until(
         "it gives up",
         || matches!(pool.get(&app, "/hello"), Err(error) if error.status() == 503),
@@ -843,10 +843,10 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     let victim = pool.begin(&app, "/hang");
     wait_until("it has begun", || app.status().idle == 1);
     pool.launcher.scribble();
-    // Its completion is looked at when the next request comes.
+    // Its completion is processed with the next request.
     let next = pool.begin(&app, "/hello");
     assert_eq!(victim.wait().unwrap_err().status(), 502);
-    // The next one had gone into the old segment; what comes after it is served.
+    // The next request was in the old segment; the ones after it are served.
     let _ = next.wait();
     wait_until("it is replaced", || {
         app.status().running == 2 && !signal::exists(pid)
@@ -857,7 +857,7 @@ fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     wait_until("nothing is held", || app.status().active == 0);
 }
 
-/// A kill of the prototype and the news of a fork cross.
+/// The kill of the prototype and the report of a fork cross.
 #[test]
 fn a_worker_forked_while_its_prototype_is_killed_is_killed_too() {
     let pool = Pool::new();
@@ -914,7 +914,7 @@ fn an_application_that_writes_without_pause_does_not_stop_the_control_thread() {
 }
 
 #[test]
-fn a_full_disk_is_told_apart() {
+fn a_full_disk_has_its_own_error() {
     let pool = Pool::new();
     let small = pool.folder.path().join("small");
     std::fs::create_dir(&small).unwrap();
@@ -989,7 +989,7 @@ fn a_stop_waits_for_requests_and_takes_no_more() {
 }
 
 #[test]
-fn a_stop_with_a_deadline_ends_what_hangs() {
+fn a_stop_with_a_deadline_ends_hanging_requests() {
     let pool = Pool::new();
     let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let hang = pool.begin(&app, "/hang");
@@ -1001,7 +1001,7 @@ fn a_stop_with_a_deadline_ends_what_hangs() {
 #[test]
 fn an_idle_application_costs_no_cpu() {
     let pool = Pool::new();
-    // The other one shows that time passes for the supervisors: its worker leaves when it has been idle for long enough.
+    // The other application shows that time has passed for the supervisors: its worker ends after its idle timeout.
     let other = pool.spec("other", dynamic(1, 0, Duration::from_millis(200)));
     pool.configure(vec![pool.spec("demo", Processes::Fixed(4)), other])
         .unwrap();
@@ -1018,7 +1018,7 @@ fn an_idle_application_costs_no_cpu() {
         stat.state == 'S' && app.status().idle == 4
     };
     wait_until("it sleeps", is_asleep);
-    // The supervisor's last look.
+    // The supervisor's last tick.
     pass();
     let runs = || std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     let before = runs();
@@ -1027,8 +1027,8 @@ fn an_idle_application_costs_no_cpu() {
     assert_eq!(runs(), before);
 }
 
-/// The error of a client that got no answer.
-fn told(failed: harness::Failed) -> (u16, ExchangeError) {
+/// The status and error of a client that got no response.
+fn refusal(failed: harness::Failed) -> (u16, ExchangeError) {
     match failed {
         harness::Failed::Exchange(error) => (error.status(), error),
         other => panic!("{other:?}"),
@@ -1053,7 +1053,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     wait_until("the one that hung is replaced", || {
         app.status().running == 4 && app.status().idle == 4
     });
-    // Fewer: idle ones leave, and what runs is finished.
+    // Fewer: idle ones end, and running requests are finished.
     spec.common.limits.timeout = OptionalLimit(None);
     pool.configure(vec![spec.clone()]).unwrap();
     let gate = Gate::new();
@@ -1100,7 +1100,7 @@ fn more_processes_than_the_segment_has_room_for_are_another_application() {
 }
 
 #[test]
-fn a_spool_goes_on_with_the_processes_that_go_on() {
+fn a_spool_is_kept_with_the_processes_that_are_kept() {
     let pool = Pool::new();
     let folder = pool.folder.path().join("spools");
     std::fs::create_dir(&folder).unwrap();
@@ -1111,11 +1111,11 @@ fn a_spool_goes_on_with_the_processes_that_go_on() {
     let first = spec(Processes::Fixed(1));
     assert!(!pool.manager.has_spool_for(&first));
     pool.app(first);
-    // From now on there is no place for another.
+    // From now on another spool cannot be created.
     std::fs::remove_dir(&folder).unwrap();
     for processes in [
         Processes::Fixed(2),
-        // More than there is room for in the segment.
+        // More than the segment has room for.
         dynamic(200, 1, Duration::from_secs(9)),
     ] {
         let next = spec(processes);
@@ -1144,21 +1144,21 @@ fn a_request_waits_in_the_queue_no_longer_than_it_may() {
     let unlimited = spec.clone();
     spec.common.limits.queue.wait = OptionalLimit(Some(Duration::from_millis(100)));
     pool.configure(vec![spec]).unwrap();
-    let error = told(pool.get(&app, "/hello").unwrap_err());
+    let error = refusal(pool.get(&app, "/hello").unwrap_err());
     assert_eq!(error, (503, ExchangeError::QueueWait));
     assert!(error.1.retry_after().is_some());
     gate.open();
     assert_eq!(
         slow.wait().unwrap().status,
         200,
-        "the one that runs may go on"
+        "the running one may continue"
     );
     pool.configure(vec![unlimited]).unwrap();
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
 #[test]
-fn no_more_requests_wait_than_may() {
+fn the_number_of_waiting_requests_is_limited() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", Processes::Fixed(1));
     spec.common.limits.queue.length = 2;
@@ -1207,8 +1207,8 @@ fn a_worker_that_grows_beyond_all_bounds_is_killed() {
     spec.common.limits.memory_max = Some(OptionalLimit(Some(64 << 20)));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
-    // It holds what it has and does not come back.
-    let error = told(pool.get(&app, "/grow?mb=128&ms=60000").unwrap_err());
+    // It keeps its memory and does not return.
+    let error = refusal(pool.get(&app, "/grow?mb=128&ms=60000").unwrap_err());
     assert_eq!(error.0, 502);
     wait_until("it is gone", || !signal::exists(pid));
     pool.log
@@ -1227,12 +1227,13 @@ fn a_restart_ends_even_when_a_request_hangs() {
     let before: Vec<i32> = pool.launcher.pids.lock().unwrap().iter().copied().collect();
     pool.restart("demo").unwrap();
     assert_eq!(
-        told(hang.wait().unwrap_err()),
+        refusal(hang.wait().unwrap_err()),
         (504, ExchangeError::Drained)
     );
     wait_until("the old prototype has ended", || !signal::exists(before[0]));
-    pool.log.wait_for("is to leave and still at `GET /hang?me`");
-    pool.log.wait_for("does not leave and is killed");
+    pool.log
+        .wait_for("is draining and still serving `GET /hang?me`");
+    pool.log.wait_for("does not end and is killed");
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
@@ -1247,7 +1248,7 @@ fn a_removed_application_ends_even_when_a_request_hangs() {
     wait_until("it has begun", || app.status().idle == 1);
     pool.configure(vec![]).unwrap();
     assert_eq!(
-        told(hang.wait().unwrap_err()),
+        refusal(hang.wait().unwrap_err()),
         (504, ExchangeError::Drained)
     );
     drop(app);
@@ -1264,7 +1265,7 @@ fn a_removed_application_ends_even_when_a_request_hangs() {
 }
 
 #[test]
-fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
+fn a_failing_application_is_kept_and_retried_if_requested() {
     let pool = Pool::new();
     *pool.launcher.refuse.lock().unwrap() = Some("the database is down".to_owned());
     let manager = pool.manager.clone();
@@ -1291,9 +1292,9 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     assert_eq!(app.status().last_failure, None);
 }
 
-/// Issue 28, 1.3: a start that takes long kept all others waiting.
+/// Issue 28, 1.3: a slow start delayed all other changes.
 #[test]
-fn a_start_that_nobody_waits_for_keeps_only_its_own_requests_waiting() {
+fn a_slow_start_delays_only_requests_of_its_own_application() {
     let pool = Pool::new();
     let gate = pool.folder.path().join("gate");
     std::fs::write(&gate, "").unwrap();
@@ -1323,7 +1324,7 @@ fn a_start_that_nobody_waits_for_keeps_only_its_own_requests_waiting() {
 }
 
 #[test]
-fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
+fn requests_survive_one_failed_start_but_not_several() {
     let pool = Pool::new();
     let failing = pool.folder.path().join("failing");
     let mut spec = pool.spec("demo", Processes::Fixed(1));
@@ -1335,14 +1336,14 @@ fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
         wait_until("a start has failed", || app.status().failures >= count);
     };
     crash(1);
-    // First of all: the next starts come soon.
+    // First of all, because the next starts follow soon.
     std::fs::remove_file(&failing).unwrap();
     let waiting = pool.begin(&app, "/hello");
     assert_eq!(waiting.wait().unwrap().status, 200, "it was up before");
     let before = app.status().failures;
     crash(before + 1);
     let waiting = pool.begin(&app, "/hello");
-    // On a busy machine it may have come when they had failed already.
+    // On a busy machine it may arrive after they have failed.
     match waiting.wait().unwrap_err() {
         harness::Failed::Exchange(ExchangeError::StartFailed(reason))
         | harness::Failed::Submit(SubmitError::StartFailed(reason)) => {
@@ -1360,7 +1361,7 @@ fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
-/// Issue 11: each process of a start that failed counted for itself, so that requests were refused after one failure of four processes.
+/// Issue 11: each process of a failed start counted separately, so that requests were refused after one failure of four processes.
 #[test]
 fn starts_that_fail_together_count_once() {
     let pool = Pool::new();
@@ -1369,7 +1370,7 @@ fn starts_that_fail_together_count_once() {
     orders(&mut spec, &json!({"fail_while": failing}));
     let app = pool.app(spec.clone());
     std::fs::write(&failing, "").unwrap();
-    // At least two may be in the making at once.
+    // At least two may be starting at once.
     spec.common.processes = Processes::Fixed(3);
     pool.configure(vec![spec]).unwrap();
     wait_until("both have failed", || app.status().failures >= 2);
@@ -1382,7 +1383,7 @@ fn starts_that_fail_together_count_once() {
     wait_until("all are up", || app.status().running == 3);
 }
 
-/// Issue 11: one that had been given up before its process was known was left to itself.
+/// Issue 11: a worker that was given up before its process was known was not killed.
 #[test]
 fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
     let pool = Pool::new();
@@ -1410,7 +1411,7 @@ fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
-/// Issue 11: what asks for new processes while a roll is under way is told or lost with it; all of it together is one roll more.
+/// Issue 11: a request for new processes during a roll is refused or included; all of them together are one further roll.
 #[test]
 fn a_restart_and_a_changed_file_during_a_roll_are_one_roll_more() {
     let pool = Pool::new();
@@ -1436,13 +1437,13 @@ fn a_restart_and_a_changed_file_during_a_roll_are_one_roll_more() {
     first.wait().unwrap();
     second.wait().unwrap();
     assert_eq!(launches(), 3);
-    // Were another roll wanted, this one would be one more than that.
+    // If another roll were wanted, this would be one more.
     pool.restart("demo").unwrap();
     assert_eq!(launches(), 4);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
 }
 
-/// Issue 11: a limit that was changed was set for the first thread of each process alone, and not divided among them.
+/// Issue 11: a changed limit was set for the first thread of each process only, and not divided among the threads.
 #[test]
 fn a_changed_limit_of_requests_holds_for_every_thread() {
     let pool = Pool::new();
@@ -1487,16 +1488,11 @@ fn a_loop_is_not_killed_for_one_late_request() {
     let (pid, _) = pid_of(&pool, &app);
     let (killed, _) = pid_of(&pool, &other);
     assert_eq!(pool.get(&app, "/stuck").unwrap_err().status(), 504);
-    // By the time that one is killed whose loop does not move, this one would have been.
+    // The process whose loop does not move is killed before this time.
     assert_eq!(pool.get(&other, "/hang").unwrap_err().status(), 504);
     wait_until("the other is killed", || !signal::exists(killed));
     assert_eq!(pid_of(&pool, &app).0, pid);
-    assert_eq!(
-        pool.log.count("does not come back"),
-        1,
-        "{}",
-        pool.log.all()
-    );
+    assert_eq!(pool.log.count("does not finish"), 1, "{}", pool.log.all());
     assert_eq!(app.status().restarts, 0);
 }
 
@@ -1576,14 +1572,15 @@ fn a_change_of_a_watched_file_restarts_and_a_failure_keeps_the_old_processes() {
     let (second, _) = pid_of(&pool, &app);
     *pool.launcher.refuse.lock().unwrap() = Some("a syntax error".to_owned());
     std::fs::write(code.join("main.py"), "y").unwrap();
-    wait_until("the failure is told", || {
-        pool.log.has("a syntax error; the old processes go on")
+    wait_until("the failure is logged", || {
+        pool.log
+            .has("a syntax error; the old processes keep running")
     });
     wait_until("so does the status", || {
         let last = app.status().last_failure;
         last.is_some_and(|failure| failure.message.contains("a syntax error"))
     });
-    // Either of the two may have answered.
+    // Either process may have answered.
     pid_of(&pool, &app);
     assert!(signal::exists(second));
     *pool.launcher.refuse.lock().unwrap() = None;

@@ -1,22 +1,22 @@
-//! Who may use the control API, as main says it to the controller. The checks are the control API's.
+//! The access rules of the control API, as main sends them to the controller. The control API enforces them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-/// Shorter tokens could be guessed: 32 characters are at least 128 bits, also where they are hexadecimal digits.
+/// Shorter tokens could be guessed: 32 characters are at least 128 bits, even if they are hexadecimal digits.
 const SHORTEST_TOKEN: usize = 32;
 
-/// Who may use the API, beyond what the mode of the socket's file says.
+/// The access rules of the API, in addition to the mode of the socket's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ControlAccess {
-    /// Users who may connect to an abstract socket, by number; root always may.
+    /// Users that may connect to an abstract socket, by number; root always may.
     pub users: Vec<u32>,
-    /// Groups whose members may, by number.
+    /// Groups whose members may connect, by number.
     pub groups: Vec<u32>,
-    /// The secret that each request must bear, over sockets of every kind; without one, TCP is not served.
+    /// The secret that each request must contain, on sockets of every kind; without one, TCP is not served.
     pub token: Option<Token>,
 }
 
@@ -25,10 +25,10 @@ pub struct ControlAccess {
 pub struct Token(String);
 
 impl Token {
-    /// Takes the content of a token's file: one line of at least 32 visible ASCII characters.
+    /// Reads the content of a token file: one line of at least 32 visible ASCII characters.
     ///
     /// # Errors
-    /// The reason why it is no token, without a period.
+    /// Why it is not a token, without a period.
     pub fn read(text: &str) -> Result<Token, String> {
         let token = text.trim();
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -45,22 +45,22 @@ impl Token {
         Ok(Token(token.to_owned()))
     }
 
-    /// The value of the field `Authorization` that shows it.
+    /// The value of `Authorization` with this token.
     pub fn authorization(&self) -> String {
         format!("Bearer {}", self.0)
     }
 
-    /// True if this is it.
+    /// True if this is the token.
     pub fn is(&self, shown: &[u8]) -> bool {
         bool::from(shown.ct_eq(self.0.as_bytes()))
     }
 
-    /// True if this value of `Authorization` shows it.
+    /// True if this value of `Authorization` contains the token.
     pub fn is_shown_by(&self, field: &[u8]) -> bool {
         let Some((scheme, shown)) = field.split_at_checked(b"Bearer ".len()) else {
             return false;
         };
-        // How long this takes must not tell how much of a guess is right.
+        // Compared in constant time, so that the duration reveals nothing about a guess.
         scheme.eq_ignore_ascii_case(b"Bearer ")
             && bool::from(shown.trim_ascii().ct_eq(self.0.as_bytes()))
     }

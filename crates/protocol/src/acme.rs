@@ -1,4 +1,4 @@
-//! The messages between main and the process for automatic certificates, and what it and the controller say to each other through main.
+//! The messages between main and the process for automatic certificates, and those that it and the controller exchange through main.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use tutti_options::logging::LogStyle;
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
-/// The documents of an account and of a certificate are named so, with the name of the account or the bundle behind it.
+/// Prefixes of the names of documents, followed by the name of the account or the bundle.
 pub const ACCOUNT_DOCUMENT: &str = "account-";
 /// See [`ACCOUNT_DOCUMENT`].
 pub const CERTIFICATE_DOCUMENT: &str = "certificate-";
@@ -20,15 +20,15 @@ pub const CERTIFICATE_DOCUMENT: &str = "certificate-";
 pub struct AcmeHello {
     /// How the log is written.
     pub log: LogStyle,
-    /// Everything that it has had kept, by name.
+    /// All documents that it has stored, by name.
     pub documents: BTreeMap<String, String>,
     /// The certificates to get.
     pub plan: AcmePlan,
-    /// A fleet shares them: its documents are those that count, and news of them follow.
+    /// A fleet shares the documents: the fleet's count, and updates follow.
     pub is_shared: bool,
 }
 
-/// The certificates to get, and from whom.
+/// The certificates to get, and their authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmePlan {
     /// By name.
@@ -38,7 +38,7 @@ pub struct AcmePlan {
 }
 
 impl AcmePlan {
-    /// True for the bundle of a certificate that it names, or that may be got on demand.
+    /// True for the bundle of a certificate that the plan names, or that may be obtained on demand.
     pub fn allows(&self, bundle: &str) -> bool {
         let is_on_demand = || {
             let (account, _) = tutti_options::acme_names::parts(bundle)?;
@@ -53,23 +53,23 @@ impl AcmePlan {
     }
 }
 
-/// Certificates that are got when a client asks for one.
+/// Certificates that are obtained when a client asks for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnDemandPlan {
-    /// URL that says which names may have one.
+    /// URL that decides which names may have one.
     pub ask: String,
-    /// Names that are ordered for the first time in an hour: all, of one registered domain, for one client.
+    /// First orders per hour: in all, of one registered domain, for one client.
     pub hourly: [u32; 3],
     pub most: usize,
-    /// Seconds after which an unused one is let go.
+    /// Seconds after which an unused certificate is deleted.
     pub unused: i64,
 }
 
-/// A name server that takes updates.
+/// A name server that accepts updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameserverPlan {
     pub server: SocketAddr,
-    /// The zone that has the records.
+    /// The zone of the records.
     pub zone: Option<String>,
     pub key: String,
     pub algorithm: String,
@@ -80,21 +80,21 @@ pub struct NameserverPlan {
 pub struct AccountPlan {
     pub directory: String,
     pub contact: Vec<String>,
-    /// Name and key of the binding to an account elsewhere.
+    /// Name and key of the external account binding.
     pub eab: Option<(String, Vec<u8>)>,
     pub profile: Option<String>,
-    /// How names are shown to be ours.
+    /// How control of names is proven.
     pub challenge: ChallengeKind,
     /// Program for records in the DNS.
     pub hook: Option<PathBuf>,
     /// Name server that takes those records.
     pub nameserver: Option<NameserverPlan>,
-    /// Who vouches for the directory; `None`: the authorities of the system.
+    /// The authorities trusted for the directory; `None`: those of the system.
     pub roots: Option<PathBuf>,
     pub on_demand: Option<OnDemandPlan>,
 }
 
-/// How names are shown to be ours.
+/// How control of names is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChallengeKind {
@@ -110,27 +110,27 @@ pub enum ChallengeKind {
 pub struct CertificatePlan {
     pub account: String,
     pub names: Vec<String>,
-    /// Until when it holds, if it is stored.
+    /// Its expiry, if it is stored.
     pub until: Option<i64>,
-    /// It was got on demand: it is renewed while it is used.
+    /// It was obtained on demand: it is renewed while it is used.
     pub is_on_demand: bool,
 }
 
-/// A message of this process to the controller, which main passes on.
+/// A message of this process to the controller, forwarded by main.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ForController {
-    /// A certificate has come: store it and put it in force.
+    /// A certificate has been issued: store it and put it in force.
     Certificate {
         bundle: String,
         /// Chain and key.
         pem: String,
     },
-    /// A certificate that was got on demand is not used any more: delete it.
+    /// A certificate obtained on demand is not used any more: delete it.
     Release { bundle: String },
-    /// Have the router give these answers, and no others.
+    /// Make the router give exactly these answers.
     Challenges { challenges: Vec<Challenge> },
-    /// The news, for `/status`.
+    /// The state for `/status`.
     Status {
         /// By the name of the bundle.
         certificates: BTreeMap<String, CertificateNews>,
@@ -140,11 +140,11 @@ pub enum ForController {
 /// The state of an automatic certificate. Times are seconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateNews {
-    /// An order is under way.
+    /// An order is in progress.
     pub is_ordering: bool,
     /// When the next order is due.
     pub next_order: Option<i64>,
-    /// Orders that have failed since the last that did not.
+    /// Failed orders since the last success.
     pub failures: u32,
     /// Why the last one failed, and when.
     pub last_error: Option<(String, i64)>,
@@ -156,19 +156,19 @@ pub struct CertificateNews {
 pub enum ToAcme {
     /// Comes first. Descriptor: the log.
     Hello(Box<AcmeHello>),
-    /// Other certificates are to be got.
+    /// The certificates to get have changed.
     Plan { plan: Box<AcmePlan> },
-    /// A client asks for this name; answered with [`FromAcme::Wanted`].
+    /// A client needs a certificate for this name; answered by [`FromAcme::Wanted`].
     Want {
         id: u64,
         account: String,
         name: String,
-        /// Who asks.
+        /// The address of the client.
         client: Option<IpAddr>,
     },
-    /// Order this certificate now, although it is not due; answered with [`FromAcme::Wanted`].
+    /// Order this certificate now, although it is not due; answered by [`FromAcme::Wanted`].
     Renew { id: u64, bundle: String },
-    /// A certificate that was got on demand has been used.
+    /// A certificate obtained on demand has been used.
     Used { account: String, name: String },
     /// A request succeeded.
     Done { id: u64 },
@@ -180,11 +180,11 @@ pub enum ToAcme {
     },
     /// The answer to [`FromAcme::Shared`].
     Shared { id: u64, answer: SharedAnswer },
-    /// News of what the fleet shares.
+    /// An update of what the fleet shares.
     SharedNews { news: SharedNews },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
-    /// Give a sign of life: [`FromAcme::Alive`].
+    /// Answer with [`FromAcme::Alive`].
     Probe { number: u64 },
 }
 
@@ -192,26 +192,26 @@ pub enum ToAcme {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromAcme {
-    /// A sign of life.
+    /// The answer to a probe.
     Alive { number: u64 },
-    /// Keep a document for the next process of this kind: it is on disk when this is answered.
+    /// Store a document for the next process of this kind: it is on disk when this is answered.
     Keep { id: u64, name: String, text: String },
-    /// Keep a document no longer.
+    /// Delete a stored document.
     Discard { id: u64, name: String },
     /// Run the hook of an account.
     RunHook {
         id: u64,
         account: String,
-        /// Put the record there, or remove it.
+        /// Create the record, or remove it.
         is_present: bool,
         /// Name of the record.
         name: String,
         value: String,
     },
-    /// Pass this on to the process that follows the source.
+    /// Forward this to the process that follows the source.
     Shared { id: u64, request: SharedRequest },
-    /// The certificate that [`ToAcme::Want`] or [`ToAcme::Renew`] asks for is in force, or there is none.
+    /// The certificate of [`ToAcme::Want`] or [`ToAcme::Renew`] is in force, or could not be obtained.
     Wanted { id: u64, error: Option<String> },
-    /// Pass this on to the controller; answered when that has done it.
+    /// Forward this to the controller; answered after the controller.
     Tell { id: u64, message: ForController },
 }

@@ -1,8 +1,8 @@
-//! Answers to authorities that ask whether names are ours.
+//! Answers to authorities that check the control of names.
 
 use serde::{Deserialize, Serialize};
 
-/// An answer that the server gives to whoever asks whether a name is ours.
+/// An answer that the server gives to an authority that checks a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Challenge {

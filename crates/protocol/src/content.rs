@@ -1,4 +1,4 @@
-//! Bytes in JSON that are text, but for a few of them.
+//! JSON form of bytes that are mostly text.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -20,7 +20,7 @@ pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S:
     serializer.collect_seq(pieces)
 }
 
-/// Reads it again.
+/// Reads the array.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let pieces: Vec<Piece> = Deserialize::deserialize(deserializer)?;
     let pieces = pieces.into_iter().map(|piece| match piece {

@@ -17,25 +17,25 @@ pub struct ControllerHello {
     pub modules: Vec<LanguageModule>,
     /// How the log is written.
     pub log: LogStyle,
-    /// Where it is; `None`: standard error, or a syslog server.
+    /// The path of the log; `None`: standard error, or a syslog server.
     pub log_file: Option<PathBuf>,
-    /// The configuration that is stored, or in force; `None` for a first start.
+    /// The stored configuration, or the one in force; `None` for a first start.
     pub configuration: Option<String>,
     /// Certificate bundles, by name.
     pub certificates: BTreeMap<String, String>,
     /// Script modules, by name.
     pub js_modules: BTreeMap<String, String>,
-    /// The configuration files or why they cannot be read: at a first start they come before what is stored.
+    /// The configuration files, or why they cannot be read: at a first start they take precedence over what is stored.
     pub files: Option<Result<Vec<ConfigFile>, String>>,
     /// The URL of `--source`, or the file that it names.
     pub source: Option<GivenSource>,
-    /// Where the files have faults, the stored one is used; else such a start fails.
+    /// If the files have faults, the stored configuration is used; otherwise such a start fails.
     pub is_lenient: bool,
-    /// Who may use the control API.
+    /// The access rules of the control API.
     pub access: super::ControlAccess,
-    /// A controller before this one has begun: what is in force stays so, and nothing is decided anew.
+    /// A controller before this one has begun: its configuration stays in force, and nothing is decided again.
     pub has_begun: bool,
-    /// Another version serves until this one does: a configuration with faults is told, and nothing else done.
+    /// Another version serves until this one does: faults of the configuration are reported, and nothing else is done.
     pub is_upgrade: bool,
 }
 
@@ -52,16 +52,16 @@ pub enum GivenSource {
     },
 }
 
-/// Why main did not do what the controller asked for.
+/// Why main refused a request of the controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It cannot be done.
+    /// It is not permitted or possible.
     #[default]
     Refused,
     /// There is no such application.
     Unknown,
-    /// Nobody is there to do it now.
+    /// The process that would do it is not running.
     Unavailable,
 }
 
@@ -73,17 +73,17 @@ pub enum ToController {
     Hello(Box<ControllerHello>),
     /// The router serves: answer the control socket. Answered by [`FromController::Serving`].
     Serve,
-    /// A request succeeded. Descriptors: what was asked for.
+    /// A request succeeded. Descriptors: the requested ones.
     Done {
         id: u64,
-        /// Faults that did not stand against a change.
+        /// Faults that did not prevent a change.
         #[serde(default)]
         warnings: Vec<ChangeError>,
     },
     /// A request failed.
     Failed {
         id: u64,
-        /// In one sentence; empty where the faults say it.
+        /// In one sentence; empty if the faults say it.
         message: String,
         reason: Reason,
         /// Each with its place in the configuration.
@@ -91,28 +91,28 @@ pub enum ToController {
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
-    /// Give a sign of life: [`FromController::Alive`].
+    /// Answer with [`FromController::Alive`].
     Probe { number: u64 },
-    /// Finish the change under way, take no other, answer no new control connection; then say [`FromController::Frozen`].
+    /// Finish the change in progress, accept no other, answer no new control connection; then send [`FromController::Frozen`].
     Freeze,
-    /// Take changes again.
+    /// Accept changes again.
     Thaw,
     /// Read the configuration files again.
     Reload {
-        /// Who wants it, for the history.
+        /// The origin, for the history.
         by: String,
     },
-    /// The process for automatic certificates wants something; answered with [`FromController::AcmeDone`].
+    /// A request of the process for automatic certificates; answered by [`FromController::AcmeDone`].
     Acme {
         id: u64,
         /// The request.
         message: ForController,
     },
-    /// The process that follows the source wants something; answered with [`FromController::FleetDone`].
+    /// A request of the process that follows the source; answered by [`FromController::FleetDone`].
     Fleet { id: u64, request: FleetRequest },
-    /// The server stops: take no changes any more.
+    /// The server stops: accept no more changes.
     Stopping,
-    /// Give the answers that are due, and end.
+    /// Send the pending answers, and end.
     End,
 }
 
@@ -120,7 +120,7 @@ pub enum ToController {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromController {
-    /// A sign of life.
+    /// The answer to a probe.
     Alive { number: u64 },
     /// The configuration that the server begins with.
     Begin {
@@ -128,70 +128,70 @@ pub enum FromController {
         configuration: Option<String>,
         /// Store it, with this in its history: it comes from the configuration files.
         cause: Option<Cause>,
-        /// The stored one cannot be read: move it out of the way.
+        /// The stored one cannot be read: rename its file.
         set_aside: bool,
-        /// The rights that it gives a router.
+        /// The rights that it grants to a router.
         grants: Box<Grants>,
-        /// Certificate bundles to be stored first, by name: those of files.
+        /// Certificate bundles from files, to be stored first, by name.
         certificates: BTreeMap<String, String>,
     },
-    /// There is nothing to begin with, or the configuration in force is not valid for this version.
+    /// There is no configuration to begin with, or the one in force is not valid for this version.
     Unfit { message: String },
     /// The control socket is being answered.
     Serving,
-    /// No change is under way, and none will be.
+    /// No change is in progress, and none will begin.
     Frozen,
     /// Make a change: have the router prepare it, store it, have the router put it in force.
     Apply {
         id: u64,
         change: Change,
-        /// The rights that the configuration gives a router after it.
+        /// The rights that the configuration grants to a router after it.
         grants: Box<Grants>,
-        /// The words of the history about it.
+        /// The entry of the history.
         cause: Cause,
     },
-    /// Give this change up unless it is stored already. It is answered either way.
+    /// Abandon this change unless it is stored already. It is answered either way.
     Abandon { id: u64 },
     /// Ask the router.
     Ask { id: u64, question: RouterQuery },
-    /// Nobody waits for the answer to this question any more.
+    /// The answer to this question is not needed any more.
     Forget { id: u64 },
     /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
     ReadFiles { id: u64 },
-    /// Read the files of a certificate; answered with a memory file of what is in them.
+    /// Read the files of a certificate; answered with a memory file of their content.
     ReadCertificate {
         id: u64,
         /// Certificate and chain.
         file: PathBuf,
-        /// The key, if it has a file of its own.
+        /// The key, if it has its own file.
         key: Option<PathBuf>,
     },
-    /// Listen at this place for the dashboard; answered with the socket.
+    /// Listen at this address for the dashboard; answered with the socket.
     Listen { id: u64, place: BindAddress },
-    /// The dashboard does not listen at this place any more.
+    /// The dashboard does not listen at this address any more.
     Unlisten { place: BindAddress },
-    /// Read the token of the dashboard; answered with a memory file of it.
+    /// Read the token of the dashboard; answered with a memory file.
     ReadToken { id: u64, file: PathBuf },
-    /// The certificates to be got by themselves; `None`: there are none.
+    /// The automatic certificates to get; `None`: there are none.
     Acme { plan: Option<Box<AcmePlan>> },
     /// Order this certificate now, although it is not due; answered when it is in force.
     Renew { id: u64, bundle: String },
-    /// A request of the process for automatic certificates has been carried out, or not.
+    /// The result of a request of the process for automatic certificates.
     AcmeDone { id: u64, error: Option<String> },
     /// The source to follow; `None`: there is none.
     Source { plan: Option<Box<SourcePlan>> },
     /// The answer to a request of the process that follows the source.
     FleetDone { id: u64, answer: FleetAnswer },
-    /// Tell the last changes; answered with a memory file of JSON.
+    /// Send the last changes; answered with a memory file of JSON.
     History { id: u64 },
-    /// Give the configuration after a change; answered with a file, or none if it is not kept.
+    /// Send the configuration after a change; answered with a file, or none if it is not kept.
     Past { id: u64, number: u64 },
-    /// Put the program that is at this one's path now in its place; answered when it serves.
+    /// Replace the server by the program that is now at its path; answered when that serves.
     Upgrade { id: u64 },
     /// Stop the server, as SIGQUIT or SIGTERM does; answered before it begins.
     Stop {
         id: u64,
-        /// Requests under way are answered first.
+        /// Requests in progress are answered first.
         is_graceful: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! The messages between main and the process that follows a source, and what it and the controller say to each other through main.
+//! The messages between main and the process that follows a source, and those that it and the controller exchange through main.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
 use super::purge::PurgeScope;
 
-/// `by` of a change that comes from a source: no client of the control API is called so.
+/// `by` of a change that comes from a source: no client of the control API has this name.
 pub const FLEET: &str = "fleet";
 
 /// The source of the configuration, and this node in it.
@@ -22,10 +22,10 @@ pub struct SourcePlan {
     /// The name of this node; `None`: the machine's.
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
-    /// Its address for other nodes; `None`: the one from which it reaches the store.
+    /// Its address for other nodes; `None`: the one from which it connects to the store.
     #[serde(default)]
     pub address: Option<IpAddr>,
-    /// File with the keys that certificates of the fleet are sealed with.
+    /// File with the keys that seal certificates of the fleet.
     pub secret_file: Option<PathBuf>,
     pub etcd: EtcdPlan,
 }
@@ -33,27 +33,27 @@ pub struct SourcePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdPlan {
     pub members: Vec<EtcdMember>,
-    /// The beginning of all keys.
+    /// The prefix of all keys.
     pub prefix: String,
     pub user: Option<String>,
     pub password_file: Option<PathBuf>,
-    /// File with who vouches for members.
+    /// File with the authorities trusted for members.
     pub ca: Option<PathBuf>,
-    /// Files with the certificate that is shown to them, and its key.
+    /// Files with the client certificate for members, and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name that their certificates are for.
+    /// The name in their certificates.
     pub server_name: Option<String>,
 }
 
-/// The files of a source, which main reads: they may be root's alone.
+/// The files of a source, which main reads because they may be readable for root only.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSecrets {
     pub password: Option<String>,
-    /// Who vouches for members, as PEM.
+    /// The authorities trusted for members, as PEM.
     pub ca: Option<String>,
-    /// The certificate that is shown to them, and its key, as PEM.
+    /// The client certificate for members, and its key, as PEM.
     pub identity: Option<(String, String)>,
-    /// The text of the secret file, or why it cannot be read: the configuration comes without it.
+    /// The text of the secret file, or why it cannot be read: the configuration works without it.
     pub secret: Option<Result<String, String>>,
 }
 
@@ -71,30 +71,30 @@ pub struct FleetHello {
     pub plan: SourcePlan,
     /// The content of its files, or why they cannot be read.
     pub secrets: Result<SourceSecrets, String>,
-    /// The text that the process before this one has had kept last.
+    /// The document that the previous process stored last.
     pub kept: Option<String>,
-    /// The same of certificates.
+    /// The same for certificates.
     pub kept_certificates: Option<String>,
-    /// The purge of caches that it has made last, likewise.
+    /// The last purge of caches, likewise.
     pub purged: Option<String>,
-    /// The number of nodes that it has seen last, likewise.
+    /// The last known number of nodes, likewise.
     pub nodes: Option<u32>,
 }
 
 /// The fleet that a router is a node of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetStanding {
-    /// Nodes that share what is the whole fleet's; 1: there is no other.
+    /// Nodes that share the limits of the fleet; 1: there is no other.
     pub nodes: u32,
-    /// All purges of caches that the store has are made.
+    /// All purges of caches in the store have been made.
     pub is_purged: bool,
 }
 
-/// Texts that main keeps for the next process of this kind, beside the document in force.
+/// Texts that main stores for the next process of this kind, in addition to the document in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetText {
-    /// The purge of caches that was made last.
+    /// The last purge of caches.
     Purged,
     Nodes,
 }
@@ -109,18 +109,18 @@ impl FleetText {
     }
 }
 
-/// A request of this process to the controller, which main passes on.
+/// A request of this process to the controller, forwarded by main.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum FleetRequest {
     /// Put this document in force.
     Apply {
         generation: u64,
-        /// The head that it comes from: `all`, or a label.
+        /// The head it comes from: `all`, or a label.
         selector: String,
         text: String,
     },
-    /// Store this certificate and put it in force where the configuration names it.
+    /// Store this certificate, and put it in force if the configuration names it.
     Certificate {
         name: String,
         /// Chain and key.
@@ -128,20 +128,20 @@ pub enum FleetRequest {
     },
     /// Delete this certificate, unless the configuration names it.
     Discard { name: String },
-    /// Have the router give these answers to authorities, and no others.
+    /// Make the router give exactly these answers to authorities.
     Challenges { challenges: Vec<Challenge> },
-    /// Tell how the server is.
+    /// Report the state of the server.
     Look,
-    /// The news, for `/status`.
+    /// The state for `/status`.
     News { news: Box<SourceNews> },
     /// Purge caches.
     Purge {
         /// The cache, by its name; `None`: all.
         cache: Option<String>,
-        /// The responses that go.
+        /// The responses to remove.
         purge: PurgeScope,
     },
-    /// The fleet is so.
+    /// The state of the fleet.
     Standing { standing: FleetStanding },
 }
 
@@ -161,27 +161,27 @@ pub enum FleetAnswer {
         /// All faults, in one sentence.
         reason: String,
     },
-    /// How the server is.
+    /// The state of the server.
     Seen {
-        /// A digest of the configuration in force, without what is the node's own.
+        /// A digest of the configuration in force, without the parts that are specific to this node.
         form: String,
-        /// Requests since a router began.
+        /// Requests since the router began.
         requests: u64,
-        /// Those of them with a 5xx.
+        /// Requests with a 5xx status.
         errors: u64,
-        /// Starts of applications that have failed.
+        /// Failed starts of applications.
         start_failures: u64,
     },
     Noted,
-    /// These responses are gone.
+    /// The responses have been removed.
     Purged,
-    /// It cannot be done now, and is worth another try.
+    /// It cannot be done now, and should be tried again.
     Unavailable {
         reason: String,
     },
 }
 
-/// The news of a source. Times are seconds since 1970.
+/// The state of a source. Times are seconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceNews {
     /// The name of this node.
@@ -189,31 +189,31 @@ pub struct SourceNews {
     /// Its address for other nodes, as it is in the store.
     #[serde(default)]
     pub address: Option<IpAddr>,
-    /// Where it is connected to.
+    /// The endpoint that it is connected to.
     pub endpoint: Option<String>,
-    /// Why it is not.
+    /// Why it is not connected.
     pub error: Option<String>,
-    /// The generation that this node is to run.
+    /// The generation that this node should run.
     pub wanted: Option<u64>,
-    /// Since when it is to.
+    /// Since when it should.
     pub wanted_since: Option<u64>,
-    /// The generation that it has put in force last.
+    /// The generation that it put in force last.
     pub generation: Option<u64>,
     pub since: Option<u64>,
-    /// The head that it is of: `all`, or a label.
+    /// The head that it follows: `all`, or a label.
     pub selector: Option<String>,
-    /// Somebody has changed the configuration since.
+    /// The configuration was changed locally since.
     pub differs: bool,
-    /// Nodes that are there, with this one, once they have been counted.
+    /// Live nodes, including this one, once they have been counted.
     pub nodes: Option<u32>,
-    /// The number of the purge of caches that was made last; 0: none.
+    /// The number of the last purge of caches; 0: none.
     #[serde(default)]
     pub purge: u64,
     pub refused: Option<RefusedDocument>,
     pub certificates: FleetCertificates,
 }
 
-/// Certificates of the fleet, as this node has them.
+/// Certificates of the fleet on this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FleetCertificates {
@@ -221,13 +221,13 @@ pub struct FleetCertificates {
     pub key: Option<String>,
     /// Why it takes part in none.
     pub error: Option<String>,
-    /// The names of those that it has taken up.
+    /// The names of the certificates in use.
     pub taken: Vec<String>,
-    /// Those that it could not take up: what it had under the name before stays in force.
+    /// Certificates that could not be used: the former one of that name stays in force.
     pub refused: BTreeMap<String, RefusedCertificate>,
 }
 
-/// A certificate that this node could not take up.
+/// A certificate that this node could not use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCertificate {
     pub reason: String,
@@ -252,20 +252,20 @@ pub enum ToFleet {
     Hello(Box<FleetHello>),
     /// The controller's answer to a request.
     Answer { id: u64, answer: FleetAnswer },
-    /// Tell of the nodes of the fleet from now on: [`FromFleet::Nodes`].
+    /// Report the nodes of the fleet from now on, by [`FromFleet::Nodes`].
     FollowNodes {
-        /// Those that were told before: they have time to be in the store again.
+        /// Nodes that were reported before: they have time to appear in the store again.
         known: Vec<LiveNode>,
     },
-    /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
+    /// The server stops: remove its address from the store; answered by [`FromFleet::Left`].
     Leave,
-    /// The process for automatic certificates wants this; answered with [`FromFleet::Shared`].
+    /// A request of the process for automatic certificates; answered by [`FromFleet::Shared`].
     Shared { id: u64, request: SharedRequest },
-    /// There is a process for automatic certificates from now on, which knows nothing yet; or there is none any more.
+    /// A process for automatic certificates has started, which knows nothing yet; or there is none any more.
     Sharing { is_there: bool },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
-    /// Give a sign of life: [`FromFleet::Alive`].
+    /// Answer with [`FromFleet::Alive`].
     Probe { number: u64 },
 }
 
@@ -273,24 +273,24 @@ pub enum ToFleet {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromFleet {
-    /// A sign of life.
+    /// The answer to a probe.
     Alive { number: u64 },
-    /// Pass this on to the controller.
+    /// Forward this to the controller.
     Tell { id: u64, request: FleetRequest },
     /// The nodes of the fleet, or why they cannot be followed.
     Nodes {
-        /// Without nodes, what was told before still holds.
+        /// Without nodes, the former report still holds.
         known: LiveNodes,
     },
-    /// Other nodes do not send requests here any more, as far as they can be told.
+    /// Other nodes do not send requests here any more, as far as they could be reached.
     Left,
     /// The answer for the process for automatic certificates.
     Shared { id: u64, answer: SharedAnswer },
-    /// News for that process.
+    /// An update for that process.
     SharedNews { news: SharedNews },
-    /// Keep this about certificates for the next process of this kind.
+    /// Store this state of certificates for the next process of this kind.
     KeepCertificates { text: String },
-    /// Keep this for the next process of this kind.
+    /// Store this for the next process of this kind.
     Keep { text: String },
     KeepBeside {
         /// Which text it is.

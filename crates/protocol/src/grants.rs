@@ -1,7 +1,7 @@
-//! The grants: what a configuration lets a router have of main. Nothing else is given to it, whatever it asks for.
+//! The grants: what a configuration permits a router to get from main. Main refuses everything else.
 //!
-//! Computed by the controller from the checked configuration, kept by main for each router. What must never happen: that anything
-//! a router says decides whose rights a process has, or which file or place is opened.
+//! Computed by the controller from the checked configuration, stored by main for each router. What must never happen: that a router decides
+//! the rights of a process, or which file or address is opened.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::BindAddress;
 pub struct Grants {
     /// Where to listen.
     pub places: Vec<PlaceGrant>,
-    /// Where to take datagrams, of QUIC.
+    /// UDP addresses for QUIC.
     #[serde(default)]
     pub datagrams: Vec<SocketAddr>,
     pub logs: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Grants {
     pub commands: Vec<CommandGrant>,
 }
 
-/// The file of a store of responses.
+/// The file of a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CacheGrant {
     pub name: String,
@@ -66,21 +66,21 @@ pub struct ApplicationGrant {
     pub group: Option<String>,
     /// Its isolation from the system.
     pub isolation: Option<Isolation>,
-    /// The start document but for `threads` and `workers`, which only a router knows.
+    /// The start document without `threads` and `workers`, which only a router knows.
     pub start: String,
 }
 
 /// A command of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandGrant {
-    /// The application's grant, which says as whom and where it runs.
+    /// The application's grant, with the user and the isolation.
     pub application: ApplicationGrant,
-    /// Its place in the configuration: of processes of one place and number there is never more than one at a time.
+    /// Its place in the configuration: there is never more than one process with the same place and number.
     pub place: String,
     /// How many processes may run it at once.
     pub processes: u32,
     /// The start document of its runner.
     pub start: String,
-    /// Milliseconds that it may take to end: main kills what is left after that.
+    /// Milliseconds that it may take to end: main kills the rest after that.
     pub stop_timeout: u64,
 }

@@ -1,23 +1,23 @@
 //! The messages between main and the processes that it starts for itself: the controller, the routers, and those for automatic certificates
 //! and for the source of the configuration.
 //!
-//! Each kind of process has a line of its own and message types of its own, so that main's code cannot take what a router says
-//! for what the controller says: [`FromController`] may change what the server does, [`FromRouter`] may ask for what serving needs
-//! within the [`Grants`] that the controller has computed.
+//! Each kind of process has its own socket and its own message types, so that main's code cannot confuse a router's message with the
+//! controller's: [`FromController`] may change what the server does, [`FromRouter`] may request what serving needs within the [`Grants`]
+//! that the controller has computed.
 //!
 //! | Module | holds |
 //! |---|---|
-//! | `acme` | what main and the process for automatic certificates say to each other |
-//! | `challenge` | answers to authorities that ask whether names are ours |
-//! | `controller` | what main and the controller say to each other |
-//! | `fleet` | what main and the process that follows a source say to each other |
-//! | `router` | what main and a router say to each other |
-//! | `shared` | what those two say to each other through main: automatic certificates that a fleet shares |
-//! | `grants` | what a configuration lets a router have |
-//! | `packet` | how a message travels |
-//! | `access` | who may use the control API |
-//! | `purge` | responses that are to go from caches |
-//! | `user` | as whom such a process is to run |
+//! | `acme` | messages between main and the process for automatic certificates |
+//! | `challenge` | answers to authorities that check the control of names |
+//! | `controller` | messages between main and the controller |
+//! | `fleet` | messages between main and the process that follows a source |
+//! | `router` | messages between main and a router |
+//! | `shared` | messages between those two through main: automatic certificates that a fleet shares |
+//! | `grants` | what a configuration permits a router to get |
+//! | `packet` | the encoding of a message |
+//! | `access` | the access rules of the control API |
+//! | `purge` | responses to remove from caches |
+//! | `user` | the user of such a process |
 //!
 //! `id` is the number of a request, which its answer repeats, and `number` that of a probe.
 
@@ -65,22 +65,22 @@ pub use user::{BECOME, read_user, written_user};
 /// Descriptor of the message socket in the controller and in a router.
 pub const LINE: i32 = 3;
 
-/// Argument zero of the router; it also tells the program which role to take.
+/// Argument zero of the router; it also selects the role of the program.
 pub const ROUTER_TITLE: &str = "tutti: router";
 
-/// The same of the controller.
+/// Argument zero of the controller.
 pub const CONTROLLER_TITLE: &str = "tutti: controller";
 
-/// The same of the process for automatic certificates.
+/// Argument zero of the process for automatic certificates.
 pub const ACME_TITLE: &str = "tutti: acme";
 
-/// The same of the process that follows a source.
+/// Argument zero of the process that follows a source.
 pub const FLEET_TITLE: &str = "tutti: fleet";
 
-/// The same of a process that checks a configuration in the trial of an upgrade, and ends.
+/// Argument zero of a process that checks a configuration for the trial of an upgrade, and ends.
 pub const CHECK_TITLE: &str = "tutti: check";
 
-/// The document that such a process looks at, as a memory file in the place of the line.
+/// The document that such a process checks, as a memory file in place of the socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckDocument {
     pub modules: Vec<LanguageModule>,
@@ -100,12 +100,12 @@ pub struct LanguageModule {
     /// Files and folders that it needs in another root.
     #[serde(default)]
     pub dependencies: Vec<PathBuf>,
-    /// Those of them that it cannot be started without: its loader and libraries.
+    /// Those of them without which it cannot be started: its loader and libraries.
     #[serde(default)]
     pub libraries: Vec<PathBuf>,
 }
 
-/// A place to listen at, as it travels.
+/// An address to listen at, in a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BindAddress {
@@ -113,7 +113,7 @@ pub enum BindAddress {
     Inet(SocketAddr),
     /// A socket file.
     Path(PathBuf),
-    /// A name in the kernel's own space.
+    /// An abstract name.
     Abstract(String),
 }
 
@@ -145,7 +145,7 @@ pub struct RouterCounts {
 impl std::ops::Add for RouterCounts {
     type Output = RouterCounts;
 
-    /// Saturates: a router in wrong hands may say any number.
+    /// Saturates: a compromised router may send any number.
     fn add(self, other: RouterCounts) -> RouterCounts {
         RouterCounts {
             accepted: self.accepted.saturating_add(other.accepted),
@@ -167,7 +167,7 @@ impl From<BindAddress> for SocketName {
     }
 }
 
-/// How a process ended, as it travels.
+/// How a process ended, in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReport {
@@ -184,7 +184,7 @@ impl From<Ended> for ExitReport {
     }
 }
 
-/// A kind of thing that is stored beside the configuration.
+/// A kind of object that is stored in addition to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreKind {
@@ -194,17 +194,17 @@ pub enum StoreKind {
     JsModules,
 }
 
-/// A configuration file as main has read it.
+/// A configuration file, as main has read it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfigFile {
-    /// As the person would write it.
+    /// The path as the user wrote it.
     pub name: String,
     /// Its content. Comments may have bytes that are not UTF-8.
     #[serde(with = "content")]
     pub bytes: Vec<u8>,
 }
 
-/// Who made a change, and which: for the history.
+/// The origin and the kind of a change, for the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// `root (uid 0), curl/8.5.0`
@@ -213,39 +213,39 @@ pub struct Cause {
     pub change: String,
 }
 
-/// A change of the configuration or of something that is stored beside it.
+/// A change of the configuration, or of an object stored in addition to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Change {
-    /// This text is to be the configuration.
+    /// Replace the configuration by this text.
     Configuration { text: String },
-    /// Something is stored under this name, in the place of what had it.
+    /// Store an object under this name, replacing one that has it.
     Keep {
         store: StoreKind,
         name: String,
         text: String,
     },
-    /// The thing of this name is stored no longer.
+    /// Delete the object with this name.
     Discard { store: StoreKind, name: String },
 }
 
-/// Something to be done with the jobs of a spooler.
+/// An operation on the jobs of a spooler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum JobTask {
-    /// Tell those that were given up.
+    /// List failed jobs.
     List,
-    /// Try those again that were given up.
+    /// Retry failed jobs.
     Retry {
         /// The number of one; `None`: all.
         job: Option<String>,
     },
-    /// Remove those that were given up.
+    /// Remove failed jobs.
     Remove {
         /// The number of one; `None`: all.
         job: Option<String>,
     },
-    /// Remove everything that is left of a spooler which is in the configuration no more.
+    /// Remove everything of a spooler that is not in the configuration any more.
     Discard,
 }
 
@@ -266,16 +266,16 @@ pub enum RouterQuery {
         spooler: String,
         task: JobTask,
     },
-    /// Give these answers to those who ask whether names are ours, and no others.
+    /// Give exactly these answers to authorities that check names.
     Challenges { challenges: Vec<Challenge> },
-    /// Purge a store of responses; answered with a memory file that has the number of them.
+    /// Purge a cache; answered with a memory file that contains the number of responses.
     Purge {
-        /// Its name; `None`: all stores.
+        /// Its name; `None`: all caches.
         store: Option<String>,
-        /// The responses that go.
+        /// The responses to remove.
         purge: PurgeScope,
     },
-    /// The fleet is so, of which this server is a node.
+    /// The state of the fleet of which this server is a node.
     Fleet { standing: FleetStanding },
     /// Replace the processes of an application.
     Restart {
@@ -284,11 +284,11 @@ pub enum RouterQuery {
     },
 }
 
-/// A fault as it travels: text only, to be rebuilt by who tells it to a client.
+/// A fault in a message: text only, from which its recipient makes an answer for a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeError {
-    /// It was not the machine's: the configuration is at fault.
+    /// The configuration is at fault, not the machine.
     pub is_invalid: bool,
     /// Its place in the configuration, a JSON pointer.
     pub pointer: String,
@@ -298,6 +298,6 @@ pub struct ChangeError {
     pub value: Option<String>,
     /// The values that could be there.
     pub expected: Option<String>,
-    /// The cure.
+    /// The suggestion.
     pub suggestion: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How a message travels: one SEQPACKET packet of JSON with the descriptors it speaks of, or a memory file for a long one.
+//! The encoding of a message: one SEQPACKET packet of JSON with its descriptors, or a memory file for a long one.
 
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,23 +29,23 @@ impl Packet {
         })
     }
 
-    /// Sends it; `WouldBlock` means not a byte was sent.
+    /// Sends it; `WouldBlock` means that no byte was sent.
     pub fn send(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let descriptors: Vec<BorrowedFd<'_>> = self.descriptors.iter().map(AsFd::as_fd).collect();
         seqpacket::send(socket, &self.bytes, &descriptors)
     }
 }
 
-/// A packet of this one byte: the message is in the first descriptor. JSON cannot begin with it.
+/// A packet of this single byte: the message is in the first descriptor. JSON cannot begin with it.
 const LARGE: u8 = 0;
 
 /// Longest message in a memory file that main and the controller send: a configuration of this size is refused before it is parsed.
 pub const LONGEST: u64 = 256 * 1024 * 1024;
 
-/// The same of a router: its longest is the start document of an application.
+/// The same for a router: its longest message is the start document of an application.
 pub const LONGEST_OF_ROUTER: u64 = 64 * 1024 * 1024;
 
-/// Receives one message of at most `longest` bytes; `None` when the other side has gone.
+/// Receives one message of at most `longest` bytes; `None` at the end of the stream.
 pub fn receive<T: DeserializeOwned>(
     socket: BorrowedFd<'_>,
     longest: u64,
@@ -85,7 +85,7 @@ pub fn read_large(file: OwnedFd, longest: u64) -> io::Result<Vec<u8>> {
             "message of {length} bytes, {longest} are allowed"
         )));
     }
-    // The sender's handle shares the position with ours.
+    // The sender's descriptor shares its position with this one.
     file.rewind()?;
     let mut text = Vec::new();
     file.take(longest).read_to_end(&mut text)?;

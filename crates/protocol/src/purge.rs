@@ -1,4 +1,4 @@
-//! Responses that are to go from caches.
+//! Selects responses to remove from caches.
 
 use serde::{Deserialize, Serialize};
 

@@ -27,45 +27,45 @@ pub struct RouterHello {
     pub certificates: BTreeMap<String, String>,
     /// Script modules, by name.
     pub js_modules: BTreeMap<String, String>,
-    /// Answers to those who ask whether names are ours.
+    /// Answers to authorities that check names.
     #[serde(default)]
     pub challenges: Vec<Challenge>,
     /// A source is followed that the configuration does not name (`--source`): purges of caches may have been missed.
     #[serde(default)]
     pub follows_source: bool,
-    /// The number of nodes of the fleet when it was known last.
+    /// The last known number of nodes of the fleet.
     #[serde(default)]
     pub nodes: Option<u32>,
-    /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
+    /// Another router serves until this one does: a failure to apply the configuration is reported, and nothing else is done.
     pub is_upgrade: bool,
-    /// Where it reads the status, for clients of a `proxy` that leads to the control socket.
+    /// Where to read the status, for clients of a `proxy` that points to the control socket.
     #[serde(default)]
     pub status: StatusPlace,
-    /// The beginning of QUIC.
+    /// The parameters of QUIC.
     #[serde(default)]
     pub quic: QuicHello,
-    /// Seconds after which a process of an application that is stopped by a signal is killed; `None`: it is not.
+    /// Seconds after which a process of an application that is stopped by a signal is killed; `None`: never.
     #[serde(default)]
     pub watchdog: Option<u64>,
 }
 
-/// The socket at which a router may read `/status`, in place of the control socket.
+/// The socket where a router may read `/status`, instead of the control socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusPlace {
-    /// Its name, that of an abstract socket.
+    /// Its abstract name.
     pub name: String,
-    /// The address of the control socket: `unix:/path`, `unix:@name`, or that of a TCP port, for which nothing takes its place.
+    /// The address of the control socket: `unix:/path`, `unix:@name`, or a TCP port, which is not replaced.
     pub control: String,
     /// Device and inode of its file.
     pub file: Option<(u64, u64)>,
 }
 
-/// A router's part of what all generations of routers share of QUIC.
+/// The QUIC parameters that all generations of routers share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuicHello {
-    /// The bank of its UDP sockets, which its connection ids name.
+    /// The bank of its UDP sockets, which its connection ids contain.
     pub bank: u8,
-    /// The keys of address tokens and resets are made of it.
+    /// The secret from which the keys of address tokens and resets are derived.
     pub secret: Vec<u8>,
 }
 
@@ -75,10 +75,10 @@ pub struct QuicHello {
 pub enum ToRouter {
     /// Comes first. Descriptor: the log.
     Hello(Box<RouterHello>),
-    /// A request succeeded. Descriptors: what was asked for.
+    /// A request succeeded. Descriptors: the requested ones.
     Done {
         id: u64,
-        /// Number of the process started. `None` for a command: a former process of this place and number has not ended yet.
+        /// The id of the started process. `None` for a command: a former process of this place and number has not ended yet.
         pid: Option<i32>,
     },
     /// A request failed.
@@ -86,19 +86,19 @@ pub enum ToRouter {
         id: u64,
         /// The failure, in one sentence.
         message: String,
-        /// The cure.
+        /// The hint.
         hint: Option<String>,
-        /// Which option of the application it is about: `isolation/rootfs`.
+        /// The option of the application at fault: `isolation/rootfs`.
         #[serde(default)]
         option: Option<String>,
     },
-    /// Make a change ready; answered with [`FromRouter::Prepared`] or [`FromRouter::Unprepared`].
+    /// Prepare a change; answered by [`FromRouter::Prepared`] or [`FromRouter::Unprepared`].
     Prepare { number: u64, change: Change },
     /// The change is stored: put it in force.
     Commit { number: u64 },
-    /// The change will not be: leave no trace of it.
+    /// The change is abandoned: undo its preparation.
     Abandon { number: u64 },
-    /// Answer a question, with [`FromRouter::Told`].
+    /// Answer a question by [`FromRouter::Told`].
     Ask {
         /// Number of the question.
         number: u64,
@@ -108,40 +108,40 @@ pub enum ToRouter {
     LogReopened,
     /// Another log was reopened. Descriptor: the file.
     FileReopened {
-        /// As it was asked for.
+        /// As requested.
         path: PathBuf,
     },
-    /// A process that belonged to an application has ended.
+    /// A process of an application has ended.
     Exited {
-        /// Its number.
+        /// Its process id.
         pid: i32,
-        /// How.
+        /// How it ended.
         status: ExitReport,
     },
-    /// Try no listener again for now; then say [`FromRouter::Frozen`].
+    /// Do not retry listeners for now; then send [`FromRouter::Frozen`].
     Freeze,
-    /// Go on.
+    /// Continue after `Freeze`.
     Thaw,
-    /// Another router serves: accept nothing more, answer what has begun, end.
+    /// Another router serves: accept nothing more, answer requests in progress, end.
     Retire,
-    /// Tells the counts of other routers.
+    /// The counts of other routers.
     Totals {
-        /// All of them together.
+        /// The sum of all of them.
         totals: RouterCounts,
     },
-    /// The router before this one has delivered a job after it gave the store of jobs away.
+    /// The previous router has delivered a job after it released the store of jobs.
     JobDelivered {
         spooler: String,
         /// Its number.
         job: u64,
     },
-    /// Everything that is known of the nodes of the fleet, after [`FromRouter::FollowNodes`] and with each change.
+    /// All known nodes of the fleet, after [`FromRouter::FollowNodes`] and at each change.
     Nodes { known: LiveNodes },
-    /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
+    /// Answer with [`FromRouter::Alive`], once all listen threads have answered.
     Probe { number: u64 },
     /// End.
     Stop {
-        /// Answer what has begun first.
+        /// Answer requests in progress first.
         is_graceful: bool,
     },
 }
@@ -150,64 +150,64 @@ pub enum ToRouter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum RouterReply {
-    /// It is in the descriptor, or there is nothing more to say.
+    /// The result is in the descriptor, or there is none.
     Done,
     /// There is no such application.
     Unknown,
-    /// It was tried.
+    /// It failed.
     Failed {
-        /// The reasons against it.
+        /// The reasons.
         faults: Vec<ChangeError>,
     },
 }
 
-/// From a router to main, which does nothing that the router's grants do not allow.
+/// From a router to main, which does only what the router's grants permit.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromRouter {
-    /// Give a listening socket; answered with one descriptor.
+    /// Open a listening socket; answered with one descriptor.
     Listen {
         id: u64,
-        /// Where.
+        /// The address.
         place: BindAddress,
     },
     /// Close main's copy of a listening socket.
     Unlisten {
-        /// Where.
+        /// The address.
         place: BindAddress,
     },
-    /// Give the UDP sockets of an address; answered with one descriptor or more, in the order that the kernel has them.
+    /// Open the UDP sockets of an address; answered with one or more descriptors, in the kernel's order.
     ListenDatagrams {
         id: u64,
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
     /// Close main's copies of them.
     UnlistenDatagrams {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
     /// Open a log for append, and again whenever logs are reopened; answered with one descriptor.
     OpenFile {
         id: u64,
-        /// Which.
+        /// Its path.
         path: PathBuf,
     },
     /// Do not reopen this log any more.
     CloseFile {
-        /// Which.
+        /// Its path.
         path: PathBuf,
     },
     /// Open a file for reading; answered with one descriptor.
     ReadFile {
         id: u64,
-        /// Which.
+        /// Its path.
         path: PathBuf,
     },
-    /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
+    /// Make an unnamed file for request bodies; answered with two descriptors, one for writing and one for reading only.
     OpenSpool {
         id: u64,
-        /// Where.
+        /// The folder.
         folder: PathBuf,
     },
     /// Open the file of jobs; answered with one descriptor, which has its own lock.
@@ -215,83 +215,82 @@ pub enum FromRouter {
     /// Open the file of a cache; answered with one descriptor, which has its own lock.
     OpenCache {
         id: u64,
-        /// Which.
+        /// The cache.
         cache: CacheGrant,
     },
-    /// Tell of the nodes of the fleet from now on; answered, and then by [`ToRouter::Nodes`].
+    /// Report the nodes of the fleet from now on; answered, and then by [`ToRouter::Nodes`].
     FollowNodes { id: u64 },
-    /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
-    /// thread. What it is and as whom it runs is in the grant.
+    /// Start a prototype; answered with its process id. Descriptors: control, segment, spool, output, one event per thread. The program and
+    /// its user are in the grant.
     Start {
         id: u64,
         /// The application's name.
         name: String,
-        /// Its start document, as it is in the grant, which says of several with one name which is meant.
+        /// Its start document, equal to that in the grant: it selects one of several grants with the same name.
         start: String,
         /// Router threads.
         threads: u32,
         /// Worker numbers of the segment.
         workers: u32,
     },
-    /// Run a command; answered with the process number of its runner. Descriptors: control, output. What it is and as whom it runs is
-    /// in the grant.
+    /// Run a command; answered with the process id of its runner. Descriptors: control, output. The program and its user are in the grant.
     RunCommand {
         id: u64,
         /// Its place in the configuration.
         place: String,
-        /// The start document of the runner, as it is in the grant.
+        /// The start document of the runner, equal to that in the grant.
         start: String,
-        /// Which of its processes, from 0; `None`: only look whether it can be run.
+        /// The index of its process, from 0; `None`: only check whether the command can be run.
         process: Option<u32>,
     },
-    /// Have a certificate got that a client asks for. Answered when it is in force.
+    /// Get a certificate that a client needs. Answered when it is in force.
     WantCertificate {
         id: u64,
         /// The account that gets it.
         account: String,
         name: String,
-        /// Who asks.
+        /// The address of the client.
         client: Option<IpAddr>,
     },
-    /// A certificate that was got on demand has been used.
+    /// A certificate obtained on demand has been used.
     CertificateUsed {
-        /// The account that has got it.
+        /// The account that obtained it.
         account: String,
         name: String,
     },
-    /// This prototype is ready and need not give way any more.
+    /// This prototype is ready and need not yield the processor any more.
     Settle {
         id: u64,
-        /// Its number.
+        /// Its process id.
         pid: i32,
     },
     /// Send a signal to a process of an application.
     Kill {
-        /// Its number.
+        /// Its process id.
         pid: i32,
-        /// Which signal.
+        /// The signal.
         signal: i32,
     },
     /// The configuration is in force, as far as it can be served.
     Ready,
     /// The configuration cannot be applied, while another router serves it.
     Unfit { message: String },
-    /// The change can be put in force, which cannot fail.
+    /// The change is prepared: putting it in force cannot fail.
     Prepared { number: u64 },
     /// The change is in force.
     Committed {
         number: u64,
-        /// Faults that do not stand against it: of applications that nothing is started of before their first request.
+        /// Faults that do not prevent it: of applications without initial processes.
         #[serde(default)]
         warnings: Vec<ChangeError>,
     },
-    /// The change cannot be made ready.
+    /// The change cannot be prepared.
     Unprepared {
         number: u64,
-        /// The reasons against it.
+        /// The reasons.
         faults: Vec<ChangeError>,
     },
-    /// The answer to a question. Descriptor: the content of `/status` or the metrics, where those were asked for.
+    /// The answer to a question. Descriptor: `/status` or the metrics, if requested.
     Told {
         /// Number of the question.
         number: u64,
@@ -300,17 +299,17 @@ pub enum FromRouter {
     },
     /// All threads answer.
     Alive { number: u64 },
-    /// No listener will be tried again.
+    /// Listeners are not retried any more.
     Frozen,
-    /// It has delivered a job after it gave the store of jobs away, as it retires.
+    /// This router has delivered a job after it released the store of jobs, while it retires.
     JobDelivered {
         spooler: String,
         /// Its number.
         job: u64,
     },
-    /// The counts of this router, as it retires.
+    /// The counts of this router, while it retires.
     Totals {
-        /// Its own.
+        /// Its own counts.
         totals: RouterCounts,
     },
 }

@@ -1,8 +1,8 @@
-//! The messages between the process for automatic certificates and the one that follows a source, which main passes on: what the nodes of a
-//! fleet share of certificates that come by themselves.
+//! The messages between the process for automatic certificates and the one that follows a source, forwarded by main: the automatic
+//! certificates that the nodes of a fleet share.
 //!
-//! The one speaks with authorities and has no key of the fleet; the other has the store and the keys, and gives out nothing but what these
-//! requests name.
+//! The former communicates with authorities and has no key of the fleet; the latter has the store and the keys, and gives out only what
+//! these requests name.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,34 +15,34 @@ pub type SharedDocument = (String, Option<String>);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum SharedRequest {
-    /// Be the only node that works at this document; answered with [`SharedAnswer::Claimed`] or [`SharedAnswer::Busy`].
+    /// Claim this document for this node; answered by [`SharedAnswer::Claimed`] or [`SharedAnswer::Busy`].
     Claim {
         /// Name of the document.
         name: String,
     },
-    /// Let others work at it.
+    /// Release the claim.
     Release {
         /// Name of the document.
         name: String,
     },
-    /// Store texts, all at once, if this node is still the one; answered with [`SharedAnswer::Done`] or [`SharedAnswer::Lost`].
+    /// Store texts, all at once, if the claim still holds; answered by [`SharedAnswer::Done`] or [`SharedAnswer::Lost`].
     Write {
-        /// Name of the document that was claimed.
+        /// The claimed document.
         lock: String,
-        /// The document of this name; `None`: it is deleted.
+        /// The new text; `None`: delete the document.
         text: Option<String>,
-        /// The certificate with its key that belongs to it; `Some(None)`: it is deleted.
+        /// The certificate with its key that belongs to it; `Some(None)`: delete it.
         chain: Option<Option<String>>,
     },
-    /// Have all nodes give these answers to authorities as long as this node works at the document; answered when all have them that can, or
-    /// have had time for it.
+    /// Make all nodes give these answers to authorities as long as the claim holds; answered when all nodes have them, or have had time to
+    /// get them.
     Give {
-        /// Name of the document that was claimed.
+        /// The claimed document.
         lock: String,
-        /// All answers of this order; none: they are given no longer.
+        /// All answers for this order; empty: stop giving them.
         challenges: Vec<Challenge>,
     },
-    /// Tell the certificate that belongs to a document; answered with [`SharedAnswer::Text`].
+    /// Return the certificate that belongs to a document; answered by [`SharedAnswer::Text`].
     Chain {
         /// Name of the document.
         name: String,
@@ -52,23 +52,23 @@ pub enum SharedRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum SharedAnswer {
-    /// This node is the only one that works at it.
+    /// This node holds the claim.
     Claimed {
-        /// The document as it is now.
+        /// The current text of the document.
         text: Option<String>,
     },
-    /// Another node works at it.
+    /// Another node holds the claim.
     Busy {
         /// Its name.
         node: String,
     },
     Done,
-    /// The text that was asked for.
+    /// The requested text.
     Text {
         /// `None`: there is none.
         text: Option<String>,
     },
-    /// This node is not the one that works at the document any more: nothing was done.
+    /// This node does not hold the claim any more: nothing was done.
     Lost,
     /// It cannot be done now.
     Unavailable {
@@ -76,15 +76,15 @@ pub enum SharedAnswer {
     },
 }
 
-/// News of what the nodes share.
+/// An update of what the nodes share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedNews {
     /// Why nothing can be shared now; `None`: it can.
     pub error: Option<String>,
-    /// These are all documents there are: others that were known have gone.
+    /// These are all documents: other known ones have been deleted.
     pub is_whole: bool,
-    /// Documents that are other than before.
+    /// Documents that have changed.
     pub documents: Vec<SharedDocument>,
-    /// Documents that nodes work at, and the names of these nodes.
+    /// Claimed documents, and the names of the nodes that hold the claims.
     pub owners: Vec<(String, String)>,
 }

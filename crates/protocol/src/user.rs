@@ -1,10 +1,10 @@
-//! As whom a process that main starts for itself is to run, as it travels in the environment.
+//! The user of a process that main starts for itself, passed in the environment.
 
 use std::ffi::OsString;
 
 use tutti_sys::credentials::Credentials;
 
-/// Carries the numbers of user and groups to become; absent where the server was not started by root.
+/// The numbers of the user and groups to become; absent if the server was not started by root.
 pub const BECOME: &str = "TUTTI_BECOME";
 
 /// The value of [`BECOME`].
@@ -18,7 +18,7 @@ pub fn written_user(credentials: &Credentials) -> String {
     )
 }
 
-/// Understands such a value; `None` where it is none.
+/// Parses such a value; `None` if it is malformed.
 pub fn read_user(text: &OsString) -> Option<Credentials> {
     let mut parts = text.to_str()?.split(':');
     let (uid, gid) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

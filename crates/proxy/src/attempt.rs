@@ -1,4 +1,4 @@
-//! One attempt to have a server answer a request: what it is given, and how it ends, whatever the protocol.
+//! One attempt to have a server answer a request: its input and its outcome, for every protocol.
 
 use std::rc::Rc;
 
@@ -12,18 +12,18 @@ use crate::outgoing::Upload;
 use crate::request::{BufferedBody, ProxyRequest, Unsendable};
 use crate::resources::{Resources, Scratch};
 
-/// A request on its way to an upstream, with everything that an attempt needs.
+/// A request that is being sent to an upstream, with everything an attempt needs.
 pub(crate) struct Forwarding<'p, C: Client> {
     pub(crate) request: ProxyRequest<'p>,
     pub(crate) client: &'p mut C,
-    /// The body, where it is sent while it comes.
+    /// The body, if it is streamed.
     pub(crate) upload: Option<Upload<C::Body>>,
     pub(crate) resources: &'p Rc<Resources>,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) times: Times,
 }
 
-/// Timeouts in the units they are used in.
+/// Timeouts in the units in which they are used.
 pub(crate) struct Times {
     pub(crate) connect: Millis,
     pub(crate) send: Millis,
@@ -41,29 +41,29 @@ impl Times {
     }
 }
 
-/// Why an attempt got no answer, or not a whole one.
+/// Why an attempt yielded no complete answer.
 pub(crate) enum AttemptError {
-    /// The server's fault.
+    /// The server failed.
     Server(ServerFault),
-    /// The client has gone.
+    /// The client has disconnected.
     Client(Gone),
-    /// The request cannot be said in the server's protocol; nothing was sent.
+    /// The request cannot be expressed in the server's protocol; nothing was sent.
     Request(Unsendable),
-    /// Its body is not as it must be, or does not come: the status for the client, who has got nothing yet.
+    /// The body is invalid or does not arrive: the status for the client, which has not received anything yet.
     Body(u16),
 }
 
 /// A failure of a server, and how far the request had got.
 pub(crate) struct ServerFault {
     pub(crate) failure: UpstreamError,
-    /// Something of the request was sent.
+    /// Part of the request was sent.
     pub(crate) was_sent: bool,
-    /// Something of the answer has gone to the client; else nothing of it waits for it either.
+    /// Part of the answer was passed to the client; otherwise none of it is buffered for the client either.
     pub(crate) has_begun: bool,
 }
 
 impl ServerFault {
-    /// Nothing of the request was sent.
+    /// No part of the request was sent.
     pub(crate) fn unsent(failure: UpstreamError) -> Self {
         Self {
             failure,
@@ -91,12 +91,12 @@ impl From<Gone> for AttemptError {
     }
 }
 
-/// Why a step of an attempt got no further.
+/// Why a step of an attempt failed.
 pub(crate) enum StepError {
-    /// The server's fault.
+    /// The server failed.
     Server(UpstreamError),
     Client(Gone),
-    /// The client's body will not come whole: the status that says why.
+    /// The client's body is incomplete: the status that says why.
     Body(u16),
 }
 
@@ -121,19 +121,19 @@ impl From<UpstreamError> for StepError {
     }
 }
 
-/// An attempt that went well.
+/// The result of a successful attempt.
 pub(crate) enum Done<E> {
-    /// The client has the answer, or it waits for it. The connection is here if another request can be sent on it.
+    /// The answer was passed to the client. The connection is included if it can take another request.
     Answered(E, Option<UpstreamConnection>),
-    /// The server has changed the protocol, as the client has been told; these bytes came behind its head.
+    /// The server has switched protocols, and the client was sent its 101; these bytes came after its head.
     Switched {
         connection: UpstreamConnection,
         received: Vec<u8>,
     },
 }
 
-/// The protocols that the client asks for, if that is passed on. HTTP itself is not, in clear text or within TLS (RFC 2817): its bytes
-/// would go past everything that is configured here. Nor is what is no list of protocols, which a server might read as such.
+/// The protocols that the client requests, if that is passed on. HTTP itself is not, in clear text or within TLS (RFC 2817): its requests
+/// would bypass everything that is configured here. Neither is a malformed list, which a server might interpret differently.
 pub(crate) fn upgrade<'r>(request: &ProxyRequest<'r>) -> Option<&'r [u8]> {
     let facts = request.view.facts();
     let has_body = !matches!(request.body, BufferedBody::None)
@@ -151,7 +151,7 @@ pub(crate) fn upgrade<'r>(request: &ProxyRequest<'r>) -> Option<&'r [u8]> {
     members(protocols).all(may_tunnel).then_some(protocols)
 }
 
-/// True if a server that is asked for these protocols may answer that it speaks `answered` from now on (RFC 9110 §7.8).
+/// True if a server that was asked for these protocols may switch to `answered` (RFC 9110 §7.8).
 pub(crate) fn has_asked_for(protocols: &[u8], answered: &[u8]) -> bool {
     members(answered).all(|one| members(protocols).any(|asked| asked.eq_ignore_ascii_case(one)))
 }

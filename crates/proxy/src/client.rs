@@ -1,8 +1,8 @@
-//! The client of a request that is sent to an upstream, as far as the proxy sees it.
+//! The client of a request that is sent to an upstream, as the proxy sees it.
 //!
-//! Whoever calls [`run`](crate::run) implements both traits. Everything goes through generics: a call costs what a function costs.
+//! The caller of [`run`](crate::run) implements both traits. They are used as generics: a call costs what a function costs.
 //!
-//! An implementation must never: let an answer look whole that is not, or wait for a client beyond its time.
+//! An implementation must never: let an incomplete answer look complete, or wait for a client beyond its timeout.
 
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -12,42 +12,42 @@ use tutti_conn::output::Gone;
 use tutti_http::{BodyError, FieldLines, Trailers};
 use tutti_log::Level;
 
-/// A request's body that is read while it comes.
+/// A request body that is streamed.
 pub trait RequestBody {
-    /// Reads until there is a piece; false at the end. The caller polls it again at the [`deadline`](Self::deadline).
+    /// Reads until there is a piece; false at the end. The caller polls again at the [`deadline`](Self::deadline).
     ///
     /// # Errors
-    /// No more of it will come.
+    /// No more of the body will arrive.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>>;
 
-    /// The piece that is there.
+    /// The current piece.
     fn piece(&self) -> &[u8];
 
-    /// The first `count` bytes of the piece have been taken.
+    /// Removes the first `count` bytes of the piece.
     fn consume(&mut self, count: usize);
 
-    /// The trailer fields behind a body that has ended.
+    /// The trailer fields after the body.
     fn trailers(&self) -> Trailers;
 
-    /// When the client must have sent more; [`NEVER`](tutti_conn::connections::NEVER) while nobody asks it.
+    /// When the client must have sent more; [`NEVER`](tutti_conn::connections::NEVER) while the body is not being read.
     fn deadline(&self) -> Millis;
 
-    /// The client's silence counts from now on, also where it waits for 100 (Continue).
+    /// Starts the client's read timeout, also if it waits for 100 (Continue).
     fn start_clock(&mut self);
 
-    /// The client may pause as long as it likes: whoever asks for the body has another limit.
+    /// Stops the client's read timeout: the reader of the body has another limit.
     fn stop_clock(&mut self);
 
     /// True if the client may be waiting for 100 (Continue).
     fn awaits_continue(&self) -> bool;
 }
 
-/// Why there will be no more of a body.
+/// Why a body ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyStreamError {
-    /// It is not as it must be, too large, or does not come: the status for the client. Its connection must end.
+    /// It is invalid, too large, or does not arrive: the status for the client, whose connection must be closed.
     Refused(u16),
-    /// The client has gone.
+    /// The client has disconnected.
     Gone(Gone),
 }
 
@@ -63,50 +63,50 @@ impl From<Gone> for BodyStreamError {
     }
 }
 
-/// The head of an answer, apart from its fields.
+/// The head of an answer, without its fields.
 pub struct AnswerHead {
     /// The status.
     pub status: u16,
-    /// The length of its body; `None` if nobody knows.
+    /// The length of its body; `None` if unknown.
     pub length: Option<u64>,
-    /// Its fields tell who made it.
+    /// It has `Server`.
     pub has_server: bool,
-    /// Its fields tell when it was made.
+    /// It has `Date`.
     pub has_date: bool,
-    /// The client's connection can take another request, as far as the body of this one is concerned.
+    /// The request body allows the client's connection to be reused.
     pub may_persist: bool,
     /// Trailer fields may follow the body.
     pub may_have_trailers: bool,
 }
 
-/// The part of an answer that may wait for its client.
+/// The limits of the part of an answer that is buffered for its client.
 #[derive(Clone, Copy)]
 pub struct BufferLimits {
     /// Bytes in memory.
     pub memory: usize,
-    /// More may go to disk.
+    /// More may be written to disk.
     pub may_spill: bool,
 }
 
-/// The client of one request. What it is given waits with it until it takes it.
+/// The client of one request. What is written to it is buffered until the client takes it.
 pub trait Client {
-    /// The request's body, where it is handed over while it comes.
+    /// The request's body, if it is streamed.
     type Body: RequestBody;
-    /// An answer that has begun.
+    /// An answer in progress.
     type Answer;
-    /// How an answer has ended, for the caller of [`run`](crate::run).
+    /// The result of an answer, for the caller of [`run`](crate::run).
     type Ending;
 
     /// The client's address; `None` if it has none.
     fn remote(&self) -> Option<SocketAddr>;
 
-    /// The address that it has connected to.
+    /// The local address of the client's connection.
     fn local(&self) -> Option<SocketAddr>;
 
-    /// True if its bytes are encrypted.
+    /// True if it uses TLS.
     fn is_https(&self) -> bool;
 
-    /// True if it may wait until a server has room for its request.
+    /// True if it may wait until a server has capacity for its request.
     fn may_wait(&self) -> bool {
         true
     }
@@ -114,88 +114,89 @@ pub trait Client {
     /// Logs a line.
     fn log(&self, level: Level, line: &str);
 
-    /// Logs an error that may happen to very many requests at once.
-    fn complain(&self, line: &str);
+    /// Logs an error that may affect very many requests at once: rate-limited.
+    fn log_limited(&self, line: &str);
 
-    /// Gives it an interim answer (RFC 9110 §15.2).
+    /// Sends an interim answer (RFC 9110 §15.2).
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>);
 
-    /// Tells it to send its body.
+    /// Sends 100 (Continue).
     fn send_continue(&mut self, body: &mut Self::Body);
 
-    /// Tells it that the connection speaks another protocol from now on; `fields` name it.
+    /// Sends 101: the connection switches protocols; `fields` name the new one.
     fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>);
 
-    /// Begins an answer. `fields` are those for the client: none belongs to the connection they came on.
+    /// Begins an answer. `fields` are those for the client, without any of the upstream connection.
     ///
     /// # Errors
-    /// The answer cannot be given, as has been logged.
+    /// The answer cannot be sent; that has been logged.
     fn begin<'f>(
         &mut self,
         head: &AnswerHead,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Result<Self::Answer, Gone>;
 
-    /// Gives it these pieces of the body, all of them now.
+    /// Writes all these pieces of the body.
     ///
     /// # Errors
-    /// The rest of the answer cannot be given, as has been logged.
+    /// The rest of the answer cannot be sent; that has been logged.
     fn write<'b>(
         &mut self,
         answer: &mut Self::Answer,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
     ) -> Result<(), Gone>;
 
-    /// False if nobody needs the rest of the answer's body.
+    /// False if the rest of the answer's body is not needed.
     fn wants_more(&self, answer: &Self::Answer) -> bool {
         let _ = answer;
         true
     }
 
-    /// The body has ended, with these trailer fields.
+    /// Ends the body with these trailer fields.
     ///
     /// # Errors
-    /// The rest of the answer cannot be given, as has been logged.
+    /// The rest of the answer cannot be sent; that has been logged.
     fn finish(&mut self, answer: &mut Self::Answer, trailers: Trailers) -> Result<(), Gone>;
 
-    /// The answer is whole.
+    /// Ends a complete answer.
     fn end(&mut self, answer: Self::Answer) -> Self::Ending;
 
-    /// Some of the answer has gone out, and no more will come.
+    /// Ends an incomplete answer.
     fn break_off(&mut self, answer: &Self::Answer);
 
-    /// The request ends without an answer that is whole, because of its server's failure of this status.
+    /// Ends the request with an incomplete answer, because the server failed with this status.
     fn abandon(&mut self, status: u16);
 
-    /// The server has ended the answer with this code of HTTP/2 (RFC 9113 §7). Where the answer is [abandoned](Self::abandon), the client
-    /// learns the same code, if it speaks HTTP/2.
+    /// Notes the HTTP/2 code with which the server ended the answer (RFC 9113 §7). If the answer is [abandoned](Self::abandon), an HTTP/2
+    /// client gets the same code.
     fn note_reset(&mut self, code: u32);
 
-    /// Answers with a page of our own; `fields` are more fields of its head. `is_body_coming`: part of the request's body has not been read.
+    /// Answers with one of this server's own pages; `fields` are added to its head. `is_body_coming`: part of the request's body has not
+    /// been read.
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Self::Ending;
 
-    /// Answers that the request's body is not as it must be.
+    /// Answers that the request's body is invalid.
     fn refuse(&mut self, status: u16) -> Self::Ending;
 
-    /// Takes back everything that has not gone out.
+    /// Discards everything that has not been sent.
     fn discard(&mut self);
 
-    /// Bytes that have not gone out.
+    /// Bytes that have not been sent.
     fn unsent(&self) -> u64;
 
-    /// How many bytes may wait for it in memory now, if alone it may have `most`.
+    /// Bytes that may be buffered for it in memory now, where `most` is the limit of one client.
     fn allowance(&self, most: usize) -> usize;
 
-    /// Sends it what it takes now. Returns when it is given up for not taking the rest.
+    /// Sends what the client takes now. Returns when it is given up if it does not take the rest.
     fn deliver(&mut self, context: &mut Context<'_>) -> Result<Millis, Gone>;
 
-    /// The task is woken at this time at the latest.
+    /// Wakes the task at this time at the latest.
     fn wake_at(&self, time: Millis);
 
     /// Sends without waiting; true if nothing is left.
     fn try_send(&mut self) -> Result<bool, Gone>;
 
-    /// Sends until no more waits than `backlog` allows; meanwhile the task is woken at `wake` at the latest.
+    /// Sends until `backlog` has room again; meanwhile wakes the task at `wake` at the latest.
     fn poll_room(
         &mut self,
         context: &mut Context<'_>,

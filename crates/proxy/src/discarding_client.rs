@@ -1,4 +1,4 @@
-//! A client that throws every answer away: of requests that are sent for their effect.
+//! A client that discards every answer, for requests that are sent for their effect.
 
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -11,39 +11,39 @@ use tutti_log::Level;
 
 use crate::client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
 
-/// The client of a request that nobody waits for.
+/// The client of a request without a recipient.
 pub struct Nobody<'l> {
     remote: Option<SocketAddr>,
     is_https: bool,
     log: &'l dyn Fn(Level, &str),
-    complain: &'l dyn Fn(&str),
+    log_limited: &'l dyn Fn(&str),
     outcome: Result<(), u16>,
 }
 
 impl<'l> Nobody<'l> {
-    /// Servers are told that the request is from this address. What happens goes to the logs by the functions.
+    /// Makes a client with this address. The functions write the log.
     pub fn new(
         remote: Option<SocketAddr>,
         is_https: bool,
         log: &'l dyn Fn(Level, &str),
-        complain: &'l dyn Fn(&str),
+        log_limited: &'l dyn Fn(&str),
     ) -> Self {
         Self {
             remote,
             is_https,
             log,
-            complain,
+            log_limited,
             outcome: Err(502),
         }
     }
 
-    /// `Ok`: an answer came, and was whole. Else the status that a client would have got.
+    /// `Ok` if a complete answer arrived. Otherwise the status that a client would have got.
     pub fn outcome(&self) -> Result<(), u16> {
         self.outcome
     }
 }
 
-/// A body that is never read while it comes.
+/// A body that is never streamed.
 pub enum NoBody {}
 
 impl RequestBody for NoBody {
@@ -93,8 +93,8 @@ impl Client for Nobody<'_> {
     fn log(&self, level: Level, line: &str) {
         (self.log)(level, line);
     }
-    fn complain(&self, line: &str) {
-        (self.complain)(line);
+    fn log_limited(&self, line: &str) {
+        (self.log_limited)(line);
     }
     fn interim<'f>(&mut self, _: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
     fn send_continue(&mut self, body: &mut NoBody) {
@@ -138,7 +138,7 @@ impl Client for Nobody<'_> {
     fn deliver(&mut self, _: &mut Context<'_>) -> Result<Millis, Gone> {
         Ok(NEVER)
     }
-    // Whoever runs the request ends it when its time is over.
+    // The caller of the request ends it when its time is over.
     fn wake_at(&self, _: Millis) {}
     fn try_send(&mut self) -> Result<bool, Gone> {
         Ok(true)

@@ -1,9 +1,9 @@
-//! Servers that are Services of Kubernetes: the endpoints that are ready become servers of an upstream, as the API server tells them.
+//! Kubernetes Services as servers of an upstream: the ready endpoints that the API server reports.
 //!
-//! Runs on the monitor's thread, as the look-ups of names do. The files that say who vouches for the API server and who we are have to be
-//! asked for: the router itself may not read them.
+//! Runs on the monitor's thread, like the resolution of names. The files with the API server's certificate and our token are requested from
+//! main: the router may not read them itself.
 //!
-//! Must never happen: that an API server which cannot be heard takes away addresses that were good.
+//! Must never happen: that a failure of the API server removes working addresses.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use tutti_kubernetes::{
 };
 use tutti_upstream::{NameEvent, ResolvedTarget, ServerGroup};
 
-/// A file that is to be read.
+/// A file to be read.
 #[derive(Debug)]
 pub struct FileWanted {
-    /// Its path, which the configuration has.
+    /// Its path, from the configuration.
     pub path: PathBuf,
-    /// Takes the content, or why it cannot be read.
+    /// Receives the content, or why it cannot be read.
     pub answer: oneshot::Sender<Result<Vec<u8>, String>>,
 }
 
 impl FileWanted {
-    /// Has a file read by whoever takes these; its content, or why it cannot be read.
+    /// Requests a file from the receiver of these messages, and returns its content, or why it cannot be read.
     ///
     /// # Errors
-    /// It cannot be read, or the server stops.
+    /// The file cannot be read, or the server stops.
     pub async fn read(files: &mpsc::UnboundedSender<Self>, file: &Path) -> Result<Vec<u8>, String> {
         let (answer, content) = oneshot::channel();
         let path = file.to_owned();
@@ -41,7 +41,7 @@ impl FileWanted {
     }
 }
 
-/// The way of following to files and to the DNS.
+/// Gives the code that follows Services access to files and the DNS.
 pub(crate) struct Around {
     pub(crate) files: mpsc::UnboundedSender<FileWanted>,
     pub(crate) resolver: Resolver,
@@ -57,30 +57,30 @@ impl ClusterEnvironment for Around {
     }
 }
 
-/// Keeps the endpoints of a Service up to date as servers of an upstream, for as long as this runs. `index` is that of
-/// [`ServerGroup::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
+/// Keeps the endpoints of a Service up to date as servers of an upstream, for as long as this runs. `index` is that of [`ServerGroup::names`].
+/// `log` is called once when a problem begins, and once when it ends.
 pub(crate) async fn keep_followed(
     upstream: Arc<ServerGroup>,
     index: usize,
     service: UpstreamAddress,
     api: Kubernetes,
     around: Around,
-    say: impl Fn(NameEvent, &str) + Send + Sync,
+    log: impl Fn(NameEvent, &str) + Send + Sync,
 ) {
     let Some(wanted) = wanted(&service) else {
         return;
     };
-    let telling = Telling {
+    let reporter = Reporter {
         upstream,
         index,
         service: service.to_string(),
         state: Mutex::default(),
-        say,
+        log,
     };
     match access(&api, |name| std::env::var(name).ok()) {
-        Some(access) => follow(&access, &wanted, &around, &|news| telling.take(news)).await,
-        None => telling.take(News::Lost(
-            "nobody says where the API server is; hint: outside a cluster `server` of `settings.kubernetes` does".to_owned(),
+        Some(access) => follow(&access, &wanted, &around, &|news| reporter.take(news)).await,
+        None => reporter.take(News::Lost(
+            "the address of the API server is unknown; hint: outside a cluster, set `server` in `settings.kubernetes`".to_owned(),
         )),
     }
 }
@@ -105,7 +105,7 @@ fn wanted(service: &UpstreamAddress) -> Option<WatchedService> {
     })
 }
 
-/// The API server as the configuration says it, or else as Kubernetes tells it each pod
+/// The API server of the configuration, or else the one that Kubernetes announces to each pod
 /// (<https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/>).
 fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option<ClusterAccess> {
     let (host, port) = match &api.server {
@@ -124,33 +124,33 @@ fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option
     })
 }
 
-struct Telling<S> {
+struct Reporter<S> {
     upstream: Arc<ServerGroup>,
     index: usize,
     service: String,
     state: Mutex<LastLogged>,
-    say: S,
+    log: S,
 }
 
-/// The last words that the log has been told.
+/// The last logged state.
 #[derive(Default)]
 struct LastLogged {
-    /// Why the API server cannot be heard, if it cannot.
+    /// Why the API server cannot be followed; `None` if it can.
     lost: Option<String>,
-    /// Why there is no server, if there is none.
-    nobody: Option<String>,
+    /// Why there is no server; `None` if there is one.
+    unavailable: Option<String>,
 }
 
-impl<S: Fn(NameEvent, &str)> Telling<S> {
+impl<S: Fn(NameEvent, &str)> Reporter<S> {
     fn take(&self, news: News) {
-        // Each change is one assignment.
-        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic cannot leave it half changed: each change is one assignment.
+        let mut logged = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let service = &self.service;
         match news {
             News::Ready(endpoints, why) => {
                 let targets = endpoints.into_iter().map(target).collect();
                 self.upstream.resolved(self.index, Some(targets));
-                let text = match (&why, &told.nobody) {
+                let text = match (&why, &logged.unavailable) {
                     (Some(why), before) if before.as_ref() != Some(why) => {
                         Some(format!("the Service `{service}` has no server: {why}"))
                     }
@@ -162,13 +162,13 @@ impl<S: Fn(NameEvent, &str)> Telling<S> {
                         Some(_) => NameEvent::Lost,
                         None => NameEvent::Found,
                     };
-                    (self.say)(event, &text);
+                    (self.log)(event, &text);
                 }
-                told.nobody = why;
+                logged.unavailable = why;
             }
             News::Followed => {
-                if told.lost.take().is_some() {
-                    (self.say)(
+                if logged.lost.take().is_some() {
+                    (self.log)(
                         NameEvent::Found,
                         &format!("the endpoints of the Service `{service}` are followed again"),
                     );
@@ -179,19 +179,19 @@ impl<S: Fn(NameEvent, &str)> Telling<S> {
                     true => "; its last addresses are kept",
                     false => "",
                 };
-                if told.lost.as_ref() != Some(&why) {
+                if logged.lost.as_ref() != Some(&why) {
                     let text = format!(
                         "the endpoints of the Service `{service}` cannot be followed: {why}{kept}"
                     );
-                    (self.say)(NameEvent::Lost, &text);
+                    (self.log)(NameEvent::Lost, &text);
                 }
-                told.lost = Some(why);
+                logged.lost = Some(why);
             }
         }
     }
 }
 
-/// All endpoints are alike to Kubernetes.
+/// Kubernetes gives all endpoints the same weight.
 fn target(endpoint: ReadyEndpoint) -> ResolvedTarget {
     ResolvedTarget {
         priority: 0,

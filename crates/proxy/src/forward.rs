@@ -1,7 +1,7 @@
-//! Sending a request to a server of an upstream, and its answer to the client.
+//! Sends a request to a server of an upstream, and its answer to the client.
 //!
-//! Here: which server, on which connection, and what happens when it fails. The words on the connection are the protocol's ([`http1`],
-//! [`http2`]); everything else (choosing, keeping, retrying, reporting) is the same for every protocol.
+//! This file decides which server gets it, on which connection, and what happens when it fails; that is the same for every protocol.
+//! [`http1`] and [`http2`] implement the protocols.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -26,25 +26,25 @@ use crate::tunnel::Tunnel;
 use crate::wait::Deadline;
 use crate::{cgi, handover, http1, http2, wait};
 
-/// After this time idle connections are looked at for the first time.
+/// When idle connections are checked for the first time.
 const SOON: Duration = Duration::from_millis(20);
 
-/// So often a server may say that it has not begun with a request, before that is its fault.
+/// How often a server may say that it has not begun a request before that counts as a failure.
 const REFUSALS: u32 = 3;
 
-/// How a request has ended.
+/// The result of a request.
 pub enum ForwardResult<E> {
-    /// The client has its answer, or the answer waits for it.
+    /// The answer was passed to the client.
     Answered(E),
-    /// The connection has become a tunnel, as the client has been told.
+    /// The connection has become a tunnel, and the client has been sent 101.
     Tunnel(Box<Tunnel>),
 }
 
-/// Sends a request to its upstream, and the answer to `client`. `body` is handed over while it comes; the part of it that the server did not
-/// want is returned.
+/// Sends a request to its upstream, and the answer to `client`. `body` is streamed; the part of it that the server did not take is
+/// returned.
 ///
 /// # Errors
-/// The client has gone, or must see that its answer is not whole.
+/// The client has disconnected, or must see that its answer is incomplete.
 pub async fn run<C: Client>(
     request: ProxyRequest<'_>,
     client: &mut C,
@@ -65,7 +65,7 @@ pub async fn run<C: Client>(
 }
 
 impl<C: Client> Forwarding<'_, C> {
-    /// Tries servers until one answers, or none is left that may be tried.
+    /// Tries servers until one answers, or no other may be tried.
     async fn run(&mut self) -> Result<ForwardResult<C::Ending>, Gone> {
         let request = self.request;
         let upstream = request.upstream();
@@ -77,7 +77,7 @@ impl<C: Client> Forwarding<'_, C> {
                 Err(unavailable) => {
                     let status = last_failure.unwrap_or_else(|| status(unavailable));
                     if last_failure.is_none() {
-                        self.complain(None, &unavailable.to_string());
+                        self.log_failure(None, &unavailable.to_string());
                     }
                     return Ok(self.fail(status));
                 }
@@ -91,7 +91,10 @@ impl<C: Client> Forwarding<'_, C> {
                 Ok(done) => return Ok(self.finish(claim, done)),
                 Err(AttemptError::Client(gone)) => return Err(gone),
                 Err(AttemptError::Request(unsendable)) => {
-                    self.complain(None, &format!("was not asked: {}", unsendable.reason));
+                    self.log_failure(
+                        None,
+                        &format!("did not get the request: {}", unsendable.reason),
+                    );
                     return Ok(self.fail(unsendable.status));
                 }
                 Err(AttemptError::Body(status)) if is_grpc(&request) => {
@@ -104,12 +107,12 @@ impl<C: Client> Forwarding<'_, C> {
             };
             self.blame(&claim, &fault.failure);
             let status = fault.failure.status();
-            // Its libraries make of the reason what the server meant.
+            // gRPC libraries derive the error from the server's code.
             let is_passed_on = matches!(fault.failure, UpstreamError::Reset { .. })
                 && is_grpc(&request)
                 && request.view.version() >= Version::Http2;
             if fault.has_begun || is_passed_on {
-                // The client must see that the answer is not whole.
+                // The client must see that the answer is incomplete.
                 self.client.abandon(status);
                 return Err(Gone::Closed);
             }
@@ -123,7 +126,7 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    /// Claims a server, waiting for one with room if it must.
+    /// Claims a server, waiting for capacity if necessary.
     async fn claim(&mut self, tried: &Tried) -> Result<Result<ServerClaim, Unavailable>, Gone> {
         let request = self.request;
         let (upstream, key) = (request.upstream(), &request.destination.key);
@@ -137,7 +140,7 @@ impl<C: Client> Forwarding<'_, C> {
                 let mut naming = pin!(named.wait_for(|is_named| *is_named));
                 let deadline = Deadline::new();
                 deadline.set(self.times.connect);
-                // In time or not: the servers that there are now will do.
+                // After the wait, in time or not, the servers known now are used.
                 let _ = wait::server(self.client, &deadline, |context| {
                     naming.as_mut().poll(context).map(drop)
                 })
@@ -161,7 +164,7 @@ impl<C: Client> Forwarding<'_, C> {
         Ok(claimed.unwrap_or(Err(Unavailable::Full)))
     }
 
-    /// Asks the claimed server. A connection that was kept and turns out to have been closed meanwhile is not its fault: then on a new one.
+    /// Asks the claimed server. If a reused connection turns out to be closed, that is not the server's fault: then a new one is opened.
     async fn ask(&mut self, claim: &ServerClaim) -> Result<Done<C::Ending>, AttemptError> {
         let pools = &self.resources.pools;
         let has_workers = cgi::has_workers(&self.request);
@@ -203,7 +206,7 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    /// Asks the claimed server in HTTP/2. A request that it says it has not begun with is sent again.
+    /// Asks the claimed server in HTTP/2. A request that it reports as not begun is sent again.
     async fn ask_http2(&mut self, claim: &ServerClaim) -> Result<Done<C::Ending>, AttemptError> {
         let mut refusals = 0;
         loop {
@@ -224,7 +227,7 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    /// Finds a place for the request on an HTTP/2 connection to the claimed server.
+    /// Reserves a stream for the request on an HTTP/2 connection to the claimed server.
     async fn lease(&mut self, claim: &ServerClaim) -> Result<Lease, AttemptError> {
         let request = self.request;
         let options = request.upstream().options();
@@ -247,9 +250,9 @@ impl<C: Client> Forwarding<'_, C> {
                 }
                 Found::Wait(opened) => opened,
             };
-            let mut told = pin!(opened.notified());
+            let mut notified = pin!(opened.notified());
             let waited = wait::server(self.client, &deadline, |context| {
-                told.as_mut().poll(context)
+                notified.as_mut().poll(context)
             });
             if waited.await?.is_err() {
                 let failure = UpstreamError::ConnectTimeout(options.connect_timeout);
@@ -282,7 +285,7 @@ impl<C: Client> Forwarding<'_, C> {
         Err(ServerFault::unsent(failure).into())
     }
 
-    /// After an attempt that went well.
+    /// Handles a successful attempt.
     fn finish(&self, claim: ServerClaim, done: Done<C::Ending>) -> ForwardResult<C::Ending> {
         let options = self.request.upstream().options();
         let now = now_millis();
@@ -311,29 +314,29 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    /// True if the client has asked for WebSocket, so that an upgraded connection speaks it.
+    /// True if the client requested WebSocket, so that an upgraded connection speaks it.
     fn is_websocket(&self) -> bool {
         upgrade(&self.request)
             .is_some_and(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"websocket"))
     }
 
-    /// True if the request can be sent once more, and that does no harm.
+    /// True if the request can safely be sent once more.
     fn is_repeatable(&self) -> bool {
         self.is_idempotent() && !self.upload.as_ref().is_some_and(Upload::was_taken)
     }
 
-    /// True if doing it twice is as good as doing it once, by the user's word. RFC 9110 §9.2.2 says so of PUT and DELETE too; applications
-    /// count, send mail and answer 404 to the second DELETE all the same.
+    /// True if the configuration declares that repeating the request is safe. By RFC 9110 §9.2.2 PUT and DELETE are idempotent, too; but
+    /// applications count, send mail, and answer 404 to a second DELETE.
     fn is_idempotent(&self) -> bool {
         let method = self.request.view.method_text();
         let methods = &self.request.upstream().options().retry_methods;
         methods.iter().any(|one| one.as_bytes() == method)
     }
 
-    /// Notes that the claimed server has failed.
+    /// Notes a failure of the claimed server.
     fn blame(&self, claim: &ServerClaim, failure: &UpstreamError) {
-        self.complain(Some(claim.server().name()), &failure.to_string());
-        // A call whose deadline has passed says nothing against the server that ends it.
+        self.log_failure(Some(claim.server().name()), &failure.to_string());
+        // A call whose own deadline has passed is not a failure of the server that ends it.
         if !failure.is_of_request() && claim.failed(now_millis()) {
             let upstream = self.request.upstream();
             let text = format!(
@@ -346,7 +349,7 @@ impl<C: Client> Forwarding<'_, C> {
         }
     }
 
-    fn complain(&self, server: Option<&str>, reason: &str) {
+    fn log_failure(&self, server: Option<&str>, reason: &str) {
         let name = self.request.upstream().name();
         let view = self.request.view;
         let line = format!(
@@ -358,10 +361,10 @@ impl<C: Client> Forwarding<'_, C> {
             Some(server) => format!("upstream \"{name}\": server {server}: {reason}; {line}"),
             None => format!("upstream \"{name}\" {reason}; {line}"),
         };
-        self.client.complain(&text);
+        self.client.log_limited(&text);
     }
 
-    /// Answers the client with a page of our own, or in the words of gRPC.
+    /// Answers with one of this server's own pages, or with a gRPC status.
     fn fail(&mut self, status: u16) -> ForwardResult<C::Ending> {
         let is_body_coming = self.upload.as_ref().is_some_and(Upload::is_coming);
         ForwardResult::Answered(match is_grpc(&self.request) {

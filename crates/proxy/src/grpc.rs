@@ -1,10 +1,10 @@
-//! gRPC, as far as the proxy must know of it: who speaks it, and how it is told of a failure.
+//! The part of gRPC that the proxy must know: which requests are gRPC, and how it reports a failure.
 
 use tutti_http::{FieldLines, Known, reason_phrase};
 
 use crate::request::ProxyRequest;
 
-/// True if the client speaks gRPC, where a failure is told by a field and not by a page.
+/// True if the client speaks gRPC, which reports failures in a field, not in a page.
 pub(crate) fn is_grpc(request: &ProxyRequest<'_>) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     let is_type = |value: &[u8]| match value.split_at_checked(TYPE.len()) {
@@ -16,7 +16,7 @@ pub(crate) fn is_grpc(request: &ProxyRequest<'_>) -> bool {
     request.view.get(Known::ContentType).is_some_and(is_type)
 }
 
-/// A failure as gRPC tells it ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
+/// A failure as gRPC fields ("PROTOCOL-HTTP2.md", "Responses"; the codes are those of "HTTP to gRPC Status Code Mapping").
 pub(crate) fn grpc_fields(status: u16) -> FieldLines {
     let code = match status {
         400 | 431 => 13,

@@ -1,6 +1,7 @@
 //! Waiting for a connection that another request of the thread is using.
 //!
-//! Must never: hold a request when nobody of its thread is being served, which `tutti_upstream` sees to, or when its client has gone.
+//! Must never: hold a request while no other request of its thread is being served (`tutti_upstream` ensures that), or after its client has
+//! gone.
 
 use tutti_conn::clock::now_millis;
 use tutti_conn::output::Gone;
@@ -9,7 +10,7 @@ use tutti_upstream::{MAX_WAIT, Pools, ServerClaim, UpstreamConnection};
 use crate::client::Client;
 use crate::wait::{self, Deadline};
 
-/// Waits for a connection that another request of the thread is using, where that is better than to open one.
+/// Waits for a connection that another request of the thread is using, if that is better than to open one.
 pub(crate) async fn wait<C: Client>(
     client: &mut C,
     pools: &Pools,

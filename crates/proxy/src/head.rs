@@ -1,13 +1,12 @@
 //! The head of a request as another HTTP server gets it.
 //!
-//! Written anew from the parsed request, never copied: the line in origin form, one `Host`, the client's fields without those of its
-//! connection, the configured changes, what is told about the client, and the framing of the body as it is sent. Each protocol has its
-//! [`HeadWriter`].
+//! It is written from the parsed request, never copied: the line in origin form, one `Host`, the client's fields without those of its
+//! connection, the configured changes, the fields about the client, and the framing of the body. Each protocol has its [`HeadWriter`].
 
 use std::fmt::Write as _;
 
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
-use tutti_http::edits::{Edit, is_alias, is_ours_to_say, mentions, replaces};
+use tutti_http::edits::{Edit, has_edit_of, is_alias, is_server_only_field, replaces};
 use tutti_http::{
     Known, PerConnection, RequestFraming, port_or_default, write_field, write_request_framing,
     write_request_line,
@@ -17,13 +16,12 @@ use tutti_upstream::GroupServer;
 use crate::client::Client;
 use crate::request::ProxyRequest;
 
-/// Takes a head in one protocol: the line, then the fields, then that there are no more.
+/// Writes a head in one protocol: the line, the fields, then the end.
 pub(crate) trait HeadWriter {
     fn line(&mut self, method: &[u8], target: &[u8]);
-    /// Takes a field as it came in a head that was parsed, or that [`tutti_http::is_field_name`] and [`tutti_http::is_field_value`]
-    /// have passed.
+    /// Writes a field that comes from a parsed head, or that [`tutti_http::is_field_name`] and [`tutti_http::is_field_value`] accept.
     fn field(&mut self, name: &[u8], value: &[u8]);
-    /// Takes where the body ends.
+    /// Writes the framing of the body and ends the head.
     fn framing(&mut self, framing: RequestFraming);
     fn end(&mut self);
 }
@@ -50,9 +48,9 @@ impl HeadWriter for Vec<u8> {
 /// The properties of a request besides its fields.
 pub(crate) struct HeadOptions<'u> {
     pub(crate) framing: RequestFraming,
-    /// The protocol the client asks for, if that is passed on.
+    /// The protocol that the client requests, if that is passed on.
     pub(crate) upgrade: Option<&'u [u8]>,
-    /// The body comes when the server has said 100 (Continue).
+    /// The body is sent after the server's 100 (Continue).
     pub(crate) expects_continue: bool,
 }
 
@@ -80,7 +78,7 @@ pub(crate) fn write<C: Client>(
         let is_left_out = connection.has(field.name, field.known)
             || matches!(field.known, Known::Host | Known::Expect)
             || is_replaced(field.name, forwarded)
-            || is_ours_to_say(field.name)
+            || is_server_only_field(field.name)
             || replaces(edits, field.name);
         if !is_left_out {
             out.field(field.name, field.value);
@@ -99,7 +97,7 @@ pub(crate) fn write<C: Client>(
         out.field(b"Expect", b"100-continue");
     }
     if terms.upgrade.is_none() && view.asks_for_trailers() {
-        // Beside it because it is for this connection (RFC 9110 §10.1.4).
+        // `Connection` must name it, because it is for this connection only (RFC 9110 §10.1.4).
         out.field(b"TE", b"trailers");
         out.field(b"Connection", b"TE");
     }
@@ -110,7 +108,7 @@ pub(crate) fn write<C: Client>(
     out.end();
 }
 
-/// The name of the server where the client named nobody.
+/// The name of the server, for requests without a host.
 fn own_name(server: &GroupServer) -> String {
     match server.address() {
         UpstreamAddress::Inet(address) if server.host().is_some() => {
@@ -121,36 +119,36 @@ fn own_name(server: &GroupServer) -> String {
     }
 }
 
-/// True for fields in which the client speaks of itself, where we do.
-fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
+/// True for fields about the client that this server sets itself.
+fn is_replaced(name: &[u8], sent: ForwardedHeaders) -> bool {
     const X_FORWARDED: [&[u8]; 4] = [
         b"x-forwarded-for",
         b"x-forwarded-proto",
         b"x-forwarded-host",
         b"x-forwarded-port",
     ];
-    (told.x_forwarded || told.forwarded)
+    (sent.x_forwarded || sent.forwarded)
         && (is_alias(b"forwarded", name) || X_FORWARDED.iter().any(|known| is_alias(known, name)))
 }
 
-/// Tells the server about the client. A field that `request_headers` names is left to it: the server must not get two that differ.
+/// Writes the fields about the client. A field set by `request_headers` is not written: the server must not get two that differ.
 fn write_forwarded<C: Client>(
     out: &mut impl HeadWriter,
     request: &ProxyRequest<'_>,
     client: &C,
-    told: ForwardedHeaders,
+    sent: ForwardedHeaders,
 ) {
-    if !told.x_forwarded && !told.forwarded {
+    if !sent.x_forwarded && !sent.forwarded {
         return;
     }
     let address = client.remote().map(|address| address.ip().to_canonical());
     let is_https = client.is_https();
     let scheme = if is_https { "https" } else { "http" };
     let host = request.view.host();
-    let is_ours = |name: &str| !mentions(request.edits, name);
+    let is_ours = |name: &str| !has_edit_of(request.edits, name);
     let mut value = String::new();
     // Writing to a string cannot fail.
-    if told.x_forwarded {
+    if sent.x_forwarded {
         if is_ours("X-Forwarded-For") {
             let _ = match address {
                 Some(address) => write!(value, "{address}"),
@@ -169,7 +167,7 @@ fn write_forwarded<C: Client>(
             out.field(b"X-Forwarded-Host", host);
         }
     }
-    if told.forwarded && is_ours("Forwarded") {
+    if sent.forwarded && is_ours("Forwarded") {
         value.clear();
         let _ = match address {
             Some(std::net::IpAddr::V6(address)) => write!(value, "for=\"[{address}]\""),
@@ -187,7 +185,7 @@ fn write_forwarded<C: Client>(
     }
 }
 
-/// There is one `Host`, and it comes first.
+/// True for changes of `Host`, which is written first and once.
 fn is_host(edit: &Edit) -> bool {
     edit.is_of("host")
 }

@@ -1,9 +1,7 @@
-//! Speaking HTTP/1.1 with a server: the request out, the answer in and on to the client.
+//! HTTP/1.1 with a server: sends the request, and passes its answer to the client, both at once ([`Link`]).
 //!
-//! Both go on at once ([`Link`]).
-//!
-//! Must never: pass on an answer whose end is not certain, take bytes behind one answer for the next, or keep a connection whose
-//! state is unknown.
+//! Must never: pass on an answer whose end is uncertain, treat bytes after one answer as the next, or reuse a connection in an unknown
+//! state.
 
 use std::ops::Range;
 use std::task::Context;
@@ -35,18 +33,18 @@ pub(crate) struct Exchange<'t, C: Client> {
     pub(crate) request: &'t ProxyRequest<'t>,
     pub(crate) client: &'t mut C,
     pub(crate) link: Link<'t, C::Body>,
-    /// Bytes that have come and not been dealt with.
+    /// Received bytes that have not been processed.
     pub(crate) received: Vec<u8>,
     pub(crate) head: &'t mut ResponseHead,
     /// Set if the server does not speak HTTP.
     pub(crate) incoming: Option<Incoming>,
-    /// Bytes of the answer that have come.
+    /// Received bytes of the answer.
     count: u64,
-    /// Something of it has gone to the client.
+    /// Part of it has been passed to the client.
     has_begun: bool,
 }
 
-/// Sends the request on this connection, and the answer to the client.
+/// Sends the request on this connection, and passes the answer to the client.
 pub(crate) async fn attempt<C: Client>(
     forwarding: &mut Forwarding<'_, C>,
     server: &GroupServer,
@@ -129,7 +127,7 @@ pub(crate) async fn attempt<C: Client>(
         }
         Ok(End::Switched) => Err(AttemptError::Client(Gone::Closed)),
         Err(StepError::Client(gone)) => Err(gone.into()),
-        // It is too late to say so in another way.
+        // The client already has a head.
         Err(StepError::Body(_)) if has_begun => Err(Gone::Closed.into()),
         Err(StepError::Body(status)) => Err(AttemptError::Body(status)),
         Err(StepError::Server(failure)) => Err(AttemptError::Server(ServerFault {
@@ -140,7 +138,7 @@ pub(crate) async fn attempt<C: Client>(
     }
 }
 
-/// How an exchange ended.
+/// The result of an exchange.
 enum End<E> {
     /// True if the connection can be kept.
     Answered(E, bool),
@@ -163,7 +161,7 @@ impl<C: Client> Exchange<'_, C> {
         self.pass_on(length).await
     }
 
-    /// Reads more of the answer. Nothing more came: `None`.
+    /// Reads more of the answer; `None` at the end of the stream.
     pub(crate) async fn receive(&mut self) -> Result<Option<usize>, StepError> {
         if self.incoming.as_ref().is_some_and(Incoming::has_records) {
             return self.receive_records().await;
@@ -174,7 +172,7 @@ impl<C: Client> Exchange<'_, C> {
         outcome
     }
 
-    /// Reads more of what comes on the connection. Nothing more came: `None`.
+    /// Reads more from the connection; `None` at the end of the stream.
     pub(crate) async fn receive_into(
         &mut self,
         received: &mut Vec<u8>,
@@ -183,7 +181,7 @@ impl<C: Client> Exchange<'_, C> {
         if received.capacity() == received.len() {
             received.reserve(received.len().max(room));
         } else if room < READ_BYTES {
-            // One read brings no more than may wait.
+            // One read takes no more than may be buffered.
             received.shrink_to(received.len() + room);
         }
         let outcome = loop {
@@ -196,7 +194,7 @@ impl<C: Client> Exchange<'_, C> {
             self.has_begun |= self.client.unsent() < before;
             match event {
                 Ok(Ok(Event::Read(outcome))) => break Ok(outcome),
-                Ok(Ok(Event::Continue)) => self.say_continue().await?,
+                Ok(Ok(Event::Continue)) => self.send_continue().await?,
                 Ok(Err(fault)) => return Err(fault.into()),
                 Err(timed_out) => break Err(timed_out),
             }
@@ -231,18 +229,18 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// Tells the client to send its body.
-    async fn say_continue(&mut self) -> Result<(), StepError> {
+    /// Sends 100 (Continue) to the client.
+    async fn send_continue(&mut self) -> Result<(), StepError> {
         let Some(upload) = self.link.outgoing.upload() else {
             return Ok(());
         };
-        // Alone, so that it is not taken for a beginning of the answer.
+        // Sent alone, so that it does not count as the beginning of the answer.
         self.has_begun |= self.client.unsent() > 0;
         upload.send_continue(self.client);
         Ok(self.client.flush().await?)
     }
 
-    /// Reads until the head of the final answer is at the front of what was received; its length.
+    /// Reads until the head of the final answer has been received; returns its length.
     async fn receive_head(&mut self) -> Result<usize, StepError> {
         loop {
             match self.parse_head()? {
@@ -255,7 +253,7 @@ impl<C: Client> Exchange<'_, C> {
                         }
                         100 | 102..=199 => {
                             if view.status() == 100 && self.link.awaits_continue() {
-                                self.say_continue().await?;
+                                self.send_continue().await?;
                             }
                             self.pass_interim_on(length);
                             self.received.drain(..length);
@@ -276,7 +274,7 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// The length of the head at the front of what was received, if it is whole.
+    /// The length of the received head, if it is complete.
     pub(crate) fn parse_head(&mut self) -> Result<Option<usize>, UpstreamError> {
         let most = self.request.upstream().options().max_head_size;
         match self.head.parse(&self.received, &limits(most)) {
@@ -289,7 +287,7 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// Bytes of the answer that have come, as they came.
+    /// Bytes of the answer received.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -299,7 +297,7 @@ impl<C: Client> Exchange<'_, C> {
         self.link.without_answer().unwrap_or(UpstreamError::Closed)
     }
 
-    /// An interim answer: the client's own wish for 100 has been met, HTTP/1.0 knows none (RFC 9110 §15.2).
+    /// Passes on an interim answer, except a 100 that the client has had already; HTTP/1.0 has none (RFC 9110 §15.2).
     fn pass_interim_on(&mut self, length: usize) {
         let view = self.head.view(&self.received);
         debug_assert_eq!(view.length(), length);
@@ -311,7 +309,7 @@ impl<C: Client> Exchange<'_, C> {
         self.client.interim(view.status(), fields);
     }
 
-    /// The head that says that the protocol changes, with the protocol the server names.
+    /// Sends 101 with the protocol that the server names.
     fn pass_upgrade_on(&mut self) {
         let view = self.head.view(&self.received);
         let connection = [(&b"Connection"[..], &b"Upgrade"[..])];
@@ -322,7 +320,7 @@ impl<C: Client> Exchange<'_, C> {
         self.client.switch(fields.chain(connection).chain(protocol));
     }
 
-    /// Sends the answer on whose head is at the front of what was received.
+    /// Passes on the answer whose head has been received.
     async fn pass_on(&mut self, length: usize) -> Result<End<C::Ending>, StepError> {
         self.begin_answer(length).await?;
         let method = self.request.view.method();
@@ -337,7 +335,7 @@ impl<C: Client> Exchange<'_, C> {
             may_persist: !self.link.awaits_continue(),
             may_have_trailers: false,
         };
-        // PHP-FPM writes `Content-type`; field names are in their usual case, as those of Tutti's own PHP are.
+        // PHP-FPM writes `Content-type`; field names get their usual case, as those of Tutti's own PHP have.
         let is_cgi = self.incoming.is_some();
         let mut answer = {
             let of_connection = PerConnection::of(view.fields());
@@ -355,7 +353,7 @@ impl<C: Client> Exchange<'_, C> {
         };
         let ended = match outcome {
             Ok(_) if self.incoming.is_some() => self.finish_request().await,
-            // A server that did not want the whole request cannot get another on this connection.
+            // After a server that did not take the whole request, the connection cannot be reused.
             Ok(is_clean) => Ok(may_keep && is_clean && self.link.outgoing.is_done()),
             Err(fault) => Err(fault),
         };
@@ -365,7 +363,7 @@ impl<C: Client> Exchange<'_, C> {
                 Ok(End::Answered(ending, may_keep))
             }
             Err(fault) => {
-                // Else another answer follows, or the client has had none.
+                // Otherwise another answer follows, or the client has had none.
                 if self.has_begun {
                     self.client.break_off(&answer);
                 }
@@ -374,8 +372,8 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// A client that waits for 100 (Continue) gets it before the head of a success that is not complete: the server may go on only when
-    /// it has the body. Any other answer may be why the body need not come.
+    /// Sends 100 (Continue) to a waiting client before the head of a success that is incomplete: the server may continue only when it has
+    /// the body. Any other answer may mean that the body is not needed.
     async fn begin_answer(&mut self, length: usize) -> Result<(), StepError> {
         if !self.link.awaits_continue() {
             return Ok(());
@@ -384,14 +382,15 @@ impl<C: Client> Exchange<'_, C> {
         let come = (self.received.len() - length) as u64;
         let is_whole = view.content_length().is_some_and(|length| length <= come);
         if (200..300).contains(&view.status()) && !is_whole {
-            self.say_continue().await?;
+            self.send_continue().await?;
         } else if let Some(upload) = self.link.outgoing.upload() {
             upload.start_clock();
         }
         Ok(())
     }
 
-    /// The length of the body, or of the body that `HEAD` would have had without. One that has come whole has it without being told.
+    /// The length of the body, or of the body that was omitted for `HEAD`. If it was received completely, the length is known without being
+    /// declared.
     fn declared(&self, view: &ResponseView<'_>, head_length: usize) -> Option<u64> {
         let whole = || {
             let has_ended = self.incoming.as_ref().is_some_and(Incoming::has_ended);
@@ -401,7 +400,7 @@ impl<C: Client> Exchange<'_, C> {
         view.content_length().or_else(whole)
     }
 
-    /// True: nothing came behind the body.
+    /// Returns true if no bytes came after the body.
     async fn pass_body_on(
         &mut self,
         head_length: usize,
@@ -437,9 +436,9 @@ impl<C: Client> Exchange<'_, C> {
                 return Ok(false);
             }
             if has_enough(self.request, self.client) {
-                // Nobody needs it while the client is waited for.
+                // Not needed while the client is waited for.
                 self.received.shrink_to_fit();
-                // The bytes that it does not take now it may take while more comes, up to a bound.
+                // The client may take more while more arrives, within a limit.
                 let (deadline, link) = (self.link.deadline, &mut self.link);
                 let feed = |context: &mut Context<'_>| link.poll_send(context);
                 wait::client(self.request, self.client, deadline, feed).await?;
@@ -457,21 +456,21 @@ impl<C: Client> Exchange<'_, C> {
     }
 }
 
-/// Checks that a 101 switches to what was asked for: the bytes behind it are not looked at.
+/// Checks that a 101 names a requested protocol: the bytes after it are not parsed.
 fn check_switch(view: &ResponseView<'_>, asked: Option<&[u8]>) -> Result<(), UpstreamError> {
     let mut answered = view.fields().filter(|field| field.known == Known::Upgrade);
     let wrong = match (asked, answered.next(), answered.next()) {
-        (None, ..) => "it changes the protocol without being asked",
-        (_, None, _) => "it changes the protocol and does not say to which",
+        (None, ..) => "it switches protocols without being asked",
+        (_, None, _) => "it switches protocols without naming one",
         (Some(asked), Some(protocol), None) if has_asked_for(asked, protocol.value) => {
             return Ok(());
         }
-        _ => "it changes to a protocol that it was not asked for",
+        _ => "it switches to a protocol that was not requested",
     };
     Err(UpstreamError::Malformed(wrong.to_owned()))
 }
 
-/// The fields for the client: all but those of the connection. Cheap to be cloned.
+/// The fields for the client: all but those of the connection. Cheap to clone.
 fn end_to_end<'v, 'c>(
     view: &ResponseView<'v>,
     connection: &'c PerConnection<'v>,

@@ -1,15 +1,15 @@
-//! Requests on their way to servers of upstreams, and the answers back: over HTTP/1, HTTP/2, FastCGI, uwsgi and SCGI,
-//! and as tunnels.
+//! Forwards requests to servers of upstreams, and their answers to the client: over HTTP/1, HTTP/2, FastCGI, uwsgi and SCGI, and as
+//! tunnels.
 //!
-//! Owns everything between a request that is to go to an upstream and its answer: which server is asked, on which connection, in which words,
-//! and what happens when it fails; and the checks that tell which servers work. `server` calls [`run`] for a request, with its own
-//! [`Client`], and starts the [`Monitor`]. `tutti-upstream` chooses servers and opens connections.
+//! Decides which server gets a request, on which connection and in which protocol, and what happens when it fails; and runs the health
+//! checks. `server` calls [`run`] for a request, with its own [`Client`], and starts the [`Monitor`]. `tutti-upstream` chooses servers and
+//! opens connections.
 //!
-//! Sees no listener, route or configuration but that of the upstream: the client is a trait, and what the configuration changes about a
-//! request comes with the [`ProxyRequest`].
+//! Depends on no listener, route or configuration except that of the upstream: the client is a trait, and the configured changes of a
+//! request come with the [`ProxyRequest`].
 //!
-//! Must never: send a request again that may have had an effect; leave a client without an answer, or the reason out of the log; go
-//! on with a server for a client that has gone.
+//! Must never: repeat a request that may have had an effect; leave a client without an answer, or the log without the reason; keep a server
+//! busy for a client that has disconnected.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,7 @@
-//! A connection to a server while a request and its answer are on it.
+//! A connection to a server during one request and its answer.
 //!
-//! Sending goes on while the answer comes, so a server that answers while it reads is not held up, and one that refuses a body it has
-//! not read is heard. The server's time runs while it is to do something, not while there is nothing for it because the client has
-//! not sent more of the body.
+//! Sending continues while the answer arrives: so a server that answers while it reads is not blocked, and one that refuses a body without
+//! reading it is heard. The server's timeout runs while the server has something to do, not while the client sends nothing.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -15,27 +14,27 @@ use crate::client::{BodyStreamError, RequestBody};
 use crate::outgoing::{Broken, Outgoing};
 use crate::wait::Deadline;
 
-/// A client that waits for 100 (Continue) gets it from us if the server has said nothing for so long: as long as common clients wait
-/// for it (curl's `CURLOPT_EXPECT_100_TIMEOUT_MS`).
+/// A client that waits for 100 (Continue) gets it from this server if the upstream has sent nothing for so long: as long as common clients
+/// wait for it (curl's `CURLOPT_EXPECT_100_TIMEOUT_MS`).
 pub(crate) const CONTINUE_AFTER: Millis = 1_000;
 
-/// The connection, and what is on its way to the server.
+/// The connection, and the request that is being sent.
 pub(crate) struct Link<'t, B> {
     pub(crate) connection: UpstreamConnection,
     pub(crate) outgoing: Outgoing<'t, B>,
     times: &'t Times,
-    /// Sending ended with this; it matters only if there is no answer.
+    /// Why sending failed; used only if there is no answer.
     send_error: Option<io::Error>,
     pub(crate) deadline: &'t Deadline,
-    /// When a client that waits for 100 (Continue) gets it, whatever the server says.
+    /// When a client that waits for 100 (Continue) gets it, even without the server's.
     continue_at: Millis,
 }
 
-/// An event that must be dealt with.
+/// An event that must be handled.
 pub(crate) enum Event {
-    /// Reading gave this.
+    /// The result of reading.
     Read(io::Result<usize>),
-    /// The client must be told to send its body.
+    /// The client must be sent 100 (Continue).
     Continue,
 }
 
@@ -58,10 +57,10 @@ impl<'t, B: RequestBody> Link<'t, B> {
         }
     }
 
-    /// Sends what there is to send, as far as the server takes it.
+    /// Sends as much as the server takes.
     ///
     /// # Errors
-    /// The client's body will not come whole.
+    /// The client's body is incomplete.
     pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), BodyStreamError> {
         if self.send_error.is_some() || self.outgoing.is_done() {
             return Ok(());
@@ -88,7 +87,7 @@ impl<'t, B: RequestBody> Link<'t, B> {
         Ok(())
     }
 
-    /// Sends, and reads behind what `received` has, which must have room.
+    /// Sends, and reads into the spare capacity of `received`, which must have some.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -102,18 +101,18 @@ impl<'t, B: RequestBody> Link<'t, B> {
         read.map(|read| Ok(Event::Read(read)))
     }
 
-    /// Something has been read.
+    /// Notes that bytes have been read.
     pub(crate) fn note_read(&self) {
         self.deadline.set(self.times.read);
     }
 
-    /// The client may be waiting for 100 (Continue).
+    /// True if the client may be waiting for 100 (Continue).
     pub(crate) fn awaits_continue(&mut self) -> bool {
         let upload = self.outgoing.upload();
         upload.is_some_and(|upload| upload.awaits_continue())
     }
 
-    /// Nothing of an answer has come, and reading has ended or failed.
+    /// Called when reading has ended or failed before any answer.
     pub(crate) fn without_answer(&mut self) -> Option<UpstreamError> {
         self.send_error.take().map(UpstreamError::Send)
     }

@@ -1,8 +1,8 @@
-//! The thread that monitors upstreams: it looks names up again, follows Services of Kubernetes and nodes of the fleet, and checks that servers work,
-//! so that no listen thread ever waits for that.
+//! The thread that monitors upstreams: it resolves names periodically, follows Kubernetes Services and nodes of the fleet, and checks
+//! servers, so that no listen thread waits for that.
 //!
-//! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It is told of every configuration that comes into
-//! force, and goes on with the upstreams that did not change.
+//! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It gets every configuration that comes into
+//! force, and continues with the upstreams that did not change.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,31 +16,31 @@ use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
 
 use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
-use crate::nodes::{Nodes, keep_told};
+use crate::nodes::{Nodes, keep_updated};
 
-/// The upstreams to be monitored from now on.
+/// The upstreams to monitor from now on.
 struct Command {
     upstreams: Vec<Arc<ServerGroup>>,
     ways: Ways,
 }
 
-/// How it is found out where names lead.
+/// How names are resolved.
 #[derive(Clone, Default, PartialEq)]
 pub struct Ways {
-    /// Names of the DNS.
+    /// The DNS.
     pub resolver: Resolver,
-    /// Services of Kubernetes.
+    /// The Kubernetes API.
     pub kubernetes: Kubernetes,
 }
 
 /// Monitors upstreams.
 pub struct Monitor {
-    /// The thread, if there is one yet.
+    /// The thread, once it is running.
     thread: Mutex<Option<UnboundedSender<Command>>>,
     means: Means,
 }
 
-/// Everything from outside that servers are found with.
+/// The sources of servers' addresses.
 #[derive(Clone)]
 struct Means {
     files: UnboundedSender<FileWanted>,
@@ -48,7 +48,7 @@ struct Means {
 }
 
 impl Monitor {
-    /// One that monitors nothing yet. `files` takes requests for files that are needed to find servers, `nodes` tells of the fleet.
+    /// Monitors nothing yet. `files` receives requests for files that are needed to find servers; `nodes` is the state of the fleet.
     pub fn new(files: UnboundedSender<FileWanted>, nodes: Nodes) -> Self {
         Monitor {
             thread: Mutex::default(),
@@ -56,7 +56,7 @@ impl Monitor {
         }
     }
 
-    /// From now on it monitors these, and no others.
+    /// Monitors exactly these from now on.
     pub fn watch(&self, upstreams: &[Arc<ServerGroup>], ways: Ways, report: &Report) {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,14 +75,14 @@ impl Monitor {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
                     let text = format!(
-                        "names of upstreams cannot be looked up, and their servers not be checked: {error}"
+                        "names of upstreams cannot be resolved, and health checks cannot run: {error}"
                     );
                     report(Level::Alert, &text);
                 }
             }
         }
         if let Some(inbox) = &*inbox {
-            // Its thread ends when this has been dropped.
+            // An error means that the thread has ended, which happens after this was dropped.
             let _ = inbox.send(command);
         }
     }
@@ -163,7 +163,7 @@ fn tasks(
             }
             UpstreamAddress::Fleet { .. } => {
                 let nodes = means.nodes.clone();
-                tokio::spawn(keep_told(upstream, index, wanted, nodes, say))
+                tokio::spawn(keep_updated(upstream, index, wanted, nodes, say))
             }
             _ => tokio::spawn(keep_resolved(upstream, index, wanted, resolver, say)),
         };

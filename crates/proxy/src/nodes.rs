@@ -1,9 +1,9 @@
-//! Servers that are nodes of the fleet: those that are there become servers of an upstream, as main tells them.
+//! Nodes of the fleet as servers of an upstream: the live ones, as main reports them.
 //!
-//! Runs on the monitor's thread, as the look-ups of names do. Who the nodes are comes from the process that follows the fleet's store; it
-//! has to be asked for once.
+//! Runs on the monitor's thread, like the resolution of names. The list comes from the process that follows the fleet's store; it must be
+//! requested once.
 //!
-//! Must never happen: that a store which cannot be heard takes away addresses that were good.
+//! Must never happen: that a failure of the store removes working addresses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,41 +13,41 @@ use tokio::sync::watch;
 use tutti_config::model::{LiveNode, LiveNodes, UpstreamAddress};
 use tutti_upstream::{NameEvent, ResolvedTarget, ServerGroup};
 
-/// The way to the nodes of the fleet.
+/// Access to the nodes of the fleet.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    /// Everything that is known of them.
+    /// The known nodes.
     pub known: watch::Receiver<LiveNodes>,
-    /// Takes a word when they are needed.
+    /// Requests the list.
     pub wanted: UnboundedSender<()>,
 }
 
-/// Keeps the nodes of the fleet that a server stands for up to date as servers of an upstream, for as long as this runs. `index` is that of
-/// [`ServerGroup::names`]. `say` gets what is to be logged: once when something begins to be wrong, once when that is over.
-pub(crate) async fn keep_told(
+/// Keeps the nodes that a server stands for up to date as servers of an upstream, for as long as this runs. `index` is that of
+/// [`ServerGroup::names`]. `log` is called once when a problem begins, and once when it ends.
+pub(crate) async fn keep_updated(
     upstream: Arc<ServerGroup>,
     index: usize,
     server: UpstreamAddress,
     nodes: Nodes,
-    say: impl Fn(NameEvent, &str),
+    log: impl Fn(NameEvent, &str),
 ) {
     let UpstreamAddress::Fleet { selector, port } = server else {
         return;
     };
-    // Should nobody take it, the server stops.
+    // An error means that the server stops.
     let _ = nodes.wanted.send(());
     let mut known = nodes.known;
-    let mut told = LastLoggedNodes::default();
+    let mut logged = LastLoggedNodes::default();
     loop {
         let now = known.borrow_and_update().clone();
         let targets = now.nodes.map(|nodes| targets(&nodes, &selector, port));
-        let is_nobody = targets.as_ref().is_some_and(Vec::is_empty);
+        let is_empty = targets.as_ref().is_some_and(Vec::is_empty);
         let has_some = match (targets, &now.lost) {
             (None, None) => false,
             (targets, _) => upstream.resolved(index, targets),
         };
-        for (event, text) in told.next(&selector, is_nobody, now.lost, has_some) {
-            say(event, &text);
+        for (event, text) in logged.next(&selector, is_empty, now.lost, has_some) {
+            log(event, &text);
         }
         if known.changed().await.is_err() {
             return;
@@ -55,7 +55,7 @@ pub(crate) async fn keep_told(
     }
 }
 
-/// All nodes are alike.
+/// All nodes have the same weight.
 fn targets(nodes: &[LiveNode], selector: &str, port: u16) -> Vec<ResolvedTarget> {
     let meant = nodes.iter().filter(|node| node.is_meant_by(selector));
     let mut targets: Vec<ResolvedTarget> = meant
@@ -70,19 +70,19 @@ fn targets(nodes: &[LiveNode], selector: &str, port: u16) -> Vec<ResolvedTarget>
     targets
 }
 
-/// The last words that the log has been told.
+/// The last logged state.
 #[derive(Default)]
 struct LastLoggedNodes {
     is_lost: bool,
-    is_nobody: bool,
+    is_empty: bool,
 }
 
 impl LastLoggedNodes {
-    /// The lines that are news. The reason for which the store cannot be heard may change with each attempt: the first says enough.
+    /// Returns the lines to log. The reason why the store cannot be followed may change with each attempt: only the first is logged.
     fn next(
         &mut self,
         selector: &str,
-        is_nobody: bool,
+        is_empty: bool,
         lost: Option<String>,
         has_some: bool,
     ) -> Vec<(NameEvent, String)> {
@@ -104,14 +104,14 @@ impl LastLoggedNodes {
             }
             _ => {}
         }
-        let was_nobody = std::mem::replace(&mut self.is_nobody, is_nobody);
-        match (is_nobody, was_nobody) {
+        let was_empty = std::mem::replace(&mut self.is_empty, is_empty);
+        match (is_empty, was_empty) {
             (true, false) => {
-                let text = format!("no node `{selector}` of the fleet is there");
+                let text = format!("no live node of the fleet matches `{selector}`");
                 lines.push((NameEvent::Lost, text));
             }
             (false, true) => {
-                let text = format!("there are nodes `{selector}` of the fleet again");
+                let text = format!("nodes of the fleet match `{selector}` again");
                 lines.push((NameEvent::Found, text));
             }
             _ => {}
@@ -147,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_told_once_of_each_change() {
-        let mut told = LastLoggedNodes::default();
-        let mut next = |is_nobody, lost: Option<&str>, has_some| {
-            let lines = told.next("all", is_nobody, lost.map(str::to_owned), has_some);
+    fn each_change_is_logged_once() {
+        let mut logged = LastLoggedNodes::default();
+        let mut next = |is_empty, lost: Option<&str>, has_some| {
+            let lines = logged.next("all", is_empty, lost.map(str::to_owned), has_some);
             lines.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
         };
         assert!(next(false, None, true).is_empty());
@@ -158,9 +158,9 @@ mod tests {
         assert!(lost[0].ends_with("followed: refused; their last addresses are kept"));
         assert!(next(false, Some("silent"), true).is_empty());
         assert!(next(false, None, true)[0].ends_with("are followed again"));
-        assert!(next(true, None, false)[0].starts_with("no node `all`"));
+        assert!(next(true, None, false)[0].starts_with("no live node"));
         assert!(next(true, None, false).is_empty());
-        assert!(next(false, None, true)[0].starts_with("there are nodes"));
+        assert!(next(false, None, true)[0].starts_with("nodes of the fleet match"));
         assert!(next(false, Some("refused"), false)[0].ends_with(": refused"));
     }
 }

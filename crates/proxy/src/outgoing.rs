@@ -1,4 +1,4 @@
-//! A request on its way to a server: the head, and the body behind it from wherever it is kept, or from the client while it comes.
+//! A request that is being sent to a server: the head, then the body from where it is stored, or streamed from the client.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -13,31 +13,31 @@ use tutti_upstream::UpstreamConnection;
 use crate::client::{BodyStreamError, Client, RequestBody};
 use crate::request::BufferedBody;
 
-/// A body up to this goes out in one write with the head.
+/// A body up to this size is sent in one write with the head.
 const SMALL_BODY: usize = 32 * 1024;
 
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
 
-/// Bytes of a body from a client that are kept for another attempt.
+/// Bytes of a streamed body that are kept for another attempt.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Pieces that a client who is fast may hand over in a row, before the answer is looked at.
+/// Pieces of a fast client's body sent in a row, before the answer is read.
 const TURNS: u32 = 16;
 
-/// Where a body comes from.
+/// The source of a body.
 pub(crate) enum Source<'b, B> {
     Kept(BufferedBody<'b>),
     Client(&'b mut Upload<B>),
 }
 
-/// A body that comes from the client while the server gets it.
+/// A body that is streamed from the client to the server.
 pub(crate) struct Upload<B> {
     body: Box<B>,
-    /// Some of it has been taken: no other server can have it.
+    /// Part of it has been sent and not kept: no other server can have it.
     was_taken: bool,
     has_ended: bool,
-    /// The pieces that have been taken, while they are not too much.
+    /// The pieces that have been sent, while they are small enough to be kept.
     kept: Vec<Bytes>,
     kept_bytes: usize,
 }
@@ -53,7 +53,7 @@ impl<B: RequestBody> Upload<B> {
         }
     }
 
-    /// Pieces of the body, which are kept: number `index`, or the next; empty at the end. `index` moves on with them.
+    /// Piece number `index` of the kept ones, or the next; empty at the end. Advances `index`.
     pub(crate) fn poll_kept(
         &mut self,
         context: &mut Context<'_>,
@@ -81,47 +81,47 @@ impl<B: RequestBody> Upload<B> {
         Poll::Ready(Ok(piece))
     }
 
-    /// All that has been taken is kept.
+    /// True if everything that has been sent is kept.
     pub(crate) fn is_whole(&self) -> bool {
         self.kept_bytes <= KEPT_BYTES
     }
 
-    /// The client may pause as long as it likes: whoever asks for the body has another limit.
+    /// Stops the client's read timeout: the reader of the body has another limit.
     pub(crate) fn stop_clock(&mut self) {
         self.body.stop_clock();
     }
 
-    /// The trailer fields behind a body that has ended.
+    /// The trailer fields after the body.
     pub(crate) fn trailers(&self) -> Trailers {
         self.body.trailers()
     }
 
-    /// Some of it has been taken: no other server can have it.
+    /// True if part of it has been sent and not kept: no other server can have it.
     pub(crate) fn was_taken(&self) -> bool {
         self.was_taken
     }
 
-    /// Part of it has not been read from the client.
+    /// True if part of it has not been read from the client.
     pub(crate) fn is_coming(&self) -> bool {
         !self.has_ended
     }
 
-    /// The rest, if there is any.
+    /// The unread rest, if there is any.
     pub(crate) fn rest(self) -> Option<Box<B>> {
         (!self.has_ended).then_some(self.body)
     }
 
-    /// The client may be waiting for 100 (Continue).
+    /// True if the client may be waiting for 100 (Continue).
     pub(crate) fn awaits_continue(&self) -> bool {
         !self.has_ended && self.body.awaits_continue()
     }
 
-    /// Tells it to send its body.
+    /// Sends 100 (Continue) to the client.
     pub(crate) fn send_continue<C: Client<Body = B>>(&mut self, client: &mut C) {
         client.send_continue(&mut self.body);
     }
 
-    /// The client's silence counts from now on, also where it waits for 100 (Continue).
+    /// Starts the client's read timeout, also if it waits for 100 (Continue).
     pub(crate) fn start_clock(&mut self) {
         if !self.has_ended {
             self.body.start_clock();
@@ -129,11 +129,11 @@ impl<B: RequestBody> Upload<B> {
     }
 }
 
-/// Why sending a request got no further.
+/// Why sending a request failed.
 pub(crate) enum Broken {
-    /// The server takes no more.
+    /// The server accepts no more bytes.
     Server(io::Error),
-    /// No more comes from the client.
+    /// The client sends no more.
     Client(BodyStreamError),
 }
 
@@ -143,34 +143,34 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// The part of a request that has been sent, and the rest.
+/// A request that is being sent.
 pub(crate) struct Outgoing<'b, B> {
-    /// Head first, then piece after piece of the body.
+    /// The head, then piece after piece of the body.
     bytes: Vec<u8>,
-    /// Of those, sent.
+    /// Bytes of those that have been sent.
     sent: usize,
     /// Something has been sent.
     has_begun: bool,
     source: Source<'b, B>,
     framer: Framer,
-    /// There is nothing to send before the client has sent more.
+    /// Nothing can be sent until the client sends more.
     awaits_client: bool,
 }
 
-/// How the body is framed.
+/// The framing of the body.
 struct Framer {
     /// Bytes of it that have been framed.
     taken: u64,
-    /// Bytes in all; 0 if nobody knows.
+    /// Bytes in all; 0 if unknown.
     length: u64,
-    /// It goes in chunks.
+    /// Chunked.
     is_chunked: bool,
-    /// It goes in FastCGI's records.
+    /// In FastCGI records.
     has_records: bool,
 }
 
 impl Framer {
-    /// Appends the next bytes of the body to `out`, and with the last of a known number what ends it.
+    /// Appends the framed bytes of the body to `out`, and, after the last of a known length, the end.
     fn append(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.taken += piece.len() as u64;
         if self.has_records {
@@ -191,7 +191,7 @@ impl Framer {
 }
 
 impl<'b, B: RequestBody> Outgoing<'b, B> {
-    /// A request with this head; with the body in FastCGI's records, if it `has_records`.
+    /// A request with this head; `has_records`: with its body in FastCGI records.
     pub(crate) fn new(
         head: Vec<u8>,
         source: Source<'b, B>,
@@ -227,12 +227,12 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         outgoing
     }
 
-    /// Something has been sent: the server may have acted on it.
+    /// True if something has been sent: the server may have acted on it.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// All has been sent.
+    /// True if everything has been sent.
     pub(crate) fn is_done(&self) -> bool {
         self.sent >= self.bytes.len() && self.has_taken_all()
     }
@@ -244,7 +244,7 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         }
     }
 
-    /// There is nothing to send before the client has sent more.
+    /// True if nothing can be sent until the client sends more.
     pub(crate) fn awaits_client(&self) -> bool {
         self.awaits_client
     }
@@ -257,7 +257,7 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         }
     }
 
-    /// The body, where it comes from the client.
+    /// The body, if it is streamed.
     pub(crate) fn upload(&mut self) -> Option<&mut Upload<B>> {
         match &mut self.source {
             Source::Client(upload) => Some(upload),
@@ -265,8 +265,8 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         }
     }
 
-    /// Sends until the connection takes no more, or nothing more comes; ready when all is sent. `progress` is called whenever
-    /// something was, or there is something again.
+    /// Sends until the connection accepts no more, or no more arrives; ready when everything is sent. `progress` is called whenever
+    /// something was sent, or has arrived.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -326,13 +326,13 @@ impl<'b, B: RequestBody> Outgoing<'b, B> {
         Poll::Ready(Ok(()))
     }
 
-    /// The buffer, for the next request.
+    /// Returns the buffer for the next request.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Appends the next piece of a body that is kept.
+/// Appends the next piece of a stored body.
 fn next_piece(body: BufferedBody<'_>, framer: &mut Framer, out: &mut Vec<u8>) -> io::Result<()> {
     match body {
         BufferedBody::None => framer.taken = framer.length,

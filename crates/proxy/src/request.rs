@@ -1,4 +1,4 @@
-//! A request as it is handed to the proxy.
+//! A request, as it is passed to the proxy.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,28 +11,27 @@ use tutti_upstream::ServerGroup;
 
 use crate::scripts::ScriptTarget;
 
-/// The upstream a request goes to.
+/// The upstream of a request.
 pub struct UpstreamDestination {
     /// Its servers.
     pub upstream: Arc<ServerGroup>,
-    /// The value that a hash looks at.
+    /// The value that a hash uses.
     pub key: Vec<u8>,
-    /// Set where the server speaks CGI.
+    /// Set if the server speaks CGI.
     pub cgi: Cgi,
 }
 
-/// The properties that a request in CGI variables has beyond those of one in HTTP.
+/// The input of CGI variables beyond HTTP.
 #[derive(Default)]
 pub struct Cgi {
-    /// The script, of an application that has scripts.
+    /// The script, for an application with scripts.
     pub target: Option<Rc<ScriptTarget>>,
-    /// `params`; without a value a variable is left out.
+    /// `params`; a variable without a value is omitted.
     pub parameters: Vec<(Box<str>, Option<Vec<u8>>)>,
 }
 
 impl UpstreamDestination {
-    /// True if the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows
-    /// no body without a length.
+    /// True if the request's body is streamed: where that is configured, and where both sides speak HTTP/2. CGI requires a length.
     pub fn streams(&self, view: &RequestView<'_>) -> bool {
         if speaks_http2(&self.upstream) && view.version() >= Version::Http2 {
             return true;
@@ -47,10 +46,10 @@ pub(crate) fn speaks_http2(upstream: &ServerGroup) -> bool {
     upstream.options().http_version == HttpVersion::Http2
 }
 
-/// A body that has been read before the request goes on.
+/// A body that is read before the request is sent.
 #[derive(Clone, Copy)]
 pub enum BufferedBody<'r> {
-    /// There is none, or it is handed over while it comes.
+    /// There is none, or it is streamed.
     None,
     /// In memory.
     Memory(&'r [u8]),
@@ -68,14 +67,14 @@ impl BufferedBody<'_> {
     }
 }
 
-/// A request, as its client sent it, and what the configuration changes about it.
+/// A request as the client sent it, and its configured changes.
 #[derive(Clone, Copy)]
 pub struct ProxyRequest<'r> {
     /// Its head.
     pub view: RequestView<'r>,
     /// The upstream it goes to.
     pub destination: &'r UpstreamDestination,
-    /// The path that it goes to: its own, or that of a `rewrite`.
+    /// The path to send: the request's own, or that of a `rewrite`.
     pub path: RequestPath<'r>,
     /// Changes to its fields.
     pub edits: &'r [Edit],
@@ -93,7 +92,7 @@ impl ProxyRequest<'_> {
     }
 }
 
-/// Why a request cannot be put into the protocol of its server. The client's fault.
+/// Why a request cannot be expressed in the protocol of its server. The client's fault.
 #[derive(Debug)]
 pub(crate) struct Unsendable {
     pub(crate) status: u16,

@@ -1,4 +1,4 @@
-//! Everything that the requests of one thread to upstreams share: connections, scripts that were found, buffers.
+//! The shared state of one thread's requests to upstreams: connections, scripts that were found, buffers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,18 +12,18 @@ use crate::sessions::Sessions;
 
 /// The connections, caches and buffers of one thread.
 pub struct Resources {
-    /// Idle connections of HTTP/1 and of CGI.
+    /// Idle connections of HTTP/1 and CGI.
     pub(crate) pools: Pools,
     /// Connections of HTTP/2.
     pub(crate) sessions: Rc<Sessions>,
     pub(crate) scratches: Scratches,
-    /// Scripts of FastCGI applications that were found.
+    /// Recently found scripts of FastCGI applications.
     pub scripts: ScriptCache,
     pub(crate) buffers: Rc<Buffers>,
 }
 
 impl Resources {
-    /// With the buffers of the thread.
+    /// Uses the buffers of the thread.
     pub fn new(buffers: Rc<Buffers>) -> Self {
         Self {
             pools: Pools::default(),
@@ -34,7 +34,7 @@ impl Resources {
         }
     }
 
-    /// Keeps no connection to servers that are not `used` any more. Requests that are under way go on.
+    /// Closes connections to servers that are not `used` any more. Requests in progress continue.
     pub fn keep_only(&self, used: impl Fn(u64) -> bool) {
         self.pools.keep_only(&used);
         self.sessions.keep_only(used);
@@ -47,19 +47,19 @@ const KEPT: usize = 32;
 /// A buffer that has grown beyond this is dropped instead of kept.
 const KEPT_BYTES: usize = 128 * 1024;
 
-/// The buffers of one request: taken when it begins, given back when it ends.
+/// The buffers of one request: taken when it begins, returned when it ends.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The request as it is sent.
+    /// The request to send.
     pub(crate) sent: Vec<u8>,
-    /// The part of the answer that has come.
+    /// The received part of the answer.
     pub(crate) received: Vec<u8>,
-    /// The same, as it came, where it comes in records.
+    /// The same before decoding, if it arrives in records.
     pub(crate) raw: Vec<u8>,
     pub(crate) head: ResponseHead,
 }
 
-/// Those that are free; at most [`KEPT`].
+/// Free sets; at most [`KEPT`].
 #[derive(Default)]
 #[expect(
     clippy::vec_box,

@@ -1,7 +1,7 @@
-//! Finding the script of a FastCGI application that a path means.
+//! Finds the script of a FastCGI application for a path.
 //!
-//! Where its folder can be seen from here, the file is looked at, and what was found is kept for a moment, so that a warm request costs
-//! no system call. A folder that cannot be seen is another machine's or another user's: then the name alone tells.
+//! If its folder is visible here, the file is checked, and the result is kept briefly, so that a frequent request costs no system call. A
+//! folder that is not visible belongs to another machine or user: then the name alone decides.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -15,13 +15,13 @@ use tutti_config::model::Scripts;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_gateway::cgi::{FileKind, Script, ScriptRules, find_script};
 
-/// For so long a script that was found is not looked for again: as long as PHP keeps its own look (`opcache.revalidate_freq`).
+/// How long a result is used: as long as PHP uses its own (`opcache.revalidate_freq`).
 const KEPT_FOR: Millis = 2_000;
 
-/// Answers kept at most in all; more distinct paths than that empty the table.
+/// Most results kept; more distinct paths empty the table.
 const KEPT_MAX: usize = 4096;
 
-/// A script, and how it was named.
+/// A script, and its name in the request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScriptTarget {
     /// `SCRIPT_NAME`.
@@ -30,16 +30,16 @@ pub struct ScriptTarget {
     pub path_info_at: Option<usize>,
 }
 
-/// Why a path means no script.
+/// Why there is no script for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoScript {
-    /// It is a folder without a slash at its end.
+    /// It is a folder, without a slash at its end.
     Folder,
     /// The status to answer with.
     Status(u16),
 }
 
-/// Scripts found lately by one thread.
+/// Scripts found recently by one thread.
 #[derive(Default)]
 pub struct ScriptCache(RefCell<Vec<Kept>>);
 
@@ -75,17 +75,17 @@ impl ScriptCache {
     }
 }
 
-/// Finds the script that `path` means.
+/// Finds the script for `path`.
 ///
 /// # Errors
-/// It means none.
+/// There is none.
 pub fn find(
     scripts: &Scripts,
     path: &[u8],
     cache: &ScriptCache,
 ) -> Result<Rc<ScriptTarget>, NoScript> {
     let now = now_millis();
-    // One script for everything depends on the path only by what follows its name.
+    // If one script handles everything, only the part of the path after its name matters.
     let key = match &scripts.script {
         Some(name) if info_at(name, path).is_none() => b"",
         _ => path,
@@ -129,7 +129,7 @@ pub fn find(
     }
 }
 
-/// The one script; the path only tells whether there is a `PATH_INFO`.
+/// The only script; `path` determines only `PATH_INFO`.
 fn single(name: &[u8], path: &[u8], mut probe: impl FnMut(&[u8]) -> FileKind) -> Script {
     match probe(name) {
         FileKind::File | FileKind::Unknown => Script::Found {
@@ -141,7 +141,7 @@ fn single(name: &[u8], path: &[u8], mut probe: impl FnMut(&[u8]) -> FileKind) ->
     }
 }
 
-/// Returns where the part of the path begins that follows the one script's name.
+/// Returns where the path continues after the name of the only script.
 fn info_at(name: &[u8], path: &[u8]) -> Option<usize> {
     let rest = path.strip_prefix(name)?;
     (rest.first() == Some(&b'/')).then_some(name.len())
@@ -151,7 +151,7 @@ fn kind(file: &[u8], root: &[u8]) -> FileKind {
     let look = |path: &[u8]| std::fs::metadata(Path::new(OsStr::from_bytes(path)));
     match look(file) {
         Ok(found) if found.is_dir() => FileKind::Directory,
-        // The server itself knows if it may read it.
+        // Only the server itself knows whether it may read the file.
         Ok(found) if found.is_file() => FileKind::File,
         Ok(_) => FileKind::Other,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => FileKind::Unknown,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_seen_is_looked_at() {
+    fn visible_files_are_checked() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a.php"), "").expect("a file");
         std::fs::write(folder.path().join("upload.jpg"), "").expect("a file");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_believed() {
+    fn invisible_files_are_assumed_to_exist() {
         let scripts = scripts(Path::new("/there/is/no/such/folder"));
         assert_eq!(show(&scripts, "/a.php/b"), "/a.php Some(\"/b\")");
         assert_eq!(show(&scripts, "/"), "/index.php None");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_kept_for_its_own_rules() {
+    fn results_are_cached_for_their_own_rules() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a.php"), "").expect("a file");
         let cache = ScriptCache::default();

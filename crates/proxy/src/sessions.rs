@@ -1,7 +1,7 @@
 //! The HTTP/2 connections of one thread to servers of upstreams.
 //!
-//! A connection takes requests until its server has as many as it wants; then there is another. It is left when the server says that it
-//! goes (GOAWAY) or closes it, and closed when it has had nothing to do for `keepalive_timeout`.
+//! A connection takes requests up to the limit of its server; then another is opened. It takes no more when the server sends GOAWAY or
+//! closes it, and is closed after `keepalive_timeout` without requests.
 //!
 //! Must never: open a connection while one is being opened that has room for the request.
 
@@ -16,22 +16,22 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tutti_conn::clock::{Millis, now_millis};
 
-/// How often a connection is looked at that is not to be kept.
+/// How often a connection that is not to be kept is checked.
 const SOON: Duration = Duration::from_millis(20);
 
 /// A connection that takes requests.
 pub(crate) struct Session {
     client: SendRequest<Bytes>,
-    /// Requests it has now.
+    /// Open requests.
     active: Cell<usize>,
-    /// Requests it has had.
+    /// Requests so far.
     served: Cell<u64>,
-    /// Since when it has had none; meaningless while it has.
+    /// Since when it has been idle; meaningless while it is not.
     idle_since: Cell<Millis>,
 }
 
 impl Session {
-    /// A connection that has just been opened.
+    /// For a new connection.
     pub(crate) fn new(client: SendRequest<Bytes>) -> Self {
         Self {
             client,
@@ -55,7 +55,7 @@ impl Session {
     }
 }
 
-/// The place of one request on a connection.
+/// One request's stream on a connection.
 pub(crate) struct Lease(Rc<Session>);
 
 impl Lease {
@@ -69,12 +69,12 @@ impl Lease {
         self.0.client.clone()
     }
 
-    /// It has had requests before.
+    /// True if it has had requests before.
     pub(crate) fn is_reused(&self) -> bool {
         self.0.served.get() > 0
     }
 
-    /// The request has been answered.
+    /// Notes that the request has been answered.
     pub(crate) fn answered(&self) {
         self.0.served.set(self.0.served.get() + 1);
     }
@@ -87,33 +87,33 @@ impl Drop for Lease {
     }
 }
 
-/// Those to one server.
+/// The connections to one server.
 #[derive(Default)]
 struct Server {
     open: Vec<Rc<Session>>,
-    /// One is being opened.
+    /// A connection is being opened.
     is_opening: bool,
-    /// Told when it has been, or cannot be.
+    /// Notified when it is open, or has failed.
     opened: Rc<Notify>,
 }
 
-/// Those of a thread.
+/// The connections of a thread.
 #[derive(Default)]
 pub(crate) struct Sessions {
     servers: RefCell<FxHashMap<u64, Server>>,
 }
 
-/// A place for a request, or the way to one.
+/// A stream for a request, or how to get one.
 pub(crate) enum Found {
     /// A place.
     Room(Lease),
-    /// None, and it is this request that opens a connection.
+    /// None: the caller must open a connection.
     Open(Opening),
-    /// None, but another request opens a connection: it will be told.
+    /// None, but another request is opening a connection: wait for its notification.
     Wait(Rc<Notify>),
 }
 
-/// Somebody opens a connection; when this is dropped, others may.
+/// The right to open a connection; dropping it lets another request open one.
 pub(crate) struct Opening {
     sessions: Rc<Sessions>,
     server: u64,
@@ -130,7 +130,7 @@ impl Drop for Opening {
 }
 
 impl Opening {
-    /// It is open; the place of the request that has opened it. `timeout` is how long it may have nothing to do.
+    /// Adds the open connection; returns a stream for the request that opened it. `timeout` is how long it may be idle.
     pub(crate) fn done(self, session: Session, timeout: Duration) -> Lease {
         let session = Rc::new(session);
         let lease = Lease::new(&session);
@@ -145,7 +145,7 @@ impl Opening {
 }
 
 impl Sessions {
-    /// A place for a request to the server of this number, or what is to be done for one.
+    /// Finds a stream for a request to the server with this id, or returns how to get one.
     pub(crate) fn find(self: &Rc<Self>, id: u64) -> Found {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(id).or_default();
@@ -163,14 +163,14 @@ impl Sessions {
         })
     }
 
-    /// Takes no more requests to servers that are not `used` any more. Requests that are under way go on.
+    /// Takes no more requests to servers that are not `used` any more. Requests in progress continue.
     pub(crate) fn keep_only(&self, used: impl Fn(u64) -> bool) {
         self.servers
             .borrow_mut()
             .retain(|id, server| server.is_opening || used(*id));
     }
 
-    /// Forgets a connection: it ends with its last request.
+    /// Removes a connection: it ends with its last request.
     fn remove(&self, id: u64, session: &Rc<Session>) {
         let mut servers = self.servers.borrow_mut();
         if let Some(server) = servers.get_mut(&id) {
@@ -182,7 +182,7 @@ impl Sessions {
     }
 }
 
-/// Closes a connection that has nothing to do for `timeout`.
+/// Closes a connection that is idle for `timeout`.
 async fn watch(sessions: Rc<Sessions>, id: u64, session: Weak<Session>, timeout: Duration) {
     let limit = Millis::try_from(timeout.as_millis()).unwrap_or(Millis::MAX);
     let timeout = timeout.max(SOON);

@@ -1,9 +1,9 @@
-//! A connection whose protocol has changed: bytes both ways, whatever they mean.
+//! A connection that has switched protocols: bytes in both directions, unparsed.
 //!
-//! Either side may finish first; the other gets to know, and goes on until it has finished too. It ends when both have, when nothing
-//! moves for `tunnel_timeout`, when a side does not take what waits for it within that time (by progress, as [`SendDeadline`] says: a byte
-//! now and then does not keep a tunnel whose other side is blocked), or when the client's side says that it must end: then after a pause,
-//! at the latest after a few seconds. A WebSocket's client then gets a close frame, at the first moment that is between two of its server's.
+//! Either side may finish first; the other is notified, and continues until it has finished, too. The tunnel ends when both have finished,
+//! when no bytes move for `tunnel_timeout`, when a side does not take the buffered bytes within that time (measured by [`SendDeadline`]: an
+//! occasional byte does not keep a tunnel whose other side is blocked), or when the client's side demands it: then after a pause, at the
+//! latest after a few seconds. The client of a WebSocket then gets a close frame, as soon as the server is between two frames.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -17,63 +17,63 @@ use tutti_conn::socket::ReadResult;
 use tutti_http::websocket::{Opcode, PassedFrames, write_frame_head};
 use tutti_upstream::{ServerClaim, UpstreamConnection};
 
-/// Bytes that may wait to be sent, each way.
+/// Bytes that may wait to be sent in each direction.
 const WAITING_BYTES: usize = 64 * 1024;
 
-/// A tunnel that must end is closed when nothing has moved for so long, and after [`LAST_MOMENT`] in all.
+/// A tunnel that must end is closed when no bytes have moved for so long, and after [`LAST_MOMENT`] in any case.
 const LAST_PAUSE: Millis = 1_000;
 const LAST_MOMENT: Millis = 10_000;
 
-/// A connection to a server that has changed its protocol.
+/// A connection to a server that has switched protocols.
 pub struct Tunnel {
-    /// The server is not relieved of it before its end.
+    /// Holds the claim on the server until the tunnel ends.
     pub(crate) claim: ServerClaim,
     pub(crate) connection: UpstreamConnection,
-    /// Bytes that came behind the server's head.
+    /// Bytes received after the server's head.
     pub(crate) received: Vec<u8>,
-    /// Longest time without a byte.
+    /// The longest time without a byte.
     pub(crate) timeout: Millis,
-    /// The server's frames, of a WebSocket.
+    /// Follows the server's frames, for a WebSocket.
     pub(crate) frames: Option<PassedFrames>,
 }
 
 /// The client's end of a tunnel.
 pub trait TunnelClient {
-    /// Reads behind the bytes that `input` has, which has room.
+    /// Reads into the spare capacity of `input`.
     fn poll_receive(
         &self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
     ) -> Poll<Result<ReadResult, Gone>>;
 
-    /// Sends some of `output`: ready when something has gone out.
+    /// Sends some of `output`: ready when bytes have gone out.
     fn poll_send(&self, context: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), Gone>>;
 
-    /// True if all of `output` has gone out.
+    /// True if all of `output` has been sent.
     fn has_sent(&self, output: &Output) -> bool;
 
-    /// Tells it that nothing more will come; false if there is nobody to be told.
+    /// Closes the sending side; false if that is impossible.
     fn finish(&self) -> bool;
 
-    /// Set if the tunnel must end soon: the status of a WebSocket's close frame.
+    /// Set if the tunnel must end soon: the status for a WebSocket's close frame.
     fn farewell(&self) -> Option<u16>;
 
-    /// When it is given up for not taking `output`, if it has `timeout` for that; [`NEVER`] if it has taken everything.
+    /// When the client is given up for not taking `output` within `timeout`; [`NEVER`] if it has taken everything.
     fn owes(&self, output: &Output, timeout: Millis) -> Millis;
 
-    /// The task is woken at this time at the latest.
+    /// Wakes the task at this time at the latest.
     fn wake_at(&self, time: Millis);
 }
 
-/// How far one side has got.
+/// The state of one side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// It may say more.
+    /// It may send more.
     Open,
-    /// It has finished; the other has not been told.
+    /// It has finished; the other side has not been notified.
     Finished,
-    /// The other has.
-    Told,
+    /// The other side has been notified.
+    Notified,
 }
 
 /// The two sides, and the bytes between them.
@@ -81,24 +81,24 @@ struct Carrier<'p, C> {
     client: &'p C,
     output: &'p mut Output,
     server: UpstreamConnection,
-    /// From the client, to be sent.
+    /// Bytes from the client that wait to be sent.
     input: Vec<u8>,
     sent: usize,
     from_client: Side,
     from_server: Side,
     timeout: Millis,
-    /// When it ends if nothing moves.
+    /// When the tunnel ends if no bytes move.
     deadline: Millis,
-    /// When a server is given up that does not take the client's bytes; the client has a deadline of its own.
+    /// When a server that does not take the client's bytes is given up; the client has a deadline of its own.
     server_deadline: SendDeadline,
-    /// When it must be over, once it is to end.
+    /// When the tunnel must be closed, once it is to end.
     end: Option<Millis>,
     frames: Option<PassedFrames>,
     bytes: u64,
 }
 
 impl Tunnel {
-    /// Carries bytes until both sides have finished. `input` came from the client behind its request; `output` is what it has not taken yet.
+    /// Copies bytes until both sides have finished. `input` came from the client after its request; `output` is what it has not taken yet.
     /// Returns how many bytes the server has sent.
     pub async fn carry<C: TunnelClient>(
         mut self,
@@ -126,7 +126,7 @@ impl Tunnel {
             frames: self.frames,
             bytes,
         };
-        // However it ended: a broken tunnel is a closed one.
+        // The result does not matter: a broken tunnel is closed like any other.
         let _ = poll_fn(|context| carrier.poll(context)).await;
         let bytes = carrier.bytes;
         drop(self.claim);
@@ -141,12 +141,12 @@ impl<C: TunnelClient> Carrier<'_, C> {
             self.deadline = now_millis().saturating_add(self.timeout);
             turns += 1;
             if turns >= 16 {
-                // Others get a turn.
+                // Yields to other tasks.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
-        if self.from_client == Side::Told && self.from_server == Side::Told {
+        if self.from_client == Side::Notified && self.from_server == Side::Notified {
             return Poll::Ready(Ok(()));
         }
         let now = now_millis();
@@ -175,7 +175,7 @@ impl<C: TunnelClient> Carrier<'_, C> {
         NEVER
     }
 
-    /// Moves the bytes that can be moved; true if there were any.
+    /// Moves bytes in both directions; true if any moved.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, Gone> {
         if let Some(code) = self.client.farewell() {
             self.close_websocket(code);
@@ -185,8 +185,8 @@ impl<C: TunnelClient> Carrier<'_, C> {
         Ok(to_server || to_client)
     }
 
-    /// Ends what a WebSocket's client gets with a close frame, if its server is within no frame and has not closed. The client's answer still
-    /// goes to the server.
+    /// Sends a close frame to a WebSocket's client, if its server is between two frames and has not closed. The client's answer is still
+    /// passed to the server.
     fn close_websocket(&mut self, code: u16) {
         let is_open = self.from_server == Side::Open;
         if is_open && self.frames.as_ref().is_some_and(PassedFrames::may_add) {
@@ -194,8 +194,8 @@ impl<C: TunnelClient> Carrier<'_, C> {
             let out = &mut self.output.bytes;
             write_frame_head(out, Opcode::Close, true, code.len() as u64);
             out.extend_from_slice(&code);
-            // Nothing may come behind it (RFC 6455 §5.5.1).
-            self.from_server = Side::Told;
+            // No frame may follow it (RFC 6455 §5.5.1).
+            self.from_server = Side::Notified;
         }
     }
 
@@ -231,13 +231,13 @@ impl<C: TunnelClient> Carrier<'_, C> {
         }
         self.input.clear();
         self.sent = 0;
-        // It fails again where it matters.
+        // An error will occur again where it is handled.
         let _ = self.server.poll_flush(context);
         if self.from_client == Side::Finished
             && let Poll::Ready(finished) = self.server.poll_finish(context)
         {
             finished.map_err(|_| Gone::Closed)?;
-            self.from_client = Side::Told;
+            self.from_client = Side::Notified;
             has_moved = true;
         }
         Ok(has_moved)
@@ -274,7 +274,7 @@ impl<C: TunnelClient> Carrier<'_, C> {
             if !self.client.finish() {
                 return Err(Gone::Closed);
             }
-            self.from_server = Side::Told;
+            self.from_server = Side::Notified;
             has_moved = true;
         }
         Ok(has_moved)

@@ -1,6 +1,6 @@
-//! Waiting for a server while the client gets what there is for it.
+//! Waits for a server while the client's buffered bytes are sent.
 //!
-//! Must never: wait for a server beyond its deadline, for a client beyond its own, or for the one when the other has gone.
+//! Must never: wait for the server beyond its deadline, for the client beyond its own, or for either when the other has gone.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,13 +13,13 @@ use tutti_conn::output::Gone;
 use crate::client::{BodyStreamError, BufferLimits, Client};
 use crate::request::ProxyRequest;
 
-/// With more than this for the client, it is given some before more of an answer is read.
+/// If more than this waits for the client, some is sent before more of an answer is read.
 const ENOUGH_BYTES: usize = 128 * 1024;
 
-/// When the server must have done something. Whoever polls it moves this on.
+/// When the server must have made progress. The code that polls the server moves it.
 pub(crate) struct Deadline {
     server: Cell<Millis>,
-    /// When whoever polls it wants to be asked again, at the latest.
+    /// When the poll function must be called again, at the latest.
     wake: Cell<Millis>,
 }
 
@@ -31,17 +31,17 @@ impl Deadline {
         }
     }
 
-    /// It has this long from now.
+    /// Sets the deadline to so long from now.
     pub(crate) fn set(&self, limit: Millis) {
         self.server.set(now_millis().saturating_add(limit));
     }
 
-    /// It has nothing to do.
+    /// Removes the deadline: the server has nothing to do.
     pub(crate) fn clear(&self) {
         self.server.set(NEVER);
     }
 
-    /// Whoever polls it wants to be asked again then.
+    /// Requests another poll at this time.
     pub(crate) fn wake_at(&self, time: Millis) {
         self.wake.set(time);
     }
@@ -50,17 +50,17 @@ impl Deadline {
         self.server.get() <= now
     }
 
-    /// When somebody must look again.
+    /// The next time at which something is due.
     fn next(&self) -> Millis {
         self.server.get().min(self.wake.get())
     }
 }
 
-/// The server has taken longer than it may.
+/// The server has exceeded its timeout.
 #[derive(Debug)]
 pub(crate) struct TimedOut;
 
-/// Waits for what `poll` waits for. Meanwhile the client gets what there is for it, and may leave.
+/// Waits for `poll`. Meanwhile sends to the client, and notices if it disconnects.
 pub(crate) async fn server<C: Client, T>(
     client: &mut C,
     deadline: &Deadline,
@@ -84,7 +84,7 @@ pub(crate) async fn server<C: Client, T>(
     .await
 }
 
-/// Tells how much of an answer may wait for its client.
+/// Limits the part of an answer that is buffered for its client.
 fn backlog(request: &ProxyRequest<'_>) -> BufferLimits {
     let options = request.upstream().options();
     match options.buffering {
@@ -99,7 +99,7 @@ fn backlog(request: &ProxyRequest<'_>) -> BufferLimits {
     }
 }
 
-/// True if so much waits for the client that it is given some before more of an answer is read.
+/// True if so much is buffered for the client that some is sent before more of an answer is read.
 pub(crate) fn has_enough<C: Client>(request: &ProxyRequest<'_>, client: &C) -> bool {
     let most = match request.upstream().options().buffering {
         true => client.allowance(ENOUGH_BYTES) as u64,
@@ -108,7 +108,7 @@ pub(crate) fn has_enough<C: Client>(request: &ProxyRequest<'_>, client: &C) -> b
     client.unsent() > most
 }
 
-/// Sends until there is room for more. Meanwhile `feed` goes on with the request, and may say that it cannot.
+/// Sends until the buffer has room. Meanwhile `feed` continues with the request, and may fail.
 pub(crate) async fn client<C: Client>(
     request: &ProxyRequest<'_>,
     client: &mut C,

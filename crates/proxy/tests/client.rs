@@ -1,4 +1,4 @@
-//! The proxy with a client that is none of the server's: no listener, no connection, no configuration but the upstream's.
+//! The proxy with a client that is not the server's: without a listener and a connection, and only the upstream's configuration.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use tutti_proxy::{
 };
 use tutti_upstream::ServerGroup;
 
-/// A body that nobody has.
+/// The type of a missing body.
 enum NoBody {}
 
 impl RequestBody for NoBody {
@@ -52,12 +52,12 @@ impl RequestBody for NoBody {
     }
 }
 
-/// A client that writes down everything that it is given.
+/// A client that records everything that it is given.
 #[derive(Default)]
 struct Recorder {
     waiting: String,
     taken: String,
-    /// Set if it takes what there is for it, and told of that.
+    /// Set if it takes the whole backlog; it sends a message then.
     takes: Option<Sender<()>>,
     log: RefCell<Vec<String>>,
     abandoned: Option<u16>,
@@ -65,11 +65,11 @@ struct Recorder {
 
 impl Recorder {
     fn take(&mut self) {
-        if let Some(told) = &self.takes
+        if let Some(taken) = &self.takes
             && !self.waiting.is_empty()
         {
             self.taken += &std::mem::take(&mut self.waiting);
-            let _ = told.send(());
+            let _ = taken.send(());
         }
     }
 }
@@ -91,7 +91,7 @@ impl Client for Recorder {
     fn log(&self, _: Level, line: &str) {
         self.log.borrow_mut().push(line.to_owned());
     }
-    fn complain(&self, line: &str) {
+    fn log_limited(&self, line: &str) {
         self.log(Level::Error, line);
     }
     fn interim<'f>(&mut self, status: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
@@ -175,11 +175,12 @@ impl Client for Recorder {
     }
 }
 
-/// A server that reads a request, sends `answer`, and closes the connection when it is told to, or at once. Returns what it has read.
+/// A server that reads a request, sends `answer`, and closes the connection when `close` receives a message, or at once. Returns the
+/// request.
 fn server(answer: &'static str, close: Option<Receiver<()>>) -> (SocketAddr, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, heard) = channel();
+    let (sender, heard) = channel();
     thread::spawn(move || {
         let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
         let mut request = vec![0; 64 * 1024];
@@ -189,7 +190,7 @@ fn server(answer: &'static str, close: Option<Receiver<()>>) -> (SocketAddr, Rec
         if let Some(close) = close {
             let _ = close.recv();
         }
-        tell.send(request).unwrap();
+        sender.send(request).unwrap();
     });
     (address, heard)
 }
@@ -258,7 +259,7 @@ fn an_answer_of_cgi_goes_to_the_client_as_one_of_http() {
     assert_eq!(ending.unwrap(), "answered");
     assert_eq!(client.waiting, "404 None\nTwo: 2\nno.");
     let heard = heard.recv().unwrap();
-    // A field of the client's connection is not for the server.
+    // A field of the client's connection is not forwarded.
     assert!(!heard.windows(8).any(|bytes| bytes == b"\0HTTP_X\0"));
 }
 

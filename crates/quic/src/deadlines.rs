@@ -1,4 +1,4 @@
-//! The deadlines of a connection, and its end in good order.
+//! The deadlines of a connection, and its orderly end.
 
 use quinn_proto::{ConnectionError, StreamId};
 use tutti_conn::clock::Millis;
@@ -10,14 +10,14 @@ use crate::driver::{Coming, Driver, Leaving};
 use crate::ports::ASK_AFTER;
 use crate::server::QuicConnection;
 
-/// How long a client that has been told to go, and has nothing under way, may take to go.
+/// How long a client without requests may take to close the connection after the last GOAWAY.
 const FAREWELL: Millis = 5_000;
 
-/// How long a client may take to hear that it is to go: what it has sent until then is answered (RFC 9114 §5.2).
+/// How long after the first GOAWAY requests are still accepted: the client needs that time to receive it (RFC 9114 §5.2).
 const HEARING: Millis = 300;
 
 impl<C: QuicConnection> Driver<C> {
-    /// Tells the client to go if the connection is to end: first that it is to, then from which request on it has to ask somebody else.
+    /// Sends GOAWAY if the connection is to end: first an announcement, then the number from which requests are not accepted.
     pub(crate) fn leave_if_due(&mut self, now: Millis) {
         if self.own_control.is_none() || self.quic.has_ended.get() {
             return;
@@ -26,9 +26,9 @@ impl<C: QuicConnection> Driver<C> {
             Leaving::No if self.connection.is_ending() || self.quic.is_worn_out() => {
                 self.leave(now);
             }
-            Leaving::Told(since) if since.saturating_add(HEARING) <= now => {
+            Leaving::Announced(since) if since.saturating_add(HEARING) <= now => {
                 self.leaving = Leaving::From(self.next);
-                self.say_goaway(self.next);
+                self.send_goaway(self.next);
                 self.quic.idle_since.set(None);
             }
             _ => {}
@@ -36,12 +36,12 @@ impl<C: QuicConnection> Driver<C> {
     }
 
     fn leave(&mut self, now: Millis) {
-        self.leaving = Leaving::Told(now);
+        self.leaving = Leaving::Announced(now);
         // The largest number of a request (RFC 9114 §5.2).
-        self.say_goaway(varint::LARGEST - 3);
+        self.send_goaway(varint::LARGEST - 3);
     }
 
-    fn say_goaway(&mut self, first: u64) {
+    fn send_goaway(&mut self, first: u64) {
         let mut payload = Vec::new();
         varint::write(first, &mut payload);
         let length = payload.len() as u64;
@@ -54,8 +54,8 @@ impl<C: QuicConnection> Driver<C> {
         self.quic.wake();
     }
 
-    /// Nothing moves: has it waited too long, and how long may it wait?
-    pub(crate) fn mind_deadlines(&mut self, now: Millis) {
+    /// Called when nothing moves: checks the deadlines and sets the next one.
+    pub(crate) fn check_deadlines(&mut self, now: Millis) {
         let mut deadline = NEVER;
         if !self.is_connected {
             let limit = self.opened.saturating_add(self.timeouts.head);
@@ -66,22 +66,22 @@ impl<C: QuicConnection> Driver<C> {
             }
             return self.connection.set_deadline(limit);
         }
-        if let Leaving::Told(since) = self.leaving {
+        if let Leaving::Announced(since) = self.leaving {
             deadline = deadline.min(since.saturating_add(HEARING));
         }
-        deadline = deadline.min(self.mind_heads(now));
+        deadline = deadline.min(self.check_heads(now));
         if self.quic.open.get() > 0 || !self.coming.is_empty() {
             self.quic.idle_since.set(None);
             self.connection.set_active(true);
             deadline = deadline.min(self.ask(now));
         } else {
-            deadline = deadline.min(self.mind_idleness(now));
+            deadline = deadline.min(self.check_idleness(now));
         }
         self.connection.set_deadline(deadline);
     }
 
-    /// Gives up requests whose heads do not come; when the next is due.
-    fn mind_heads(&mut self, now: Millis) -> Millis {
+    /// Gives up requests whose heads do not arrive in time. Returns when the next check is due.
+    fn check_heads(&mut self, now: Millis) -> Millis {
         let patience = self.timeouts.head;
         let due = |coming: &Coming| coming.since.saturating_add(patience);
         let late = self.coming.iter().filter(|(_, coming)| due(coming) <= now);
@@ -93,7 +93,7 @@ impl<C: QuicConnection> Driver<C> {
         self.coming.values().map(due).min().unwrap_or(NEVER)
     }
 
-    /// Asks now and then a client that has a request under way whether it is there; when it is due again.
+    /// Pings a client with open requests at intervals. Returns when the next ping is due.
     fn ask(&mut self, now: Millis) -> Millis {
         let pause = ASK_AFTER.as_millis() as Millis;
         if self.asked.saturating_add(pause) <= now {
@@ -104,17 +104,17 @@ impl<C: QuicConnection> Driver<C> {
         self.asked.saturating_add(pause)
     }
 
-    /// Closes a connection that has had nothing to do for too long; when it is due.
-    fn mind_idleness(&mut self, now: Millis) -> Millis {
+    /// Closes a connection that was idle for too long. Returns when the next check is due.
+    fn check_idleness(&mut self, now: Millis) -> Millis {
         let patience = match self.leaving {
             Leaving::No => self.timeouts.idle,
-            Leaving::Told(_) => NEVER,
+            Leaving::Announced(_) => NEVER,
             Leaving::From(_) if self.connection.drains_gently() => FAREWELL,
             Leaving::From(_) => 0,
         };
         let patience = match self.has_all_arrived() {
             true => patience,
-            // The end of a response may be on its way long after its request is over.
+            // The end of a response may still be in transit long after its request is done.
             false => patience.max(self.timeouts.idle),
         };
         let since = self.quic.idle_since.get().unwrap_or(now);

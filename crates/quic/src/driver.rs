@@ -1,4 +1,4 @@
-//! The task of an HTTP/3 connection: does what QUIC's events ask for, begins with requests, sends what there is, minds deadlines.
+//! The task of an HTTP/3 connection: handles QUIC's events, starts requests, sends, checks deadlines.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,32 +29,32 @@ use tutti_conn::clock::Millis;
 use tutti_conn::counters::NoTls;
 use tutti_conn::udp::Train;
 
-/// Looks at everything in a row, before other connections of the thread get a turn.
+/// Rounds of work in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Bytes that are read of a stream at once.
+/// Bytes read from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// A request of which the head has not come whole.
+/// A request whose head is incomplete.
 pub(crate) struct Coming {
     reader: MessageReader,
     pub(crate) since: Millis,
 }
 
-/// A request that waits until the handshake is complete, as anybody may have sent it until then.
+/// A request that waits until the handshake is complete, because until then it may be a replay.
 pub(crate) struct Early {
     id: StreamId,
     section: Section,
     read: Read,
 }
 
-/// How far the end has come of a connection that is to end.
+/// The progress of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
     No,
-    /// The client knows that it is to go since then; requests on their way are taken.
-    Told(Millis),
-    /// Requests from this one on are not taken.
+    /// GOAWAY was sent at this time; requests on their way are still accepted.
+    Announced(Millis),
+    /// Requests from this number on are not accepted.
     From(u64),
 }
 
@@ -67,23 +67,23 @@ pub(crate) struct Driver<C> {
     pub(crate) timeouts: QuicTimeouts,
     pub(crate) opened: Millis,
     timer: Pin<Box<Sleep>>,
-    /// Requests whose heads have not come.
+    /// Requests whose heads are incomplete.
     pub(crate) coming: FxHashMap<StreamId, Coming>,
-    /// As many as may be under way at most.
+    /// At most as many as may be open at once.
     early: Vec<Early>,
-    /// The client's streams in one direction.
+    /// The client's unidirectional streams.
     one_way: FxHashMap<StreamId, UniReader>,
     control: Control,
-    /// The server's control stream, and what waits for room on it.
+    /// The server's control stream, and the bytes that wait for room on it.
     pub(crate) own_control: Option<StreamId>,
     pub(crate) held: Vec<u8>,
     /// The number of the next request.
     pub(crate) next: u64,
     pub(crate) leaving: Leaving,
     pub(crate) is_connected: bool,
-    /// When the client was last asked whether it is there.
+    /// When the client was last pinged.
     pub(crate) asked: Millis,
-    /// Datagrams that the socket did not take.
+    /// Datagrams that the socket did not accept.
     unsent: Option<(Vec<u8>, quinn_proto::Transmit)>,
 }
 
@@ -119,7 +119,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Serves the connection until nothing is left of it.
+    /// Serves the connection until it has ended.
     pub(crate) async fn run(mut self) {
         self.connection.set_active(true);
         poll_fn(|cx| self.poll(cx)).await;
@@ -136,7 +136,7 @@ impl<C: QuicConnection> Driver<C> {
                 self.quic.state.borrow_mut().handle_timeout(now);
             }
             let had_events = self.take_events(cx);
-            self.tell_endpoint();
+            self.notify_endpoint();
             if self.quic.state.borrow().is_drained() {
                 self.quic.end();
                 return Poll::Ready(());
@@ -152,10 +152,10 @@ impl<C: QuicConnection> Driver<C> {
         Poll::Pending
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next event.
     fn settle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.quic.has_ended.get() {
-            self.mind_deadlines(now_millis());
+            self.check_deadlines(now_millis());
         }
         let due = self.quic.state.borrow_mut().poll_timeout();
         let Some(due) = due else {
@@ -171,7 +171,7 @@ impl<C: QuicConnection> Driver<C> {
         Poll::Pending
     }
 
-    /// Does what has happened; true if something has.
+    /// Handles QUIC's events; true if there were any.
     fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
         let mut had_some = false;
         loop {
@@ -191,7 +191,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    fn tell_endpoint(&mut self) {
+    fn notify_endpoint(&mut self) {
         loop {
             let event = self.quic.state.borrow_mut().poll_endpoint_events();
             let Some(event) = event else {
@@ -203,7 +203,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Sends what there is; true if something went out.
+    /// Sends what QUIC has ready; true if anything was sent.
     fn transmit(&mut self, now: Instant) -> bool {
         let mut has_sent = false;
         for _ in 0..TURNS {
@@ -241,7 +241,7 @@ impl<C: QuicConnection> Driver<C> {
         has_sent
     }
 
-    /// The handshake is done.
+    /// Called when the handshake is complete.
     fn connected(&mut self, cx: &mut Context<'_>) {
         self.is_connected = true;
         let counters = &self.endpoint.listener.counters;
@@ -252,7 +252,7 @@ impl<C: QuicConnection> Driver<C> {
         }
         self.own_control = self.quic.state.borrow_mut().streams().open(Dir::Uni);
         let (most, _) = self.connection.most_bytes();
-        // The kind of the stream: control.
+        // The stream type: control.
         varint::write(0, &mut self.held);
         write_settings(most as u64, &mut self.held);
         for early in std::mem::take(&mut self.early) {
@@ -260,7 +260,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Takes note of who the client is, which its first message tells, and returns whether it speaks HTTP/3.
+    /// Notes the client's identity by the handshake, and returns whether the client speaks HTTP/3.
     fn speaks_http3(&self) -> bool {
         let state = self.quic.state.borrow();
         let session = state.crypto_session();
@@ -273,7 +273,7 @@ impl<C: QuicConnection> Driver<C> {
             .peer_identity()
             .and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
         let shown = shown.map_or_else(Vec::new, |shown| *shown);
-        // Told before of a client whose first request came early: then it shows no certificate.
+        // Set already if the client's first request came early: then the client has no certificate.
         let _ = self.quic.facts.set(Rc::new(self.client.facts(&shown)));
         speaks
     }
@@ -284,7 +284,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// The connection is no more.
+    /// Called when the connection is lost.
     pub(crate) fn lost(&mut self, reason: &ConnectionError) {
         if !self.is_connected {
             let counters = &self.endpoint.listener.counters;
@@ -298,7 +298,7 @@ impl<C: QuicConnection> Driver<C> {
                 self.peer(),
                 self.endpoint.listener.name
             );
-            self.connection.mention(&text);
+            self.connection.log_client_error(&text);
         }
         self.note_handshake_over();
         self.coming.clear();
@@ -307,7 +307,7 @@ impl<C: QuicConnection> Driver<C> {
         self.quic.end();
     }
 
-    /// The client, for the log.
+    /// The client's address for the log.
     fn peer(&self) -> String {
         self.quic.state.borrow().remote_address().ip().to_string()
     }
@@ -324,7 +324,7 @@ impl<C: QuicConnection> Driver<C> {
                 self.quic.notify(id, |waits| [waits.read.take(), None]);
             }
             StreamEvent::Writable { id } => {
-                self.quic.go_on_with_end(id);
+                self.quic.resume_end(id);
                 self.quic.notify(id, |waits| [waits.write.take(), None]);
             }
             StreamEvent::Stopped { id, .. } if Some(id) == self.own_control => {
@@ -374,7 +374,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Reads on in a request until its head is there.
+    /// Reads a request until its head is complete.
     fn read_head(&mut self, id: StreamId, cx: &mut Context<'_>) {
         let Some(mut coming) = self.coming.remove(&id) else {
             return;
@@ -405,7 +405,7 @@ impl<C: QuicConnection> Driver<C> {
                 Err(ReadError::Reset(_)) => {
                     drop(chunks);
                     drop(state);
-                    // Its answer is not wanted either.
+                    // The response is not sent either.
                     quic.give_up(id, Code::REQUEST_CANCELLED);
                     let _ = quic.note_reset();
                     return;
@@ -444,7 +444,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Begins with a request.
+    /// Starts a request, or lets it wait for the handshake.
     fn begin(&mut self, id: StreamId, block: &[u8], read: Read, cx: &mut Context<'_>) {
         let (most, _) = self.connection.most_bytes();
         let section = match Section::of_request(block, most) {
@@ -455,7 +455,7 @@ impl<C: QuicConnection> Driver<C> {
             },
         };
         let early = Early { id, section, read };
-        // One that has no body and changes nothing may come twice (RFC 8470 §2.1); all else waits until it is known to be the client's.
+        // A GET or HEAD without a body is safe to replay (RFC 8470 §2.1); others wait until the handshake is complete.
         let is_safe = matches!(early.section.method(), b"GET" | b"HEAD") && early.read.has_ended;
         if self.is_connected || is_safe {
             self.start(early, cx);
@@ -464,7 +464,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Starts with a request, whose head is there.
+    /// Starts a request whose head is complete.
     fn start(&self, request: Early, cx: &mut Context<'_>) {
         let Early { id, section, read } = request;
         if !self.is_connected && !self.speaks_http3() {
@@ -484,7 +484,7 @@ impl<C: QuicConnection> Driver<C> {
         self.connection.begin(&section, stream, manner, cx.waker());
     }
 
-    /// Answers a request whose head is too large.
+    /// Refuses a request whose head is too large.
     fn refuse(&self, id: StreamId, read: Read, cx: &mut Context<'_>) {
         let kind = Kind {
             is_head: false,
@@ -496,11 +496,11 @@ impl<C: QuicConnection> Driver<C> {
         self.connection.refuse(stream, 431, reason, cx.waker());
     }
 
-    /// Ends what has to end because of a fault, which the log is told of if that is the connection.
+    /// Ends the stream or the connection after an error; the end of a connection is logged.
     fn fail(&self, id: StreamId, fault: Http3Error) {
         if let Http3Error::Connection(_, reason) = fault {
             let text = format!("HTTP/3 connection from {} closed: {reason}", self.peer());
-            self.connection.mention(&text);
+            self.connection.log_client_error(&text);
         }
         self.quic.fail(id, fault);
         let _ = self.quic.note_reset();
@@ -520,7 +520,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Reads on in a stream of the client's.
+    /// Reads a unidirectional stream of the client.
     fn read_one_way(&mut self, id: StreamId) {
         let Some(reader) = self.one_way.get_mut(&id) else {
             return;
@@ -552,7 +552,7 @@ impl<C: QuicConnection> Driver<C> {
         drop(state);
         if matches!(outcome, Ok(true)) || is_unknown {
             self.one_way.remove(&id);
-            // Each that means nothing costs, or they could come and go without end.
+            // Each useless stream counts as idle work, or a client could open them without end.
             idle += 1;
         }
         if is_unknown && matches!(outcome, Ok(false)) {
@@ -565,7 +565,7 @@ impl<C: QuicConnection> Driver<C> {
         }
     }
 
-    /// Sends what there is for the control stream.
+    /// Sends what waits for room on the control stream.
     fn send_held(&mut self) {
         let Some(id) = self.own_control.filter(|_| !self.held.is_empty()) else {
             return;

@@ -1,6 +1,6 @@
-//! A UDP socket of a listen thread: datagrams in, each to its connection; new connections; tokens and resets.
+//! A UDP socket of a listen thread: dispatches datagrams to their connections, accepts new ones, sends tokens and resets.
 //!
-//! Must never: do more for a client whose address may be another's than answer it shortly, while many such come.
+//! Must never: do more for a client whose address may be forged than send a short answer, while many such arrive.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -23,16 +23,16 @@ use crate::ports::Ports;
 use crate::server::{QuicOptions, QuicServer};
 use crate::shared::Shared;
 
-/// Handshakes under way on one socket from which on a client has to show first that its address is its own (RFC 9000 §8.1.2).
+/// From this many handshakes in progress on, a new client must first prove its address (RFC 9000 §8.1.2).
 const RETRY_FROM: usize = 64;
 
-/// Handshakes under way on one socket from which on nobody begins another.
+/// From this many handshakes in progress on, new ones are refused.
 const MOST_HANDSHAKES: usize = 2048;
 
-/// Batches of datagrams in a row, before other connections of the thread get a turn.
+/// Batches of datagrams in a row before other connections of the thread get a turn.
 const BATCHES: u32 = 8;
 
-/// The version of QUIC that is spoken (RFC 9000).
+/// The supported version of QUIC (RFC 9000).
 const QUIC_1: u32 = 1;
 
 /// One socket and its connections.
@@ -40,15 +40,15 @@ pub struct QuicEndpoint<S> {
     server: S,
     shared: Rc<Shared>,
     ports: Arc<Ports>,
-    /// Nobody new is taken; it ends with its last connection.
+    /// New connections are refused; the endpoint ends with its last connection.
     is_closing: Cell<bool>,
 }
 
 impl<S: QuicServer> QuicEndpoint<S> {
-    /// On the socket of this number.
+    /// Serves the socket with this number.
     ///
     /// # Errors
-    /// The socket cannot be watched.
+    /// The socket cannot be registered with the event loop.
     pub fn new(server: S, ports: &Arc<Ports>, number: usize) -> io::Result<Rc<Self>> {
         let socket = ports.sockets.get(number).ok_or(io::ErrorKind::NotFound)?;
         let (count, bank) = (ports.sockets.len(), ports.bank);
@@ -81,21 +81,21 @@ impl<S: QuicServer> QuicEndpoint<S> {
         }))
     }
 
-    /// Takes datagrams until the listener has been closed and the last connection has ended.
+    /// Receives datagrams until the listener has been closed and the last connection has ended.
     pub async fn run(self: Rc<Self>) {
         let outcome = poll_fn(|cx| self.poll(cx)).await;
         if let Err(error) = outcome {
-            self.server.complain(&error.to_string());
+            self.server.log_failure(&error.to_string());
         }
     }
 
-    /// Takes nobody new.
+    /// Refuses new connections from now on.
     pub fn close(&self) {
         self.is_closing.set(true);
         self.shared.wake();
     }
 
-    /// True if it takes the datagrams of these sockets.
+    /// True if it serves one of these sockets.
     pub fn is_of(&self, ports: &Arc<Ports>) -> bool {
         Arc::ptr_eq(&self.ports, ports)
     }
@@ -107,7 +107,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
             if self.is_closing.get() && self.shared.connections.borrow().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            // Kept until the socket is not borrowed: connections send through it.
+            // Collected first: connections send through the socket, which is borrowed here.
             let mut come = Vec::new();
             let received = self
                 .shared
@@ -153,7 +153,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
         }
     }
 
-    /// Somebody begins a connection.
+    /// Handles a new connection.
     fn meet(&self, incoming: Incoming, now: Instant) {
         let mut answer = Vec::new();
         let state = &self.shared.state;
@@ -162,13 +162,13 @@ impl<S: QuicServer> QuicEndpoint<S> {
             let transmit = state.borrow_mut().refuse(incoming, &mut answer);
             return self.shared.answer(&transmit, &answer);
         }
-        // A connection counts for an address: nobody may use up what another has.
+        // Connections are counted per address, so an address must be proven first: a forged one could use up another client's limit.
         let counts = self.shared.listener.bounds.counts_clients();
         if (handshakes >= RETRY_FROM || counts) && !incoming.remote_address_validated() {
             let retried = state.borrow_mut().retry(incoming, &mut answer);
             return match retried {
                 Ok(transmit) => self.shared.answer(&transmit, &answer),
-                // It has done so, and its token is of no use any more.
+                // The client has returned a token already, and it is not valid any more.
                 Err(error) => state.borrow_mut().ignore(error.into_incoming()),
             };
         }
@@ -202,7 +202,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
         }
     }
 
-    /// The configuration of a new connection: certificates and limits as they are at this moment.
+    /// The configuration of a new connection: the certificates and limits in force now.
     fn config(&self, terms: &QuicOptions) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&self.ports.common);
         config.crypto = terms.crypto.clone();
@@ -211,7 +211,7 @@ impl<S: QuicServer> QuicEndpoint<S> {
     }
 }
 
-/// A datagram that has come.
+/// A received datagram.
 struct Came {
     from: SocketAddr,
     to: Option<IpAddr>,

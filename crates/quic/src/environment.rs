@@ -1,11 +1,11 @@
-//! The socket and the clocks. The tests of this crate have a network in memory and a clock of their own in their place.
+//! The socket and the clock. This crate's tests replace them by a network in memory and a clock of their own.
 
 #[cfg(not(test))]
 mod real {
     pub(crate) use tutti_conn::clock::now_millis;
     pub(crate) use tutti_conn::udp::UdpSocket;
 
-    /// Returns the time as QUIC takes it.
+    /// Returns the current time for QUIC.
     pub(crate) fn now() -> std::time::Instant {
         std::time::Instant::now()
     }

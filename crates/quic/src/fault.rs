@@ -1,8 +1,8 @@
-//! Faults of field sections.
+//! Errors in field sections.
 
 use tutti_http::http3::{Code, DecodeError, Http3Error, SectionError};
 
-/// The end that such a fault brings.
+/// Returns the scope and code of such an error.
 pub(crate) fn fault(error: SectionError) -> Http3Error {
     match error {
         SectionError::Malformed => Http3Error::Stream(Code::MESSAGE_ERROR),

@@ -1,12 +1,12 @@
-//! Connection ids: the first two bytes lead to the socket, two bits of the third to its bank, the others are chance.
+//! Connection ids: the first two bytes select the socket, two bits of the third its bank, the others are random.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, RandomConnectionIdGenerator};
 use tutti_sys::port_group::BANKS;
 
-/// Bytes of an id: three that lead, eight that nobody guesses.
+/// Bytes of an id: three for routing, eight random ones that cannot be guessed.
 const BYTES: usize = 11;
 
-/// Makes ids for one socket of several.
+/// Makes ids for one of several sockets.
 pub(crate) struct Ids {
     random: RandomConnectionIdGenerator,
     socket: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// For the socket of this number.
+    /// For the socket with this number.
     pub(crate) fn new(socket: usize, sockets: usize, bank: u8) -> Self {
         Self {
             random: RandomConnectionIdGenerator::new(BYTES),
@@ -32,8 +32,8 @@ impl ConnectionIdGenerator for Ids {
         let mut bytes = [0; BYTES];
         bytes.copy_from_slice(random.get(..BYTES).unwrap_or(&[0; BYTES]));
         let [high, low, third, rest @ ..] = bytes;
-        let led = lead(u16::from_be_bytes([high, low]), self.socket, self.sockets);
-        let [high, low] = led.to_be_bytes();
+        let number = number_for_socket(u16::from_be_bytes([high, low]), self.socket, self.sockets);
+        let [high, low] = number.to_be_bytes();
         let third = third - third % BANKS + self.bank;
         let mut bytes = [high, low, third].to_vec();
         bytes.extend_from_slice(&rest);
@@ -49,10 +49,10 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-/// The number next to `random` that the rule of [`port_group`](tutti_sys::port_group) leads to `socket`.
-fn lead(random: u16, socket: u16, sockets: u16) -> u16 {
+/// Returns a number close to `random` that [`port_group`](tutti_sys::port_group) maps to `socket`.
+fn number_for_socket(random: u16, socket: u16, sockets: u16) -> u16 {
     let start = random - random % sockets;
-    // The last stretch may not be whole.
+    // The last interval may be incomplete.
     start
         .checked_add(socket)
         .unwrap_or_else(|| start - sockets + socket)
@@ -67,7 +67,7 @@ mod tests {
         for sockets in [1, 2, 3, 7, 128] {
             for socket in 0..sockets {
                 for random in [0, 1, 500, u16::MAX - 1, u16::MAX] {
-                    assert_eq!(lead(random, socket, sockets) % sockets, socket);
+                    assert_eq!(number_for_socket(random, socket, sockets) % sockets, socket);
                 }
                 let mut ids = Ids::new(socket.into(), sockets.into(), 2);
                 let id = ids.generate_cid();

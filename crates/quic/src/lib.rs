@@ -1,13 +1,13 @@
-//! HTTP/3 (RFC 9114) on a listen thread: requests over QUIC, each a stream that the server takes for a connection's channel.
+//! HTTP/3 (RFC 9114) on a listen thread: requests over QUIC, each stream a channel of an exchange.
 //!
-//! QUIC is `quinn-proto`'s, which does no I/O; frames and field sections are [`tutti_http::http3`]'s. This crate owns what is between them and the server:
-//! [`QuicEndpoint`] takes datagrams from a listen thread's own UDP socket and gives them to their connections, a driver does what a connection's
-//! events ask for, and a [`QuicStream`] is a request's way in and its answer's way out. `ids` makes connection ids by which the kernel finds
-//! thread and process again. The server is seen as two traits, [`QuicServer`] and [`QuicConnection`].
+//! `quinn-proto` implements QUIC without I/O; [`tutti_http::http3`] encodes frames and field sections. This crate is between them and the
+//! server: [`QuicEndpoint`] receives datagrams from a listen thread's UDP socket and passes them to their connections, a driver handles a
+//! connection's events, and a [`QuicStream`] carries a request and its response. `ids` makes connection ids from which the kernel finds thread
+//! and process. The server implements two traits, [`QuicServer`] and [`QuicConnection`].
 //!
-//! Must never: send a client whose address is not known to be its own more than QUIC allows; keep more for a client than its windows;
-//! begin with a request that the client has been told to send again; begin with one that changes something before the handshake is complete;
-//! wait for a client without a deadline.
+//! Must never: send more than QUIC allows to an address that is not proven; buffer more for a client than its windows; start a request that
+//! GOAWAY permits the client to send again; start a request that changes something before the handshake is complete; wait for a client
+//! without a deadline.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The UDP sockets of a listener that speaks HTTP/3, as all threads share them, and the limits of its connections.
+//! The UDP sockets of an HTTP/3 listener, which all threads share, and the limits of its connections.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,38 +8,38 @@ use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use tutti_config::model::Http3;
 use tutti_tls::{Offer, QuicKeys};
 
-/// Streams in one direction that a client may have: control, two of QPACK, and some that mean nothing (RFC 9114 §6.2).
+/// Unidirectional streams that a client may open: control, two of QPACK, and some reserved ones (RFC 9114 §6.2).
 const ONE_WAY_STREAMS: u32 = 8;
 
-/// Bytes of answers that are kept for a connection until the client has them: what a way of 100 ms takes at 80 Mbit/s.
+/// Response bytes buffered for a connection until the client acknowledges them: the bandwidth-delay product of 100 ms at 80 Mbit/s.
 const SEND_WINDOW: u64 = 1024 * 1024;
 
-/// A client from which nothing comes for so long is gone. While it has a request under way, it is asked (PING) in time.
+/// A client that is silent for so long is given up. While it has an open request, it is pinged in time.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The UDP sockets of an address, and what they have in common with those of the processes before and after this one.
+/// The UDP sockets of an address, and what they share with those of the processes before and after this one.
 #[derive(Debug)]
 pub struct Datagrams {
-    /// Bound, non-blocking, close-on-exec, in the order that the kernel has them.
+    /// Bound, non-blocking, close-on-exec, in the kernel's order.
     pub sockets: Vec<OwnedFd>,
-    /// The bank that they are, which connection ids name.
+    /// The number of their bank, which connection ids contain.
     pub bank: u8,
-    /// The keys of tokens and resets are made of it.
+    /// The secret from which the keys of tokens and resets are derived.
     pub secret: Vec<u8>,
 }
 
-/// Sockets, and the keys of what is sent before there is a connection.
+/// Sockets, and the keys for what is sent before a connection exists.
 pub struct Ports {
-    /// The sockets, in the order that the kernel has them.
+    /// The sockets, in the kernel's order.
     pub sockets: Vec<Arc<OwnedFd>>,
-    /// Without limits and certificates: each connection gets those of its time.
+    /// Without limits and certificates: each connection gets those in force when it begins.
     pub(crate) common: Arc<ServerConfig>,
     pub(crate) keys: QuicKeys,
     pub(crate) bank: u8,
 }
 
 impl Ports {
-    /// `None` if the offer has no TLS 1.3.
+    /// `None` if TLS 1.3 is not offered.
     pub fn new(datagrams: Datagrams, offer: &Offer) -> Option<Self> {
         let keys = QuicKeys::new(&datagrams.secret);
         let crypto = offer.quic()?.common()?;
@@ -54,18 +54,18 @@ impl Ports {
     }
 }
 
-/// HTTP/3 of a listener of one configuration.
+/// HTTP/3 of a listener in one configuration.
 #[derive(Clone)]
 pub struct Spoken {
     /// Its sockets.
     pub ports: Arc<Ports>,
     pub(crate) transport: Arc<TransportConfig>,
-    /// The value of `Alt-Svc` for clients of an older HTTP.
+    /// The value of `Alt-Svc` for clients of older versions of HTTP.
     pub alt_svc: Option<String>,
 }
 
 impl Spoken {
-    /// With these limits, at this port.
+    /// Makes it with these limits and this port.
     pub fn new(options: Http3, ports: Arc<Ports>, port: u16) -> Self {
         let mut transport = TransportConfig::default();
         transport
@@ -76,7 +76,7 @@ impl Spoken {
             .send_window(SEND_WINDOW)
             .max_idle_timeout(IdleTimeout::try_from(SILENCE).ok())
             .datagram_receive_buffer_size(None)
-            // Others on the way are not to measure how far the client is.
+            // The spin bit would let observers measure the distance of the client.
             .allow_spin(false);
         let max_age = options.alt_svc_max_age;
         Self {
@@ -87,8 +87,8 @@ impl Spoken {
     }
 }
 
-/// Returns what a client that has been here before goes by in its first packets (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2): its streams, what it may send, and
-/// the `most` bytes that a head may have.
+/// Returns the limits that a returning client relies on in its first packets (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2): its streams, what it may
+/// send, and the `most` bytes of a head.
 pub fn promised(options: &Http3, most: usize) -> [u64; 4] {
     [
         options.max_concurrent_streams.into(),
@@ -98,5 +98,5 @@ pub fn promised(options: &Http3, most: usize) -> [u64; 4] {
     ]
 }
 
-/// A PING is due after so long without a word, while a request is under way.
+/// How long after the last packet a PING is due while a request is open.
 pub(crate) const ASK_AFTER: Duration = Duration::from_secs(SILENCE.as_secs() / 3);

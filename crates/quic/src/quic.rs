@@ -1,6 +1,6 @@
 //! The state of one QUIC connection that its driver and its streams share.
 //!
-//! Cells and `RefCell`s are borrowed for the length of a call only, never over an `await`.
+//! Cells and `RefCell`s are borrowed within a call only, never across an `await`.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -16,14 +16,14 @@ use tutti_tls::HandshakeFacts;
 
 use crate::environment::{now, now_millis};
 
-/// Who waits for something of a stream.
+/// The tasks that wait for a stream.
 #[derive(Default)]
 pub(crate) struct Waits {
-    /// For bytes of the client.
+    /// Waits for bytes from the client.
     pub(crate) read: Option<Waker>,
-    /// For room.
+    /// Waits for room to send.
     pub(crate) write: Option<Waker>,
-    /// For the client to give it up.
+    /// Waits for the client to reset the stream.
     pub(crate) gone: Option<Waker>,
 }
 
@@ -33,17 +33,17 @@ pub(crate) struct Quic {
     /// Wakes the driver.
     pub(crate) waker: RefCell<Waker>,
     waits: RefCell<FxHashMap<StreamId, Waits>>,
-    /// Ends of answers that are whole and wait for room: trailers.
+    /// Complete ends of responses (trailers) that wait for room.
     tails: RefCell<FxHashMap<StreamId, Bytes>>,
     /// The outcome of the handshake.
     pub(crate) facts: OnceCell<Rc<HandshakeFacts>>,
-    /// Requests under way.
+    /// Number of open requests.
     pub(crate) open: Cell<usize>,
-    /// Since when there has been none.
+    /// Since when no request has been open.
     pub(crate) idle_since: Cell<Option<Millis>>,
-    /// Bytes of answers that the client's windows, and what is kept for it, have had room for.
+    /// Response bytes that fitted the client's windows and the send buffer.
     pub(crate) taken: Cell<u64>,
-    /// It is lost, or being closed.
+    /// The connection is lost or being closed.
     pub(crate) has_ended: Cell<bool>,
     allowance: RefCell<Allowance>,
 }
@@ -64,17 +64,17 @@ impl Quic {
         }
     }
 
-    /// Has the driver look: there is something to send.
+    /// Wakes the driver: there is something to send.
     pub(crate) fn wake(&self) {
         self.waker.borrow().wake_by_ref();
     }
 
-    /// Changes who waits for a stream.
+    /// Changes the tasks that wait for a stream.
     pub(crate) fn wait(&self, stream: StreamId, change: impl FnOnce(&mut Waits)) {
         change(self.waits.borrow_mut().entry(stream).or_default());
     }
 
-    /// Wakes those whom `choose` takes out of the waits of a stream.
+    /// Wakes the tasks that `choose` takes out.
     pub(crate) fn notify(
         &self,
         stream: StreamId,
@@ -84,12 +84,12 @@ impl Quic {
         chosen.into_iter().flatten().flatten().for_each(Waker::wake);
     }
 
-    /// Forgets who waits for a stream.
+    /// Forgets the tasks that wait for a stream.
     pub(crate) fn forget(&self, stream: StreamId) {
         self.waits.borrow_mut().remove(&stream);
     }
 
-    /// It is over: whoever waits for a stream finds out.
+    /// Marks the connection as ended and wakes all waiting tasks.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.tails.borrow_mut().clear();
@@ -101,7 +101,7 @@ impl Quic {
         self.wake();
     }
 
-    /// Closes the connection and tells the client why.
+    /// Closes the connection with this code and reason.
     pub(crate) fn close(&self, code: Code, reason: &'static str) {
         if !self.has_ended.get() {
             let reason = Bytes::from_static(reason.as_bytes());
@@ -110,7 +110,7 @@ impl Quic {
         }
     }
 
-    /// Ends what has to end because of a fault.
+    /// Ends the stream or the connection after an error.
     pub(crate) fn fail(&self, stream: StreamId, fault: Http3Error) {
         match fault {
             Http3Error::Connection(code, reason) => self.close(code, reason),
@@ -119,10 +119,10 @@ impl Quic {
         }
     }
 
-    /// Ends a stream both ways.
+    /// Resets a stream in both directions.
     pub(crate) fn give_up(&self, stream: StreamId, code: Code) {
         let mut state = self.state.borrow_mut();
-        // Either fails if it has ended that way.
+        // Either fails if that direction has ended.
         let _ = state.recv_stream(stream).stop(number(code));
         if stream.dir() == Dir::Bi {
             let _ = state.send_stream(stream).reset(number(code));
@@ -131,17 +131,17 @@ impl Quic {
         self.wake();
     }
 
-    /// The client has done something without use, of this cost; too much of it ends the connection.
+    /// Counts useless work that the client has caused, of this cost; too much of it ends the connection.
     pub(crate) fn spend(&self, cost: i64) -> Result<(), Flood> {
         self.charge(|allowance| allowance.spend(cost))
     }
 
-    /// The client has given a stream up.
+    /// Counts a stream that the client has reset.
     pub(crate) fn note_reset(&self) -> Result<(), Flood> {
         self.charge(Allowance::reset)
     }
 
-    /// True if the client has given up as many streams as it may.
+    /// True if the client has reset as many streams as it may.
     pub(crate) fn is_worn_out(&self) -> bool {
         self.allowance.borrow().is_worn_out()
     }
@@ -157,14 +157,14 @@ impl Quic {
         outcome
     }
 
-    /// So many bytes of an answer have had room.
+    /// Counts response bytes for which there was room.
     pub(crate) fn note_taken(&self, bytes: usize) {
         self.taken.set(self.taken.get() + bytes as u64);
         self.allowance.borrow_mut().sent(bytes);
         self.wake();
     }
 
-    /// Sends the end of an answer, and with it the stream's, now or when there is room.
+    /// Sends the end of a response and finishes the stream, now or when there is room.
     pub(crate) fn end_with(&self, stream: StreamId, mut tail: Bytes) {
         let mut state = self.state.borrow_mut();
         let mut sending = state.send_stream(stream);
@@ -183,12 +183,12 @@ impl Quic {
         drop(state);
         match is_finished {
             true => self.wake(),
-            // The client has given it up, and QUIC counts it as open until it has been reset.
+            // The client has stopped it, and QUIC counts it as open until it is reset.
             false => self.give_up(stream, Code::REQUEST_CANCELLED),
         }
     }
 
-    /// The client does not read the response any further: its end does not wait for room.
+    /// Discards the end of a response that the client does not read any further.
     pub(crate) fn give_up_end(&self, stream: StreamId) {
         let tail = self.tails.borrow_mut().remove(&stream);
         if tail.is_some() {
@@ -196,15 +196,15 @@ impl Quic {
         }
     }
 
-    /// The client has the whole response: asks it not to send the rest of its request (RFC 9114 §4.1).
+    /// Called when the client has acknowledged the whole response: asks it not to send the rest of its request (RFC 9114 §4.1).
     ///
-    /// It is not asked together with the response: a client that cannot send any more may fail before it reads what has come.
-    /// Until then the stream's window bounds what comes of the request, and the limit of streams bounds how many wait for this.
+    /// It is not asked earlier: a client that cannot write any more may fail before it reads the response. Until then the stream's window
+    /// limits what arrives of the request, and the limit of streams limits how many wait for this.
     pub(crate) fn stop_listening(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
         let mut receiving = state.recv_stream(stream);
         let Ok(mut chunks) = receiving.read(true) else {
-            // The request has been read to its end, or given up.
+            // The request has been read to its end, or reset.
             return;
         };
         let is_over = loop {
@@ -220,8 +220,8 @@ impl Quic {
         }
     }
 
-    /// There is room on a stream: goes on with its end, if it is there.
-    pub(crate) fn go_on_with_end(&self, stream: StreamId) {
+    /// Called when a stream has room: sends its end, if that is waiting.
+    pub(crate) fn resume_end(&self, stream: StreamId) {
         let tail = self.tails.borrow_mut().remove(&stream);
         if let Some(tail) = tail {
             self.end_with(stream, tail);
@@ -229,7 +229,7 @@ impl Quic {
     }
 }
 
-/// A code as QUIC has it.
+/// Converts a code.
 pub(crate) fn number(code: Code) -> VarInt {
     VarInt::from_u64(code.0).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The server as QUIC sees it.
+//! The interface of the server, as HTTP/3 uses it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,62 +13,62 @@ use tutti_tls::QuicClient;
 use crate::ports::Spoken;
 use crate::stream::QuicStream;
 
-/// The terms of a new connection.
+/// The parameters of a new connection.
 pub struct QuicOptions {
     /// Its TLS.
     pub crypto: Arc<QuicServerConfig>,
-    /// Hears who the client is.
+    /// Receives the address and the certificate of the client.
     pub client: QuicClient,
     /// Its limits.
     pub spoken: Spoken,
 }
 
-/// How long a client may take.
+/// Timeouts of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicTimeouts {
     /// For a handshake, and for the head of a request.
     pub head: Millis,
-    /// Without a request.
+    /// Without open requests.
     pub idle: Millis,
 }
 
-/// The facts about a request beside its fields.
+/// Facts about a request beside its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTraits {
-    /// Its stream goes on behind the head.
+    /// A body follows.
     pub has_body: bool,
-    /// It has come before the handshake was complete: somebody else may have sent it, who has seen it before (RFC 8470 §2).
+    /// It arrived before the handshake was complete, so it may be a replay (RFC 8470 §2).
     pub is_early: bool,
 }
 
-/// The field that tells whoever answers that a request is early (RFC 8470 §5.1).
+/// The field that marks an early request for the application or upstream (RFC 8470 §5.1).
 const EARLY_DATA: &[u8] = b"early-data";
 
 impl RequestTraits {
-    /// The fields of its section as whoever answers is to see them: told that it is early, and once.
+    /// The fields of the section for the application or upstream. An early request has exactly one `Early-Data: 1`.
     pub fn fields(self, section: &Section) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let told = self.is_early.then_some((EARLY_DATA, &b"1"[..]));
+        let own = self.is_early.then_some((EARLY_DATA, &b"1"[..]));
         let said = section.fields();
-        let said = said.filter(move |(name, _)| told.is_none() || *name != EARLY_DATA);
-        said.chain(told)
+        let said = said.filter(move |(name, _)| own.is_none() || *name != EARLY_DATA);
+        said.chain(own)
     }
 }
 
 /// A listener on one listen thread.
 pub trait QuicServer: 'static {
-    /// A connection of its.
+    /// A connection of the listener.
     type Connection: QuicConnection;
 
     /// The listener.
     fn listener(&self) -> &Arc<SharedListener>;
 
-    /// The terms at this moment; `None` if HTTP/3 is not spoken any more.
+    /// The parameters for new connections now; `None` if HTTP/3 has been disabled.
     fn terms(&self) -> Option<QuicOptions>;
 
-    /// Counts a connection of a client; `None`: there are as many as may be.
+    /// Counts a client's connection; `None`: the limit is reached.
     fn admit(&self, from: SocketAddr) -> Option<ListenerHold>;
 
-    /// A client begins a connection, from one address to another of this machine. It is counted until what is returned is dropped.
+    /// Makes a connection from a client's address to one of this machine. It is counted until the returned value is dropped.
     fn connect(
         &self,
         hold: ListenerHold,
@@ -76,39 +76,39 @@ pub trait QuicServer: 'static {
         to: Option<SocketAddr>,
     ) -> Self::Connection;
 
-    /// No datagram can be taken any more, for this reason.
-    fn complain(&self, reason: &str);
+    /// Logs that datagrams can no longer be received, for this reason.
+    fn log_failure(&self, reason: &str);
 }
 
-/// A connection as the server keeps it.
+/// A connection, as the server implements it.
 pub trait QuicConnection: 'static {
-    /// How long the client may take.
+    /// Its timeouts.
     fn timeouts(&self) -> QuicTimeouts;
 
-    /// Bytes that the head of a request may have, and trailers.
+    /// Bytes of a request head, and of trailers.
     fn most_bytes(&self) -> (usize, usize);
 
-    /// True if it is to end with the requests that it has.
+    /// True if the connection is to end after its open requests.
     fn is_ending(&self) -> bool;
 
-    /// True if a client that has been told so may take its time.
+    /// True if an idle client may take its time to close after GOAWAY.
     fn drains_gently(&self) -> bool;
 
-    /// This wakes its task.
+    /// Sets the waker of its task.
     fn set_waker(&self, waker: Waker);
 
-    /// Its task is to be woken then at the latest.
+    /// Wakes its task at this time at the latest.
     fn set_deadline(&self, deadline: Millis);
 
-    /// It has a request, or has not.
+    /// Notes whether it has open requests.
     fn set_active(&self, is_active: bool);
 
-    /// Tells the log of a fault of the client.
-    fn mention(&self, text: &str);
+    /// Logs an error of the client.
+    fn log_client_error(&self, text: &str);
 
-    /// Begins with a request.
+    /// Starts a request.
     fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker);
 
-    /// Answers a request whose head cannot be taken.
+    /// Answers a request whose head cannot be accepted.
     fn refuse(&self, stream: QuicStream, status: u16, reason: &str, waker: &Waker);
 }

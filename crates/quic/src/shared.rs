@@ -1,4 +1,4 @@
-//! The state that the connections of a UDP socket share with it.
+//! The state that all connections of a UDP socket share.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,23 +13,23 @@ use tutti_conn::udp::Train;
 use crate::environment::UdpSocket;
 use crate::quic::Quic;
 
-/// The state that the connections of a socket share with it.
+/// The state that all connections of a socket share.
 pub(crate) struct Shared {
     pub(crate) listener: Arc<SharedListener>,
     pub(crate) socket: RefCell<UdpSocket>,
     pub(crate) state: RefCell<quinn_proto::Endpoint>,
     pub(crate) connections: RefCell<FxHashMap<ConnectionHandle, Rc<Quic>>>,
     pub(crate) handshakes: Cell<usize>,
-    /// Connections that wait for room in the socket.
+    /// Connections that wait until the socket accepts datagrams again.
     pub(crate) blocked: RefCell<Vec<Waker>>,
-    /// Memory of the last train that went out, for the next: as much anew for each would cost more than to fill it.
+    /// The buffer of the last batch, reused for the next: allocating it anew costs more than filling it.
     pub(crate) train: RefCell<Vec<u8>>,
-    /// Wakes the task that takes datagrams.
+    /// Wakes the task that receives datagrams.
     pub(crate) waker: RefCell<Option<Waker>>,
 }
 
 impl Shared {
-    /// Enters a new connection.
+    /// Adds a connection.
     pub(crate) fn enter(
         &self,
         handle: ConnectionHandle,
@@ -43,19 +43,19 @@ impl Shared {
         quic
     }
 
-    /// A handshake has come to an end, one way or the other.
+    /// Counts a handshake as ended, successfully or not.
     pub(crate) fn handshake_ended(&self) {
         self.handshakes.set(self.handshakes.get().saturating_sub(1));
     }
 
-    /// Takes note of a connection's ids and its end.
+    /// Notes changes of a connection's ids, and its end.
     pub(crate) fn handle_event(
         &self,
         handle: ConnectionHandle,
         event: EndpointEvent,
     ) -> Option<ConnectionEvent> {
         if event.is_drained() {
-            // Its number may be another's from now on.
+            // Its handle may be reused from now on.
             self.connections.borrow_mut().remove(&handle);
             self.wake();
         }
@@ -68,19 +68,19 @@ impl Shared {
         }
     }
 
-    /// Wakes those who wait for room in the socket if there is some.
+    /// Wakes waiting connections if the socket accepts datagrams again.
     pub(crate) fn wake_blocked(&self, cx: &mut Context<'_>) {
         if !self.blocked.borrow().is_empty() && self.socket.borrow().poll_room(cx).is_ready() {
             self.blocked.take().into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Datagrams of `length` bytes that one train may have.
+    /// Number of datagrams of `length` bytes that fit one batch.
     pub(crate) fn longest_train(&self, length: u16) -> usize {
         self.socket.borrow().longest_train(length)
     }
 
-    /// Sends a train; false if the socket is full: `waker` is woken when it has room.
+    /// Sends a batch; false if the socket is full: `waker` is woken when it accepts datagrams again.
     pub(crate) fn send(&self, train: &Train<'_>, waker: &Waker) -> bool {
         let is_sent = self.socket.borrow().try_send(train);
         if !is_sent {
@@ -90,7 +90,7 @@ impl Shared {
         is_sent
     }
 
-    /// Sends a datagram of no connection. If the socket is full it is lost, and will be asked for again.
+    /// Sends a datagram without a connection. If the socket is full it is lost, and the client will retry.
     pub(crate) fn answer(&self, transmit: &Transmit, bytes: &[u8]) {
         let _ = self.socket.borrow().try_send(&Train {
             to: transmit.destination,

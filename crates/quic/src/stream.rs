@@ -1,9 +1,10 @@
-//! One request of HTTP/3 as a connection's channel: a response's head becomes HEADERS, the bytes behind it DATA, and DATA of the client a body.
+//! One HTTP/3 request as the channel of an exchange: a response's head becomes HEADERS, its body DATA, and the client's DATA the request
+//! body.
 //!
-//! The window of what a client sends is given back as it is taken from here, so a slow application slows its client; what goes out waits
-//! here until the connection has room for it.
+//! The receive window is reopened as the body is read here, so a slow application slows its client. What the connection has no room for
+//! waits here.
 //!
-//! Must never: end a stream whose response was cut short as if it were whole.
+//! Must never: end a stream normally whose response was cut short.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,21 +22,21 @@ use crate::quic::Quic;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, ReadResult};
 
-/// Bytes that are taken from QUIC at once.
+/// Bytes taken from QUIC at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A body's first bytes go out together with what is held before them, up to so many: each piece that QUIC is given costs memory and a
-/// place in its queue.
+/// The first bytes of a body are sent together with the heads before them, up to this length: each write to QUIC costs memory and an entry
+/// in its queue.
 const MERGED_BYTES: usize = 4096;
 
-/// Where the response is.
+/// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its head has not come.
+    /// The head has not been sent.
     Head,
-    /// Its body goes out; so much of it is still to begin a frame, where that is known.
+    /// The body is being sent; `rest` bytes are not yet in a frame, if the length is known.
     Body { rest: Option<u64> },
-    /// All of it has gone out that the client gets.
+    /// Everything that the client gets has been sent.
     Complete,
     /// The stream has been ended.
     Ended,
@@ -43,53 +44,53 @@ enum State {
 
 struct Sending {
     state: State,
-    /// Heads of messages and frames that wait for room, and the first bytes of a frame behind them.
+    /// Heads and frame heads that wait for room, and the first bytes of the frame after them.
     held: Vec<u8>,
-    /// Bytes of a body at the end of those.
+    /// Body bytes at the end of `held`.
     held_body: usize,
-    /// Bytes of the frame that has begun, which are the next of the body.
+    /// Body bytes that remain in the current frame.
     frame: u64,
-    /// The trailer fields behind the body.
+    /// The trailer fields of the response.
     trailers: Trailers,
 }
 
 struct Receiving {
     reader: MessageReader,
-    /// Bytes of frames that have not been read.
+    /// Received frames that have not been parsed.
     raw: Bytes,
-    /// Content that has not been taken.
+    /// Received content that has not been read.
     data: Bytes,
-    /// Nothing more will come.
+    /// The request is complete.
     has_ended: bool,
-    /// The trailer fields behind the body.
+    /// The trailer fields of the request.
     trailers: Trailers,
 }
 
-/// A request under way.
+/// A request in progress.
 pub struct QuicStream {
     quic: Rc<Quic>,
     id: StreamId,
     kind: Kind,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
-    /// The code that a client is given whose response is not whole.
+    /// The error code sent if the response is incomplete.
     abort_code: Cell<Code>,
-    /// A response of known length does not end before [`QuicStream::finish`]: trailers may follow.
+    /// A response of known length ends only with [`QuicStream::finish`]: trailers may follow.
     may_trail: Cell<bool>,
-    /// Bytes the client had taken on the connection when this stream last had its part of them counted.
+    /// Bytes that the client had taken on the connection when [`Stream::taken_beside`] was last called.
     counted: Cell<u64>,
 }
 
-/// Facts about a request before its head is written down.
+/// The kind of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) is_head: bool,
     pub(crate) is_websocket: bool,
-    /// Bytes that trailers may have.
+    /// Largest size of the trailers.
     pub(crate) most_trailers: usize,
 }
 
-/// The state of a request's stream behind its head.
+/// The state of a request's stream after its head.
 pub(crate) struct Read {
     pub(crate) reader: MessageReader,
     pub(crate) raw: Bytes,
@@ -123,10 +124,10 @@ impl QuicStream {
         }
     }
 
-    /// The head has said how long the body is. Nobody reads one that is to be empty, so what has come of it is looked at now.
+    /// Sets the body's length as the head declares it. An empty body is never read, so bytes that have arrived are checked now.
     ///
     /// # Errors
-    /// There is more, and the stream has been given up.
+    /// There are more bytes than declared, and the stream has been reset.
     pub fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
         let mut receiving = self.receiving.borrow_mut();
         receiving.reader.expect(content_length);
@@ -145,27 +146,27 @@ impl QuicStream {
         self.receiving.borrow().trailers.clone()
     }
 
-    /// The response's body may be followed by trailer fields; known before its head is sent.
+    /// Announces, before the head is sent, that trailer fields may follow the response's body.
     pub fn expect_trailers(&self) {
         self.may_trail.set(true);
     }
 
-    /// A response that is not whole ends with this code.
+    /// Sets the error code for an incomplete response.
     pub fn abort_with(&self, code: Code) {
         self.abort_code.set(code);
     }
 
-    /// These follow the response's body.
+    /// Sets the trailer fields of the response.
     pub fn set_trailers(&self, trailers: Trailers) {
         self.sending.borrow_mut().trailers = trailers;
     }
 
-    /// Returns the outcome of its connection's handshake.
+    /// Returns the outcome of the TLS handshake.
     pub fn facts(&self) -> Option<&Rc<HandshakeFacts>> {
         self.quic.facts.get()
     }
 
-    /// This stream's part of what the client has taken on its connection since this was last asked for.
+    /// Returns this stream's share of the bytes that the client has taken on its connection since the last call.
     pub fn taken_beside(&self) -> u64 {
         let streams = self.quic.open.get().max(1) as u64;
         let part = (self.quic.taken.get() - self.counted.get()) / streams;
@@ -173,7 +174,7 @@ impl QuicStream {
         part
     }
 
-    /// Polls for bytes of the request's body.
+    /// Polls for bytes of the request body.
     pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
@@ -211,7 +212,7 @@ impl QuicStream {
         }
     }
 
-    /// Reads frames until there is content, or nothing to be read.
+    /// Parses frames until there is content, or no more bytes.
     fn read_frames(&self, receiving: &mut Receiving) -> Result<(), Http3Error> {
         while receiving.data.is_empty() && !receiving.raw.is_empty() {
             let raw = receiving.raw.clone();
@@ -237,7 +238,7 @@ impl QuicStream {
         Ok(())
     }
 
-    /// Takes bytes from QUIC; false if none have come.
+    /// Takes bytes from QUIC; false if none have arrived.
     fn take_bytes(&self, receiving: &mut Receiving) -> Result<bool, Gone> {
         if self.quic.has_ended.get() {
             return Err(Gone::Closed);
@@ -266,7 +267,7 @@ impl QuicStream {
         outcome
     }
 
-    /// True if all of `output` has gone out, and nothing is held here.
+    /// True if all of `output` has been sent, and nothing is buffered here.
     pub fn has_sent(&self, output: &Output) -> bool {
         output.is_empty() && self.sending.borrow().held.is_empty()
     }
@@ -274,7 +275,7 @@ impl QuicStream {
     /// Sends what there is room for; true if nothing is left in `output`.
     ///
     /// # Errors
-    /// The client has given the stream up, or the connection has ended.
+    /// The client has reset the stream, or the connection has ended.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let mut sending = self.sending.borrow_mut();
         loop {
@@ -299,7 +300,7 @@ impl QuicStream {
             }
             match (sending.state, output.take_head()) {
                 (State::Head, Some(head)) => self.begin(&mut sending, head)?,
-                // A response has one head, and begins with it.
+                // A response begins with its only head.
                 (State::Head, None) | (State::Body { .. }, Some(_)) => return Err(Gone::Closed),
                 (State::Body { rest: Some(0) }, None) => sending.state = State::Complete,
                 (State::Body { rest }, None) => {
@@ -309,13 +310,13 @@ impl QuicStream {
                     sending.begin_frame(DATA, length);
                     sending.frame = length;
                 }
-                // Nothing follows: a body that HEAD does not get, or more than was declared.
+                // Nothing may follow: the body of a response to HEAD, or more than was declared.
                 (State::Complete | State::Ended, _) => output.discard(),
             }
         }
     }
 
-    /// Sends bytes of the frame; false if there is no room.
+    /// Sends bytes of the current frame; false if there is no room.
     fn send_piece(&self, sending: &mut Sending, output: &mut Output) -> Result<bool, Gone> {
         let sent = self.write(sending.next_piece(output, usize::MAX)?)?;
         sending.frame -= sent as u64;
@@ -324,7 +325,7 @@ impl QuicStream {
         Ok(sent > 0)
     }
 
-    /// Sends what is held; true if all of it has gone.
+    /// Sends the buffered bytes; true if all have been sent.
     fn send_held(&self, sending: &mut Sending) -> Result<bool, Gone> {
         if sending.held.is_empty() {
             return Ok(true);
@@ -336,7 +337,7 @@ impl QuicStream {
         let mut held = [Bytes::from(std::mem::take(&mut sending.held))];
         let mut written = 0;
         let mut state = self.quic.state.borrow_mut();
-        // QUIC tells that there is room again only if it has said that there is none.
+        // QUIC reports new room only after a write that did not fit.
         while !held[0].is_empty() {
             match state.send_stream(self.id).write_chunks(&mut held) {
                 Ok(more) => written += more.bytes,
@@ -354,7 +355,7 @@ impl QuicStream {
         Ok(sending.held.is_empty())
     }
 
-    /// Gives bytes to QUIC; how many it took.
+    /// Writes bytes to QUIC; returns how many it accepted.
     fn write(&self, bytes: &[u8]) -> Result<usize, Gone> {
         if self.quic.has_ended.get() {
             return Err(Gone::Closed);
@@ -367,7 +368,7 @@ impl QuicStream {
         }
     }
 
-    /// The head as this stream can send it.
+    /// Converts the head for this stream.
     pub fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
             form: encoded_head(head, self.kind.is_websocket).map(|head| HeadForm::Http3 {
@@ -379,7 +380,7 @@ impl QuicStream {
         }
     }
 
-    /// Begins with a head.
+    /// Begins the response with its head.
     fn begin(&self, sending: &mut Sending, head: StreamHead) -> Result<(), Gone> {
         let Some(HeadForm::Http3 {
             status,
@@ -403,7 +404,7 @@ impl QuicStream {
         Ok(())
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have gone out, or nothing is left.
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let before = output.len();
         if self.try_send(output)? || output.len() < before {
@@ -414,16 +415,16 @@ impl QuicStream {
         Poll::Pending
     }
 
-    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    /// Sends `output`, then `body`; what does not go out is kept in `output`.
     ///
     /// # Errors
-    /// The client has given the stream up, or the connection has ended.
+    /// The client has reset the stream, or the connection has ended.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         body.append_to(&mut output.bytes);
         self.try_send(output).map(|_| ())
     }
 
-    /// Ready when the client has given the stream up; wakes the task when it does.
+    /// Ready when the client has reset the stream; wakes the task then.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.quic.has_ended.get() {
             return Poll::Ready(());
@@ -442,7 +443,7 @@ impl QuicStream {
         }
     }
 
-    /// The response is whole: ends the stream.
+    /// Ends the stream after a complete response.
     pub fn finish(&self) {
         let mut sending = self.sending.borrow_mut();
         let is_whole = match sending.state {
@@ -470,7 +471,7 @@ impl QuicStream {
         }
     }
 
-    /// The response is not whole, and the client is told so.
+    /// Resets the stream, because the response is incomplete.
     pub fn abort(&self) {
         let before = std::mem::replace(&mut self.sending.borrow_mut().state, State::Ended);
         if before != State::Ended && !self.quic.has_ended.get() {
@@ -484,7 +485,7 @@ impl Sending {
         FrameHead { kind, length }.write(&mut self.held);
     }
 
-    /// The next bytes of the frame, `most` of them or fewer.
+    /// The next bytes of the frame, at most `most`.
     fn next_piece<'o>(&self, output: &'o mut Output, most: usize) -> Result<&'o [u8], Gone> {
         let frame = usize::try_from(self.frame).unwrap_or(usize::MAX);
         let front = output.front()?;
@@ -495,7 +496,7 @@ impl Sending {
         }
     }
 
-    /// Takes the next bytes of the frame to those that are held, as many as go out together.
+    /// Appends the first bytes of the frame to the buffered ones, as many as are sent together.
     fn take_along(&mut self, output: &mut Output) -> Result<(), Gone> {
         let piece = self.next_piece(output, MERGED_BYTES - self.held.len())?;
         self.held.extend_from_slice(piece);
@@ -536,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_never_longer_than_its_frame_nor_than_what_there_is() {
+    fn a_piece_is_never_longer_than_its_frame_nor_than_the_output() {
         let mut output = Output::new(vec![b'x'; 100]);
         for (frame, most, length) in [
             (10, usize::MAX, 10),
@@ -550,7 +551,7 @@ mod tests {
                 .len();
             assert_eq!(piece, length, "{frame} {most}");
         }
-        // A head where bytes of the body should be.
+        // A head where body bytes are expected.
         let mut empty = Output::new(Vec::new());
         assert_eq!(sending(0, 10).next_piece(&mut empty, 10), Err(Gone::Closed));
     }

@@ -1,8 +1,8 @@
 //! The access log: lines are collected per thread and written, whole, before the thread sleeps.
 //!
-//! One `write` for all lines since the last one, to a descriptor opened for append, so that threads and other processes do not tear
-//! each other's lines. Nothing waits longer than the thread is busy; a line is written at the latest when [`FLUSH_BYTES`] have
-//! collected. A log that cannot be written is reported once a minute and costs no request ([`LogFile`]).
+//! One `write` for all lines since the last one, to a descriptor opened for append, so that threads and other processes do not split each
+//! other's lines. Lines wait only while the thread is busy, and are written at the latest when there are [`FLUSH_BYTES`]. A log that cannot
+//! be written is reported once a minute, and delays no request ([`LogFile`]).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,17 +16,17 @@ use tutti_routing::{LogLine, LogSecond, RequestInfo, Seen};
 use crate::finished::{Finished, SentAt};
 use crate::log_file::LogFile;
 
-/// Lines are written at the latest when so much has collected.
+/// Collected lines are written when there are this many bytes.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-/// One of `access_log` of a configuration.
+/// One entry of `access_log` in a configuration.
 pub struct AccessLogger {
     file: Arc<LogFile>,
     line: LogLine,
 }
 
 impl AccessLogger {
-    /// One that writes to this file.
+    /// Writes to this file.
     pub fn new(log: &model::AccessLog, file: Arc<LogFile>) -> Self {
         Self {
             file,
@@ -35,10 +35,10 @@ impl AccessLogger {
     }
 }
 
-/// All of `access_log` of a configuration; at least one.
+/// All entries of `access_log` in a configuration; at least one.
 pub struct AccessLogs(pub Box<[AccessLogger]>);
 
-/// Lines of one thread that have not been written.
+/// Collected lines of one thread.
 #[derive(Default)]
 pub struct LogBuffer {
     collected: RefCell<Collected>,
@@ -47,21 +47,21 @@ pub struct LogBuffer {
 
 #[derive(Default)]
 struct Collected {
-    /// Where the lines belong.
+    /// The logs for the lines.
     logs: Option<Arc<AccessLogs>>,
-    /// Those of each of the logs.
+    /// The lines for each of the logs.
     lines: Vec<Vec<u8>>,
 }
 
 impl LogBuffer {
-    /// Adds a line for a finished exchange to each log whose configuration wants one. `finished` is given the time;
-    /// `complain`, a line for the daemon's log.
+    /// Adds a line for a finished exchange to each log whose condition holds. `finished` gets the time; `report` writes a line to the
+    /// daemon's log.
     pub fn append<'f>(
         &self,
         logs: &Arc<AccessLogs>,
         request: &impl RequestInfo,
         finished: impl FnOnce(Option<SentAt>) -> Finished<'f>,
-        complain: impl Fn(&str),
+        report: impl Fn(&str),
     ) {
         let response = finished(Some(self.clock.now()));
         let exchange = Seen {
@@ -81,12 +81,12 @@ impl LogBuffer {
                 log.write(lines);
             }
             if let Some(news) = log.file.news("access log") {
-                complain(&news);
+                report(&news);
             }
         }
     }
 
-    /// Writes what has collected.
+    /// Writes the collected lines.
     pub fn flush(&self) {
         self.collected.borrow_mut().flush();
     }
@@ -122,7 +122,7 @@ impl Collected {
     }
 }
 
-/// The local time; a second of it is written once.
+/// The local time; each second is formatted once.
 #[derive(Default)]
 struct Clock {
     second: RefCell<Rc<LogSecond>>,

@@ -1,8 +1,8 @@
-//! Counts requests by what answered them and by their routes: the numbers of the metrics that a request's path writes.
+//! Counts requests by what answered them and by their routes, for the metrics.
 //!
-//! Each listen thread has its own cells for each application, each upstream, each route and each other kind of action of the configuration, and
-//! alone writes there: a request costs a clock reading and a handful of plain additions. Whoever scrapes adds the threads up. A change of the
-//! configuration keeps the cells of what it keeps by name.
+//! Each listen thread has its own cells for each application, upstream, route and other kind of action of the configuration, and is their
+//! only writer: a request costs a clock reading and a few plain additions. A scrape adds the threads up. A change of the configuration
+//! keeps the cells of everything that it keeps by name.
 //!
 //! Must never: make a cell for something that a client has sent.
 
@@ -13,13 +13,13 @@ use std::time::Duration;
 use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
 use tutti_routing::DecisionKind;
 
-/// The kinds of answers to a request, each counted for itself.
+/// The answerer of a request, each counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answerer {
-    /// The server, because the request is refused or no route takes it.
+    /// The server, because the request is refused or no route matches.
     #[default]
     Nothing,
-    /// A file, or what stands for one.
+    /// A file, or a page instead of one.
     Share,
     /// `return`.
     Return,
@@ -31,14 +31,14 @@ pub enum Answerer {
     Maintenance,
     /// A stored response.
     Cache,
-    /// The application of this number.
+    /// The application with this number.
     Application(usize),
-    /// The upstream of this number.
+    /// The upstream with this number.
     Upstream(usize),
 }
 
 impl Answerer {
-    /// The one that an action leads to.
+    /// The answerer of an action.
     pub fn of(action: &DecisionKind<'_>) -> Self {
         match action {
             DecisionKind::Application(found) => Self::Application(found.index),
@@ -52,7 +52,7 @@ impl Answerer {
     }
 }
 
-/// Holds what a thread has counted of the requests of one answerer, or of one route.
+/// The counts of one thread for one answerer or one route.
 #[derive(Debug, Default)]
 struct Cells {
     classes: Classes,
@@ -62,7 +62,7 @@ struct Cells {
 impl Cells {
     fn add(&self, status: u16, took: Duration) {
         self.classes.add(status);
-        // A changed protocol lasts as long as its users talk: that is no time of a request.
+        // The time of a connection that switched protocols is not that of a request.
         if status >= 200 {
             self.durations.add(took);
         }
@@ -75,7 +75,7 @@ type Answered = Arc<PerThread<Cells>>;
 /// The cells of something that the configuration names.
 type Named = (Box<str>, Answered);
 
-/// The cells of all that may answer requests of a configuration.
+/// The cells of everything that may answer requests of a configuration.
 pub struct ResponseCounts {
     threads: usize,
     nothing: Answered,
@@ -85,14 +85,14 @@ pub struct ResponseCounts {
     spooler: Answered,
     maintenance: Answered,
     cache: Answered,
-    /// With their names, as the snapshot numbers them.
+    /// With their names, in the snapshot's order.
     applications: Vec<Named>,
     upstreams: Vec<Named>,
     routes: Vec<Named>,
 }
 
 impl ResponseCounts {
-    /// For so many threads, and for no application or upstream.
+    /// For this many threads, without any application or upstream.
     pub fn new(threads: usize) -> Self {
         let cells = || Arc::new(PerThread::new(threads));
         Self {
@@ -115,7 +115,7 @@ impl ResponseCounts {
         self.threads
     }
 
-    /// The counts of another configuration, which go on where it has something of the same name.
+    /// The counts for another configuration; they continue for equal names.
     pub fn of<'n>(
         &self,
         applications: impl Iterator<Item = &'n str>,
@@ -144,7 +144,7 @@ impl ResponseCounts {
             .collect();
         let mut renewed = Vec::new();
         for name in names {
-            // Two of one name count together.
+            // Two with one name count together.
             let cells = match known.get(name) {
                 Some(cells) => Arc::clone(cells),
                 None => Arc::new(PerThread::new(self.threads)),
@@ -185,7 +185,7 @@ impl ResponseCounts {
         })
     }
 
-    /// Puts the requests of all threads on a page.
+    /// Adds the counts of all threads to a page.
     pub fn measure(&self, page: &mut Page) {
         self.each(|labels, answers| {
             let [action, application, upstream] = labels;
@@ -228,16 +228,16 @@ impl ResponseCounts {
     }
 }
 
-/// Those of one name once.
+/// Each name once.
 fn once(all: &[Named]) -> BTreeMap<&str, &Answered> {
     all.iter().map(|(name, cells)| (&**name, cells)).collect()
 }
 
-/// Holds what all threads have counted of one answerer, or of one route.
+/// The counts of all threads for one answerer or one route.
 pub struct Answers {
-    /// Answers, by the class of their status.
+    /// Answers by status class.
     pub classes: [(&'static str, u64); 5],
-    /// How long they took.
+    /// Their durations.
     pub durations: Histogram,
 }
 
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_go_on_by_name_and_end_with_it() {
+    fn counts_continue_by_name_and_end_with_it() {
         let first = ResponseCounts::new(1).of(
             ["a", "b"].into_iter(),
             ["u"].into_iter(),
@@ -271,7 +271,7 @@ mod tests {
         let took = Duration::from_millis(3);
         first.note_route(0, 0, 204, took);
         first.note_route(0, 0, 101, took);
-        // `b` is another number now, and a request that began before goes on.
+        // `b` has another number now, and a request that began before continues.
         let second = first.of(
             ["b"].into_iter(),
             ["u", "u"].into_iter(),
@@ -282,12 +282,12 @@ mod tests {
         first.note_route(0, 0, 200, took);
         second.note_route(0, 1, 200, took);
         second.note_route(0, 2, 200, took);
-        let told = |counts: &ResponseCounts| {
-            let mut told = Vec::new();
+        let counted = |counts: &ResponseCounts| {
+            let mut lines = Vec::new();
             counts.each(|labels, answers| {
-                told.push((labels.join(" "), answers.classes[1].1));
+                lines.push((labels.join(" "), answers.classes[1].1));
             });
-            told
+            lines
         };
         let expected = [
             ("none  ", 0),
@@ -301,17 +301,17 @@ mod tests {
             ("upstream  u", 2),
         ];
         assert_eq!(
-            told(&second),
+            counted(&second),
             expected.map(|(name, n)| (name.to_owned(), n))
         );
         let third = second.of(["a"].into_iter(), [].into_iter(), [].into_iter());
-        assert_eq!(told(&third)[7], ("application a ".to_owned(), 0));
+        assert_eq!(counted(&third)[7], ("application a ".to_owned(), 0));
         let mut routes = Vec::new();
         second.each_route(|name, answers| {
             let succeeded = answers.classes[1].1;
             routes.push((name.to_owned(), succeeded, answers.durations.count()));
         });
-        // The changed protocol has no duration.
+        // A connection that switched protocols has no duration.
         assert_eq!(
             routes,
             [("routes".to_owned(), 3, 3), ("routes/x".to_owned(), 0, 0)]

@@ -8,19 +8,19 @@ use tutti_routing::{LogSecond, LogTime, ResponseInfo};
 
 /// The end of an exchange.
 pub struct Finished<'a> {
-    /// When the first byte of its request came.
+    /// When the first byte of its request was received.
     pub begun: Instant,
     /// The status of the answer.
     pub status: u16,
-    /// Bytes of its body that were sent.
+    /// Sent bytes of its body.
     pub body_bytes: u64,
-    /// The fields of the response's head as it was sent.
+    /// The fields of the head as sent.
     pub head: &'a FieldLines,
-    /// When it was sent; `None`: it is not, yet.
+    /// When it was sent; `None`: not yet.
     pub time: Option<SentAt>,
 }
 
-/// A moment: its second, as logs write it, and the milliseconds that have passed of it.
+/// A time: its second, formatted for logs, and the milliseconds.
 pub type SentAt = (Rc<LogSecond>, u16);
 
 impl ResponseInfo for Finished<'_> {

@@ -1,8 +1,10 @@
-//! The logs of requests, which get a line when one has ended: access logs, the slow log, the files and servers that lines go to; and counts by what answered.
+//! The logs of requests, which get a line after each: access logs, the slow log, the files and servers that lines go to; and counts by what
+//! answered.
 //!
-//! `server` tells a log of each request when it has ended; lines are collected for a thread and written before it sleeps. Knows no connection.
+//! `server` reports each finished request to a log; lines are collected per thread and written before it sleeps. Independent of
+//! connections.
 //!
-//! Must never: hold up a request because a log cannot be written, or lose a line without counting it.
+//! Must never: delay a request because a log cannot be written, or lose a line without counting it.
 
 #![forbid(unsafe_code)]
 

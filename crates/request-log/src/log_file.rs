@@ -1,6 +1,6 @@
-//! A log that requests are told of in: a file, a stream, or a syslog server, of one configuration or several in turn.
+//! A log of requests: a file, a stream, or a syslog server, used by one configuration or several in turn.
 //!
-//! Never makes its writer wait. Lines that cannot be written are lost, counted, and told of seldom ([`Losses`]).
+//! Never blocks its writer. Lines that cannot be written are lost, counted, and reported at intervals ([`Losses`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,14 +16,14 @@ use tutti_log::Losses;
 use tutti_log::syslog::{self, Syslog};
 use tutti_sys::log_stream::{Later, LogStream};
 
-/// Counts the lines that logs of one kind have lost since the server started, whatever they are now.
+/// Counts the lines that all logs of one kind have lost since the server started.
 pub type Lost = Arc<AtomicU64>;
 
-/// A log, as opened last.
+/// An open log.
 #[derive(Debug)]
 pub struct LogFile {
     target: LogTarget,
-    /// The beginning of messages, where they go to a syslog server.
+    /// The prefix of messages for a syslog server.
     syslog: Option<Syslog>,
     stream: ArcSwap<LogStream>,
     lost: Lost,
@@ -31,7 +31,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens it; `open` does that with a file.
+    /// Opens it; `open` opens a file.
     ///
     /// # Errors
     /// Those of `open`, or no descriptor is left.
@@ -68,12 +68,12 @@ impl LogFile {
         self.stream.store(stream(descriptor, &self.lost));
     }
 
-    /// True if lines are messages of their own.
+    /// True if each line is a separate message.
     pub fn is_syslog(&self) -> bool {
         self.syslog.is_some()
     }
 
-    /// Appends what a line begins with that is for this log.
+    /// Appends the prefix of a line for this log.
     pub fn begin(&self, out: &mut Vec<u8>) {
         if let Some(syslog) = &self.syslog {
             syslog.begin(None, out);
@@ -85,7 +85,7 @@ impl LogFile {
         self.stream.load().write(lines);
     }
 
-    /// The line for the daemon's log about lines that were lost, if there is something new; `kind` says which log this is.
+    /// The line for the daemon's log about lost lines, if it is due; `kind` names this log.
     pub fn news(&self, kind: &str) -> Option<String> {
         let stream = self.stream.load();
         if stream.lost() == 0 {
@@ -100,9 +100,9 @@ fn stream(descriptor: OwnedFd, lost: &Lost) -> Arc<LogStream> {
     LogStream::new(descriptor, Later::Thread, None, Arc::clone(lost))
 }
 
-/// Opens a log for append; creates it if need be.
+/// Opens a log for append; creates it if necessary.
 pub fn open_append(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-    // 0644 is what Unit and nginx create logs with.
+    // 0644 is the mode with which Unit and nginx create logs.
     Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)
 }

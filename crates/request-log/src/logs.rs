@@ -1,4 +1,4 @@
-//! Opens the logs of a configuration, and keeps those that are open already.
+//! Opens the logs of a configuration, and keeps those that are open.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::access_log::{AccessLogger, AccessLogs};
 use crate::log_file::{LogFile, Lost};
 use crate::slow::SlowLogger;
 
-/// Lines that were lost since the server started, by the kind of log.
+/// Lines lost since the server started, by kind of log.
 #[derive(Clone, Debug, Default)]
 pub struct LostLines {
     /// Lines of access logs.
@@ -25,7 +25,7 @@ pub struct LostLines {
 pub struct Logs {
     /// `None`: there is no access log.
     pub access: Option<Arc<AccessLogs>>,
-    /// `None`: slow requests are not told of.
+    /// `None`: slow requests are not logged.
     pub slow: Option<Arc<SlowLogger>>,
     /// Each file and each server once for each kind of log.
     files: Vec<Arc<LogFile>>,
@@ -41,7 +41,7 @@ impl LostLines {
 }
 
 impl Logs {
-    /// None, after others.
+    /// No logs; continues the counts of others.
     pub fn after(previous: &Logs) -> Logs {
         Logs {
             lost: previous.lost.clone(),
@@ -49,7 +49,7 @@ impl Logs {
         }
     }
 
-    /// Those of `config`; files that `previous` has open go on.
+    /// Opens the logs of `config`; files that `previous` has open are kept.
     ///
     /// # Errors
     /// Each that cannot be opened, at its place.
@@ -63,7 +63,7 @@ impl Logs {
         let mut access = Vec::new();
         let lost = logs.lost.clone();
         let mut open = |target: &LogTarget, lost: &Lost| -> io::Result<Arc<LogFile>> {
-            // A file that access log and slow log share counts for whoever opened it first.
+            // A file that access log and slow log share counts for the log that opened it first.
             let is_it = |file: &&Arc<LogFile>| file.target() == target;
             let found = logs.files.iter().chain(&previous.files).find(is_it);
             let file = match found {
@@ -100,13 +100,13 @@ impl Logs {
         }
     }
 
-    /// Those that are written to this file.
+    /// The logs that are written to this file.
     pub fn at<'l>(&'l self, path: &'l std::path::Path) -> impl Iterator<Item = &'l Arc<LogFile>> {
         let files = self.files.iter();
         files.filter(move |file| file.target().path() == Some(path))
     }
 
-    /// Lines that were lost.
+    /// Lost lines.
     pub fn lost(&self) -> &LostLines {
         &self.lost
     }

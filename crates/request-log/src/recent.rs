@@ -1,7 +1,7 @@
 //! The latest requests that failed or were slow, for `/status` and the dashboard.
 //!
-//! Kept in memory, a fixed number of each kind, so that an operator sees what goes wrong before a log is configured. `server` notes each request
-//! that has ended; other threads read. Must never: make a request wait, grow, or hold a query, which may carry a secret.
+//! Kept in memory, a fixed number of each kind, so that an operator sees failures before a log is configured. `server` records each
+//! finished request; other threads read. Must never: make a request wait, grow, or store a query, which may contain a secret.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::slow::SlowRequest;
 /// Requests that are kept of each kind.
 const KEPT: usize = 20;
 
-/// A request is slow after this time where no slow log has a threshold.
+/// The threshold for slow requests without a slow log.
 pub const SLOW: Duration = Duration::from_secs(1);
 
 /// The latest failed and slow requests.
@@ -23,7 +23,7 @@ pub struct Recent {
     kept: Mutex<Kept>,
 }
 
-/// Requests as `/status` has them, the oldest first.
+/// Requests in the form of `/status`, the oldest first.
 #[derive(Default)]
 struct Kept {
     failed: VecDeque<Value>,
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Recent {
-    /// Notes a request that has ended `now`: as failed if its status is 500 or more, else as slow. Leaves it out if another thread is writing.
+    /// Records a request that has ended `now`: as failed if its status is 500 or more, else as slow. Skips it if another thread is writing.
     pub fn note(&self, mut entry: SlowRequest, now: Instant) {
         let Ok(mut kept) = self.kept.try_lock() else {
             return;
@@ -49,7 +49,7 @@ impl Recent {
         list.push_back(entry.value(now));
     }
 
-    /// The failed and the slow ones, each with the latest first.
+    /// The failed and the slow requests, each with the latest first.
     pub fn latest(&self) -> [Vec<Value>; 2] {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         [&kept.failed, &kept.slow].map(|list| list.iter().rev().cloned().collect())

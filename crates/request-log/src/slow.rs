@@ -1,5 +1,5 @@
-//! The slow log: an entry for each request that takes longer than it should, with its phases, and one while it still runs, with the place
-//! where its application stands.
+//! The slow log: an entry for each request that exceeds the threshold, with its phases, and one while it is still running, with the
+//! application's position in its code.
 //!
 //! Must never: make a request wait for its entry.
 
@@ -16,22 +16,22 @@ use crate::log_file::LogFile;
 /// `slow_log` of a configuration.
 pub struct SlowLogger {
     file: Arc<LogFile>,
-    /// Which requests have entries, and of what form.
+    /// Which requests are logged, and in which format.
     pub options: SlowLogOptions,
 }
 
-/// When what happened to a request that goes to an application or a server. Kept only where there is a slow log.
+/// The times of a request's phases in an application or a server. Recorded only with a slow log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Phases {
-    /// Its body is there, or goes on while it comes: it was handed over.
+    /// It was submitted: its body is complete, or is streamed.
     pub handed: Option<Instant>,
-    /// How long it has waited for the worker that began it.
+    /// How long it waited until a worker began it.
     pub queued: Option<Duration>,
-    /// The head of its answer came.
+    /// The head of its response arrived.
     pub answered: Option<Instant>,
 }
 
-/// Who answers a request.
+/// The answerer of a request.
 #[derive(Clone, Debug)]
 pub enum RequestTarget {
     /// The server itself.
@@ -42,29 +42,29 @@ pub enum RequestTarget {
     Upstream(Box<str>),
 }
 
-/// A request, as an entry tells of it.
+/// A request, as an entry describes it.
 pub struct SlowRequest {
-    /// The first byte of its head came.
+    /// When the first byte of its head was received.
     pub begun: Instant,
-    /// Its head was complete.
+    /// When its head was complete.
     pub arrived: Instant,
-    /// Its way so far.
+    /// Its phases so far.
     pub phases: Phases,
-    /// Who answers it.
+    /// Its answerer.
     pub server: RequestTarget,
-    /// `None`: it still runs.
+    /// `None`: it is still running.
     pub status: Option<u16>,
     /// The client's address.
     pub client: String,
-    /// Its method, sound for a line of text.
+    /// Its method, escaped for a line of text.
     pub method: String,
-    /// Its target, sound for a line of text.
+    /// Its target, escaped for a line of text.
     pub target: String,
-    /// The id that it has in all logs.
+    /// Its id in all logs.
     pub id: String,
-    /// The process that is at it, where it was asked.
+    /// The process that serves it, if it was asked.
     pub process: Option<i32>,
-    /// The place where it stands.
+    /// Its position in the code.
     pub backtrace: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub struct SlowRequest {
 type Phase = (&'static str, Duration);
 
 impl SlowLogger {
-    /// One that writes to this file.
+    /// Writes to this file.
     pub fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
         Self {
             file,
@@ -80,7 +80,7 @@ impl SlowLogger {
         }
     }
 
-    /// Writes an entry about a request `now`. Returns the line for the daemon's log if entries are lost.
+    /// Writes an entry about a request `now`. Returns a line for the daemon's log if entries were lost.
     pub fn write(&self, entry: &SlowRequest, now: Instant) -> Option<String> {
         let mut lines = Vec::new();
         let text = match self.options.format {
@@ -102,7 +102,7 @@ impl SlowRequest {
     fn phases(&self, now: Instant) -> Vec<Phase> {
         let since = |later: Instant, earlier: Instant| later.saturating_duration_since(earlier);
         let mut phases = vec![("head", since(self.arrived, self.begun))];
-        // Left over from the request before.
+        // Left over from the previous request.
         let Some(handed) = self.phases.handed.filter(|handed| *handed >= self.arrived) else {
             phases.push(("answer", since(now, self.arrived)));
             return phases;
@@ -112,7 +112,7 @@ impl SlowRequest {
         let served = since(answered.unwrap_or(now), handed);
         match self.server {
             RequestTarget::Application(_) => {
-                // Not begun: all of it was waiting, as far as anybody knows.
+                // Not begun: as far as is known, all of it was waiting.
                 let queued = self.phases.queued.filter(|_| answered.is_some());
                 match (queued, answered.is_some()) {
                     (Some(queued), _) => {
@@ -131,7 +131,7 @@ impl SlowRequest {
         phases
     }
 
-    /// As JSON has it.
+    /// Its JSON form.
     pub(crate) fn value(&self, now: Instant) -> Value {
         let (at, milliseconds) = time::now();
         let seconds = |duration: f64| Value::from((duration * 1e6).round() / 1e6);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_runs_tells_where_it_stands() {
+    fn a_running_request_is_logged_with_its_position() {
         let begun = Instant::now();
         let mut running = entry(begun);
         running.status = None;
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_answers_itself_has_one_phase_more_and_not_those_of_the_request_before() {
+    fn own_responses_have_their_phases_and_none_of_the_previous_request() {
         let begun = Instant::now();
         let mut own = entry(begun);
         own.server = RequestTarget::Own;

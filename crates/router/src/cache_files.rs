@@ -1,4 +1,4 @@
-//! The files of stores of responses that are on disk: main opens them.
+//! The files of caches on disk, opened by main.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use tutti_unprivileged::grants::caches_of;
 use super::line::Link;
 use super::missing::{Lacking, Need};
 
-/// The files of stores, or why there is none.
+/// The files of caches, or why there is none.
 #[derive(Default)]
 pub(super) struct CacheFiles {
     files: HashMap<String, OwnedFd>,
@@ -25,14 +25,14 @@ impl CacheFiles {
         self.files.remove(store)
     }
 
-    /// Those that stand against a change.
+    /// The faults that prevent a change.
     pub(super) fn faults(&mut self) -> Option<Diagnostics> {
         let faults = std::mem::take(&mut self.faults);
         let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
         (!faults.is_empty()).then_some(Diagnostics(faults))
     }
 
-    /// The stores that are in memory only.
+    /// The caches that are in memory only.
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
         self.faults.iter().map(|(cache, fault)| Lacking {
             pointer: fault.pointer.clone(),
@@ -40,8 +40,8 @@ impl CacheFiles {
         })
     }
 
-    /// Says in the log which stores are in memory only: it is no reason not to serve.
-    pub(super) fn tell(&self, log: &Log) {
+    /// Logs which caches are in memory only: that does not prevent serving.
+    pub(super) fn report(&self, log: &Log) {
         for (CacheGrant { name, .. }, fault) in &self.faults {
             let text = format!(
                 "the responses of the cache `{name}` are in memory only: {}",
@@ -52,7 +52,7 @@ impl CacheFiles {
     }
 }
 
-/// Has main open the files of these stores.
+/// Has main open the files of these caches.
 pub(super) async fn open(link: &Link, config: &Config, needed: &[String]) -> CacheFiles {
     let mut opened = CacheFiles::default();
     for cache in caches_of(config).filter(|cache| needed.contains(&cache.name)) {
@@ -71,7 +71,7 @@ pub(super) async fn open(link: &Link, config: &Config, needed: &[String]) -> Cac
                 let disk = disk.and_then(|store| store.disk.as_ref());
                 let pointer = disk.map(|disk| disk.pointer.clone()).unwrap_or_default();
                 let message = format!("cannot keep responses on disk: {}", refused.message);
-                let hint = "only the users of the server may write in the folder, and on its file system must be room";
+                let hint = "the folder must be writable for the server's users only, and its file system must have free space";
                 let hint = refused.hint.or(Some(hint.to_owned()));
                 opened.faults.push((cache, fault(pointer, message, hint)));
             }

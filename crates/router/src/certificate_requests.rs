@@ -1,7 +1,7 @@
-//! Certificates that clients ask for: wishes of the listen threads, on their way to main.
+//! Certificates that clients ask for: requests of the listen threads, on their way to main.
 //!
-//! Many handshakes for one name are one wish. What must never happen: that wishes for ever other names take more memory than
-//! [`MOST_NAMES`] of them do.
+//! All handshakes for one name are one request. What must never happen: that requests for ever new names use more memory than
+//! [`MOST_NAMES`] of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tutti_tls::{CertificateRequest, CertificateResult};
 
 use super::line::Link;
 
-/// Names that are waited for at the same time: beyond, they are refused.
+/// Names requested at the same time: further ones are refused.
 const MOST_NAMES: usize = 256;
 
-/// Wishes on their way from the listen threads.
+/// Requests on their way from the listen threads.
 const MOST_ON_THE_WAY: usize = 1024;
 
 /// Account and name.
 type Name = (String, String);
 
-/// Begins to take wishes. Ends when nobody can have any more.
+/// Begins to take requests. Ends when there are no more senders.
 pub(super) fn take(link: &Arc<Link>) -> mpsc::Sender<CertificateRequest> {
     let (sender, receiver) = mpsc::channel(MOST_ON_THE_WAY);
     tokio::spawn(serve(Arc::clone(link), receiver));
@@ -37,7 +37,7 @@ async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<CertificateRequest>) 
             Some(done) = asked.join_next() => {
                 let Ok((name, outcome)) = done else { continue };
                 for answer in waiting.remove(&name).unwrap_or_default() {
-                    // A client may have gone.
+                    // The client may have disconnected.
                     let _ = answer.send(outcome.clone());
                 }
             }
@@ -53,7 +53,7 @@ async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<CertificateRequest>) 
                     others.retain(|other| !other.is_closed());
                     others.push(answer);
                 } else if waiting.len() >= MOST_NAMES {
-                    let _ = answer.send(Err("too many names are asked for at once".to_owned()));
+                    let _ = answer.send(Err("too many certificates are requested at once".to_owned()));
                 } else {
                     waiting.insert(name.clone(), vec![answer]);
                     asked.spawn(ask(Arc::clone(&link), name, wish.client));
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::tests::Main;
 
-    /// A listen thread's end of the wishes, and main's.
+    /// A listen thread's end of the requests, and main's.
     struct Router {
         main: Main,
         wishes: mpsc::Sender<CertificateRequest>,
@@ -102,7 +102,7 @@ mod tests {
             Self { main, wishes }
         }
 
-        /// A client asks for a certificate, or uses one that there is.
+        /// A client asks for a certificate, or uses an existing one.
         async fn wish(&self, name: &str, answer: Option<oneshot::Sender<CertificateResult>>) {
             let wish = CertificateRequest {
                 account: "account".to_owned(),
@@ -154,10 +154,10 @@ mod tests {
     async fn the_use_of_a_certificate_is_reported() {
         let mut router = Router::new();
         router.wish("a", None).await;
-        let told = router.main.next().await;
+        let sent = router.main.next().await;
         assert!(
-            matches!(&told, FromRouter::CertificateUsed { account, name } if account == "account" && name == "a"),
-            "{told:?}"
+            matches!(&sent, FromRouter::CertificateUsed { account, name } if account == "account" && name == "a"),
+            "{sent:?}"
         );
     }
 
@@ -172,7 +172,7 @@ mod tests {
         }
         let refused = router.want("one more").await.await.unwrap();
         assert!(refused.is_err());
-        // One that is waited for already is not another name.
+        // A name that is requested already does not count again.
         let same = router.want("0").await;
         router.main.done(asked[0], Vec::new());
         for answer in [waiting.remove(0), same] {

@@ -1,8 +1,7 @@
-//! A change as the router makes it: ready on the order of main, in force or gone without a trace on the next.
+//! A change in the router: prepared on main's order, then committed or undone on the next.
 //!
-//! Called with main's news. Main has one change under way at a time; a router that is slow may still be at one that has been given
-//! up when the next comes, and then begins that one after it. What must never happen: that a change is in force which main has
-//! not stored.
+//! Called with main's messages. Main has one change in progress at a time; a slow router may still be at an abandoned one when the next
+//! comes, and begins that one afterwards. What must never happen: that a change is in force which main has not stored.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use tutti_unprivileged::faults;
 use super::line::Link;
 use super::service::RouterService;
 
-/// The change under way, if there is one.
+/// The change in progress, if there is one.
 pub(super) struct Changes {
     service: RouterService,
     link: Arc<Link>,
@@ -23,7 +22,7 @@ pub(super) struct Changes {
 
 struct UnderWay {
     number: u64,
-    /// Puts it in force once it is ready.
+    /// Commits it once it is prepared.
     commit: oneshot::Sender<()>,
     task: AbortHandle,
 }
@@ -37,7 +36,7 @@ impl Changes {
         }
     }
 
-    /// Makes it ready and says so, or why not.
+    /// Prepares it and reports the result.
     pub(super) fn prepare(&mut self, number: u64, change: Change) {
         let (commit, committed) = oneshot::channel();
         let (service, link) = (self.service.clone(), Arc::clone(&self.link));
@@ -51,7 +50,7 @@ impl Changes {
                 }
             };
             link.send(&FromRouter::Prepared { number });
-            // Dropping what is ready gives back all that was opened and started for it.
+            // Dropping it undoes everything that was opened and started for it.
             if committed.await.is_ok() {
                 let warnings = faults::to_send(&service.0.commit_change(ready).await);
                 service.try_again();
@@ -65,15 +64,15 @@ impl Changes {
         });
     }
 
-    /// Main has stored it.
+    /// Called when main has stored it.
     pub(super) fn commit(&mut self, number: u64) {
         if let Some(change) = self.take(number) {
-            // A task that is not there any more has said why.
+            // A task that has ended has reported why.
             let _ = change.commit.send(());
         }
     }
 
-    /// It will not be, however far it is.
+    /// Called when it is abandoned, in any state.
     pub(super) fn abandon(&mut self, number: u64) {
         if let Some(change) = self.take(number) {
             change.task.abort();

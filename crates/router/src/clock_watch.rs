@@ -1,4 +1,5 @@
-//! Notices that the machine's time of day was set, and reports it: to the log, to the metrics and to jobs, whose times are times of day.
+//! Detects that the machine's time of day was changed, and reports it: to the log, to the metrics and to jobs, whose times are times of
+//! day.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jump_is_told_with_its_direction() {
+    fn a_jump_is_reported_with_its_direction() {
         let hour = Duration::from_secs(3600);
         assert!(line(Jump::Back(hour)).contains("set back by 3600 seconds"));
         assert!(line(Jump::Forward(hour)).contains("set forward by 3600 seconds"));

@@ -1,4 +1,4 @@
-//! The commands of applications, as the router has them: started by main, told of in `/status` and the metrics.
+//! The commands of applications in the router: started by main, shown in `/status` and the metrics.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,10 +20,10 @@ use tutti_unprivileged::fault;
 use super::daemon_log::Sink;
 use super::line::Link;
 
-/// The signal that nothing survives.
+/// The signal that no process survives.
 const SIGKILL: i32 = 9;
 
-/// None yet.
+/// Makes it without any command.
 pub(super) fn new(link: &Arc<Link>, sink: &Arc<Sink>) -> Commands {
     Commands::new(Arc::new(Starter {
         link: Arc::clone(link),
@@ -31,7 +31,7 @@ pub(super) fn new(link: &Arc<Link>, sink: &Arc<Sink>) -> Commands {
     }))
 }
 
-/// The router as its commands see it.
+/// Gives the commands access to the router.
 struct Starter {
     link: Arc<Link>,
     sink: Arc<Sink>,
@@ -83,7 +83,7 @@ impl Around for Starter {
     }
 }
 
-/// The failures of commands as faults of a configuration.
+/// Converts failures of commands to faults of a configuration.
 pub(super) fn faults(failures: &[RunnerError]) -> Diagnostics {
     let one = |failure: &RunnerError| -> Diagnostic {
         let place = Pointer::from_escaped(&failure.place);
@@ -92,7 +92,7 @@ pub(super) fn faults(failures: &[RunnerError]) -> Diagnostics {
     Diagnostics(failures.iter().map(one).collect())
 }
 
-/// Adds `mules` to the applications of `/status` that have some.
+/// Adds `mules` to the applications of `/status` that have any.
 pub(super) fn add_status(commands: &Commands, applications: &mut Map<String, Value>) {
     for mule in commands.status() {
         let Some(application) = applications.get_mut(&*mule.application) else {
@@ -156,13 +156,13 @@ fn restarts(mule: &MuleStatus) -> u64 {
     mule.processes.iter().map(|one| one.restarts).sum()
 }
 
-/// Resident memory of its processes and of what they have started.
+/// Resident memory of its processes and their children.
 fn memory(mule: &MuleStatus) -> u64 {
     let pids = mule.processes.iter().filter_map(|one| one.pid);
     pids.map(|pid| proc::rss_of_family(pid).unwrap_or(0)).sum()
 }
 
-/// Puts the numbers of the mules on a page.
+/// Adds the metrics of the mules to a page.
 pub(super) fn measure(commands: &Commands, page: &mut Page) {
     for mule in commands.status() {
         let labels = [&*mule.application, mule.name.as_str()];

@@ -1,9 +1,9 @@
-//! The daemon's log as server and pool write to it.
+//! The daemon's log, as server and pool write to it.
 
 use tutti_log::{Level, Log};
 use tutti_pool::LogSink;
 
-/// Lines of the server, and those that applications print.
+/// Writes lines of the server, and the output of applications.
 pub(super) struct Sink(pub(super) Log);
 
 impl LogSink for Sink {

@@ -1,7 +1,7 @@
-//! The fleet that this server is a node of, as the router has to know it: purges of caches, and the number of nodes that share limits.
+//! The router's knowledge of the fleet of this node: purges of caches, and the number of nodes that share limits.
 //!
-//! Must never: answer from a cache on disk what the fleet has purged while this server was away, as long as the store can be reached; or
-//! hold a cache back for longer than a moment because it cannot.
+//! Must never: answer from a cache on disk what the fleet has purged while this server was down, as long as the store can be reached; or
+//! disable a cache for longer than a moment because the store cannot be reached.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tutti_protocol::{FleetStanding, RouterHello};
 
 use super::service::{Inner, RouterService};
 
-/// The time that the fleet has to say which purges were missed. Responses on disk are not used as long as that lasts.
+/// How long the router waits for the fleet to report missed purges. Meanwhile, responses on disk are not used.
 const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-/// The variable in the server's environment for another number of seconds.
+/// The environment variable of the server that sets another number of seconds.
 const HOLD_VARIABLE: &str = "TUTTI_FLEET_HOLD";
 
 fn longest_hold() -> Duration {
@@ -23,14 +23,14 @@ fn longest_hold() -> Duration {
     given.map_or(LONGEST_HOLD, Duration::from_secs)
 }
 
-/// True if a source is followed: that of a flag, or that of the configuration.
+/// True if a source is followed: by a flag, or by the configuration.
 fn is_node(hello: &RouterHello, document: Option<&Document>) -> bool {
     let settings = document.and_then(|document| document.root().child("settings"));
     hello.follows_source || settings.is_some_and(|settings| settings.child("source").is_some())
 }
 
 impl RouterService {
-    /// Begins as a node of a fleet, if there is a source: with the number of nodes that is known, and without what is on disk.
+    /// Begins as a node of a fleet, if there is a source: with the last known number of nodes, and with caches on disk disabled.
     pub(super) fn begin_in_fleet(&self, hello: &RouterHello, document: Option<&Document>) {
         if is_node(hello, document) {
             self.0.server.set_nodes(hello.nodes.unwrap_or(1));
@@ -38,13 +38,13 @@ impl RouterService {
         }
     }
 
-    /// Lets what is on disk be used once the fleet has had its time, which begins now that requests are served.
+    /// Enables caches on disk after the waiting time, which begins now that requests are served.
     pub(super) fn release_caches_later(&self) {
         let service = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(longest_hold()).await;
             if service.0.server.hold_caches(false) {
-                let text = "the fleet has not said which purges of caches were missed: what is on disk is used until it does";
+                let text = "the fleet has not reported missed purges of caches yet; responses on disk are used until it does";
                 service.0.log.line(Level::Warn, text);
             }
         });
@@ -52,7 +52,7 @@ impl RouterService {
 }
 
 impl Inner {
-    /// The fleet is so.
+    /// Takes the state of the fleet.
     pub(super) fn take_standing(&self, standing: FleetStanding) {
         self.server.set_nodes(standing.nodes);
         if standing.is_purged {
@@ -60,7 +60,7 @@ impl Inner {
         }
     }
 
-    /// Purges a store of responses, or all; how many there were, or `None`: there is no such store.
+    /// Purges one cache, or all; returns the number of responses, or `None` if there is no such cache.
     pub(super) async fn purge(
         &self,
         store: Option<&str>,

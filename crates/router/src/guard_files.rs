@@ -1,4 +1,4 @@
-//! The files that say who is let in.
+//! The files with users and keys for access control.
 
 use std::collections::HashMap;
 use std::fs::File;

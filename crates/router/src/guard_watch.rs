@@ -1,6 +1,6 @@
-//! Looks again and again at the files that say who is let in.
+//! Checks the files for access control periodically.
 //!
-//! Must never: let anybody in by a file that has gone wrong, or forget who may because one is being written.
+//! Must never: admit a client because of an invalid file, or forget users because a file is being written.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use tutti_sys::file_mark::FileMark;
 use super::guard_files::content;
 use super::service::RouterService;
 
-/// How often they are looked at. Who is to be kept out waits no longer.
+/// The interval of the checks, and so the longest delay until a removed user is refused.
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Each file with its mark when it was read, or why it was not.
 type Seen = HashMap<PathBuf, Result<FileMark, String>>;
 
-/// Looks at the files of the configuration in force, as long as the router runs.
+/// Checks the files of the configuration in force, as long as the router runs.
 pub(super) async fn watch(service: RouterService) {
     let mut seen = Seen::new();
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn watch(service: RouterService) {
     }
 }
 
-/// True if a file has something to keep secret: password hashes or a key of `HS…`, not only public keys in PEM or JSON.
+/// True if a file contains secrets: password hashes or a key of `HS…`, not only public keys in PEM or JSON.
 fn is_secret(content: &[u8]) -> bool {
     let text = String::from_utf8_lossy(content);
     match text.trim_start().starts_with('{') {
@@ -57,9 +57,9 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
                     {
                         service.0.log.line(Level::Warn, &warning);
                     }
-                    // The same mistake is told once.
+                    // The same fault is logged once.
                     for why in service.0.replace_guard_file(&path, &content) {
-                        tell(service, &path, &why);
+                        log_fault(service, &path, &why);
                     }
                     Ok(mark)
                 }
@@ -69,14 +69,14 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
     if let Err(why) = &outcome
         && before != Some(&outcome)
     {
-        tell(service, &path, why);
+        log_fault(service, &path, why);
     }
     seen.insert(path, outcome);
 }
 
-fn tell(service: &RouterService, path: &Path, why: &str) {
+fn log_fault(service: &RouterService, path: &Path, why: &str) {
     let text = format!(
-        "`{}` cannot be used: {why}; who is let in stays as it was",
+        "`{}` cannot be used: {why}; its last valid content stays in force",
         path.display()
     );
     service.0.log.line(Level::Error, &text);

@@ -1,4 +1,4 @@
-//! The jobs of the spoolers, as the router has them: stored where main says, delivered through its own server.
+//! The jobs of the spoolers in the router: stored in the file that main opens, delivered through its own server.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,10 +20,10 @@ use tutti_server::{JobNotStored, Post, Server};
 
 use super::line::Link;
 
-/// A spooler without room has some again when jobs are delivered.
+/// `Retry-After` of a spooler that is full: delivered jobs make room.
 const COME_AGAIN: u32 = 5;
 
-/// The router as its jobs see it.
+/// Gives the jobs access to the router.
 pub(super) struct Around {
     pub(super) server: Arc<Server>,
     pub(super) commands: Commands,
@@ -62,7 +62,7 @@ impl JobEnvironment for Around {
     }
 }
 
-/// Stores what the server hands over, as long as it does.
+/// Stores the jobs that the server submits.
 pub(super) async fn store(jobs: Jobs, mut posts: mpsc::UnboundedReceiver<Post>) {
     while let Some(post) = posts.recv().await {
         tokio::spawn(store_one(jobs.clone(), post));
@@ -87,7 +87,7 @@ async fn store_one(jobs: Jobs, post: Post) {
     };
     let stored = tokio::select! {
         stored = jobs.post(&spooler, request, delay) => stored,
-        // The client has gone, or has waited too long and been told so.
+        // The client has disconnected, or has waited too long and been answered.
         () = answer.closed() => return,
     };
     let _ = answer.send(stored.map_err(|refusal| not_stored(&refusal)));
@@ -98,7 +98,7 @@ fn not_stored(refusal: &JobRejection) -> JobNotStored {
         JobRejection::Malformed => 400,
         JobRejection::Store(JobStoreError::Full(_)) => 507,
         JobRejection::Store(JobStoreError::Failed(_)) => 500,
-        // A spooler that is not there any more was when the request came.
+        // The spooler existed when the request came.
         _ => 503,
     };
     JobNotStored {
@@ -111,7 +111,7 @@ fn not_stored(refusal: &JobRejection) -> JobNotStored {
     }
 }
 
-/// Carries out what the control API asks; `None`: there is no such spooler or job.
+/// Carries out a request of the control API; `None`: there is no such spooler or job.
 pub(super) async fn carry_out(jobs: &Jobs, spooler: &str, task: JobTask) -> Option<Value> {
     let task = match task {
         JobTask::List => return jobs.failures(spooler).await,
@@ -191,7 +191,7 @@ pub(super) fn schedules(jobs: &Jobs) -> Option<Value> {
     Some(schedules.iter().map(one).collect::<Map<_, _>>().into())
 }
 
-/// Puts the numbers of the spoolers and schedules on a page.
+/// Adds the metrics of the spoolers and schedules to a page.
 pub(super) fn measure(jobs: &Jobs, page: &mut Page) {
     for schedule in jobs.schedules() {
         let name = schedule.name.as_str();
@@ -213,7 +213,7 @@ pub(super) fn measure(jobs: &Jobs, page: &mut Page) {
             page.add(names::SCHEDULE_NEXT, &[name], next as f64 / 1000.0);
         }
     }
-    // Names of former spoolers come from the file: labels are those of the configuration.
+    // Names of former spoolers come from the file; labels must come from the configuration.
     for spooler in jobs.status().iter().filter(|one| one.is_configured) {
         let name = spooler.name.as_str();
         let counts = spooler.counts;

@@ -1,4 +1,4 @@
-//! Starting and ending processes for the pool, by asking main.
+//! Starts and ends processes for the pool, through main.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tutti_unprivileged::grants::start_of;
 
 use super::line::Link;
 
-/// The pool's [`Launcher`] over the line to main.
+/// The pool's [`Launcher`] over the socket to main.
 pub(super) struct MainLauncher {
     pub(super) link: Arc<Link>,
     pub(super) modules: Vec<LanguageModule>,
@@ -31,7 +31,7 @@ impl Launcher for MainLauncher {
                 .with_hint("`modules` in /status lists those that were found at start");
             return Box::pin(std::future::ready(Err(failure)));
         }
-        // Main has the same in its grants, and says by it whom the processes run as and what they are.
+        // Main has the same document in its grants, which decide the user and the program.
         let start = start_of(&spec);
         let mut descriptors = vec![
             request.control,
@@ -54,11 +54,7 @@ impl Launcher for MainLauncher {
             match started.await {
                 Ok(done) => match done.pid {
                     Some(pid) => Ok(Launched { pid }),
-                    None => Err(StartFailure::new(
-                        &spec,
-                        "exec",
-                        "main told no process number",
-                    )),
+                    None => Err(StartFailure::new(&spec, "exec", "main sent no process id")),
                 },
                 Err(refused) => {
                     let mut failure = StartFailure::new(&spec, "exec", refused.message);
@@ -78,7 +74,7 @@ impl Launcher for MainLauncher {
         let settled = self
             .link
             .request(&|id| FromRouter::Settle { id, pid }, Vec::new());
-        // Main tells of what did not work; the prototype serves all the same.
+        // Main logs a failure; the prototype serves anyway.
         Box::pin(async move { drop(settled.await) })
     }
 

@@ -1,7 +1,7 @@
 //! The router role: unprivileged, parses everything, starts nothing itself.
 //!
-//! One control thread, with the line to main and the pool's manager; and the listen threads of `tutti-server`. What must never
-//! happen: that it touches a file or process it could have main touch, or that a failed change of configuration leaves a trace.
+//! One control thread, with the socket to main and the pool's manager; and the listen threads of `tutti-server`. What must never happen:
+//! that it accesses a file or process that main could access for it, or that a failed change of configuration leaves any effect.
 
 #![forbid(unsafe_code)]
 
@@ -59,16 +59,16 @@ use self::launcher::MainLauncher;
 use self::line::Link;
 use self::service::{Parts, RouterService};
 
-/// A quick stop leaves applications this long before main kills what is left.
+/// How long applications get at a quick stop before main kills the rest.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
 
-/// Deliveries under way when another router takes over have this long before that one has the jobs; posts wait meanwhile.
+/// How long deliveries in progress get when another router takes over, before that one gets the jobs; new jobs wait meanwhile.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
 
-/// Longest time for the last spans of a router that ends in peace.
+/// Longest time to send the last spans when a router ends gracefully.
 const LAST_SPANS: Duration = Duration::from_secs(5);
 
-/// Longest time for readers of logs to take the last lines that wait for them.
+/// Longest time to write the last buffered lines of logs.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// How to stop.
@@ -81,7 +81,7 @@ enum Stop {
     Retire,
 }
 
-/// Runs until main says stop.
+/// Runs until main orders the end.
 pub fn run() -> ExitCode {
     let code = start::run("router", serve);
     log_stream::finish(LAST_LINES);
@@ -107,7 +107,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
     let (files, wanted) = mpsc::unbounded_channel();
-    let (told, nodes, needed) = nodes_of_the_fleet();
+    let (reported, nodes, needed) = nodes_of_the_fleet();
     let server = Arc::new(Server::start(StartOptions {
         threads: Arc::clone(&threads),
         log: sink.clone(),
@@ -141,7 +141,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         exporters: exporters.clone(),
         jobs: jobs.clone(),
         commands: commands.clone(),
-        // The controller has told of those that cannot be used.
+        // The controller has reported those that cannot be used.
         certificates: Certificates::read(&hello.certificates, None),
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
@@ -162,7 +162,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         manager: manager.clone(),
         service: service.clone(),
         changes: Changes::new(service.clone(), Arc::clone(&link)),
-        nodes: told,
+        nodes: reported,
     };
     tokio::spawn(news.handle(stop_sender));
     let beginning = (service.clone(), Arc::clone(&link));
@@ -212,27 +212,28 @@ async fn stop_serving(
         _ => {
             drained.await;
             exporters.end(LAST_SPANS).await;
-            // Without connections no delivery is under way any more.
+            // Without connections, no delivery is in progress any more.
             let _ = resting.await;
         }
     }
 }
 
-/// Where main's word of the nodes of the fleet goes in, where the server reads it, and where the server says that it needs it.
+/// Makes the channels for the nodes of the fleet: for main's reports, for the server, and for the server's request to get them.
 fn nodes_of_the_fleet() -> (watch::Sender<LiveNodes>, Nodes, mpsc::UnboundedReceiver<()>) {
-    let (told, known) = watch::channel(LiveNodes::default());
+    let (reported, known) = watch::channel(LiveNodes::default());
     let (wanted, needed) = mpsc::unbounded_channel();
-    (told, Nodes { known, wanted }, needed)
+    (reported, Nodes { known, wanted }, needed)
 }
 
-/// Sends the last spans and writes the last responses, as far as that goes quickly.
+/// Sends the last spans and writes the last responses to disk, within a short time.
 async fn end_quickly(exporters: &Exporters, resting: JoinHandle<()>) {
     let written = tokio::time::timeout(QUICK_STOP, resting);
     // The rest is lost.
     let _ = tokio::join!(exporters.end(QUICK_STOP), written);
 }
 
-/// Lets go of what is on disk: of jobs when their deliveries have ended, or after `longest`; of caches when what is in memory is written.
+/// Releases the files on disk: of jobs when their deliveries have ended, or after `longest`; of caches when the responses in memory are
+/// written.
 fn rest(jobs: &Jobs, server: &Server, longest: Duration, how: Stop) -> JoinHandle<()> {
     let (jobs, caches) = (jobs.clone(), server.rest_caches());
     tokio::spawn(async move {
@@ -244,7 +245,7 @@ fn exporters(log: Log) -> Exporters {
     Exporters::new(move |line| log.line(Level::Warn, line))
 }
 
-/// Begins with the configuration of before, and says so to main.
+/// Begins with the configuration from main, and reports the result.
 async fn begin_serving(
     (service, link): (RouterService, Arc<Link>),
     document: Option<Document>,
@@ -254,7 +255,7 @@ async fn begin_serving(
     service.release_caches_later();
 }
 
-/// Puts the configuration in force that was there before this router; the news for main.
+/// Puts the configuration in force that main sent; returns the message for main.
 async fn begin(
     service: &RouterService,
     document: Option<Document>,
@@ -280,20 +281,20 @@ async fn begin(
 async fn greeting(link: &Link) -> io::Result<(RouterHello, Log)> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let Some((ToRouter::Hello(hello), descriptors)) = link.news().await? else {
-        return Err(invalid("main did not greet"));
+        return Err(invalid("main sent no first message"));
     };
     match descriptors.into_iter().next() {
         Some(log) => {
-            // Standard error is where a crash is told of.
+            // A crash is reported on standard error.
             daemon::redirect_stderr(log.as_fd())?;
             let log = Log::of_threads(log, &hello.log, "router");
             Ok((*hello, log))
         }
-        None => Err(invalid("main's greeting came without its descriptor")),
+        None => Err(invalid("main's first message had no descriptor")),
     }
 }
 
-/// The configuration that the router is to serve. The controller has parsed it before.
+/// The configuration to serve, which the controller has parsed before.
 fn configuration(hello: &RouterHello) -> io::Result<Option<Document>> {
     let Some(text) = &hello.configuration else {
         return Ok(None);
@@ -313,16 +314,16 @@ fn thread_count(stored: Option<&Document>, hello: &RouterHello) -> u32 {
         .max(1)
 }
 
-/// Clients get the answers that are due within this time.
+/// How long clients get to receive pending answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// How often a router that retires tells what it has counted.
+/// How often a router that retires reports its counts.
 const TOTALS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Answers what has begun while another router serves; false if a stop comes meanwhile.
+/// Answers requests in progress while another router serves; false if a stop comes meanwhile.
 ///
-/// Connections have ten seconds for one more request. Then applications have their `limits.drain_timeout`, and what needs no
-/// application has `settings.http.drain_timeout`.
+/// Connections have ten seconds for one more request. Then applications have their `limits.drain_timeout`, and everything else has
+/// `settings.http.drain_timeout`.
 async fn retire(
     mut stop: watch::Receiver<Stop>,
     link: &Link,
@@ -331,7 +332,7 @@ async fn retire(
     manager: &Manager,
 ) -> bool {
     server.drain_gently();
-    let tell = || {
+    let report = || {
         let totals = service.totals();
         link.send(&FromRouter::Totals { totals });
     };
@@ -345,34 +346,34 @@ async fn retire(
     let requests = async {
         tokio::select! {
             _ = async { tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS)) } => {}
-            () = bounded => return cut(tell, server, manager).await,
+            () = bounded => return cut(report, server, manager).await,
         }
-        tell();
+        report();
         service.forget();
-        // The listeners that went with it hold what they last served by, and with it the applications.
+        // The closed listeners hold the last configuration they served, and with it the applications.
         server.ended().await;
         manager.shutdown(None).await;
     };
-    // Runs of commands have a time of their own, and the next router is told of their end.
+    // Runs of commands have their own timeout, and the next router is notified of their end.
     let runs = async {
         commands.ended().await;
         service.0.jobs.commands_noted().await;
     };
     let drained = async { tokio::join!(requests, runs) };
-    let telling = async {
+    let report_totals = async {
         loop {
-            tell();
+            report();
             tokio::time::sleep(TOTALS_INTERVAL).await;
         }
     };
     tokio::select! {
         _ = drained => true,
-        () = telling => true,
+        () = report_totals => true,
         _ = stop.wait_for(|stop| *stop != Stop::Retire) => false,
     }
 }
 
-/// Waits until `settings.http.drain_timeout` is over, and says so.
+/// Waits until `settings.http.drain_timeout` has passed, and logs that.
 async fn out_of_time(service: &RouterService, log: &Log, unless_given: Duration) {
     let Some(longest) = service.drain_timeout(unless_given) else {
         return std::future::pending().await;
@@ -380,14 +381,14 @@ async fn out_of_time(service: &RouterService, log: &Log, unless_given: Duration)
     tokio::time::sleep(longest).await;
     let left = service.totals();
     let text = format!(
-        "`settings.http.drain_timeout` is over: {} connections are closed with what they are at",
+        "`settings.http.drain_timeout` is over: {} connections are closed with requests in progress",
         left.active + left.idle
     );
     log.line(Level::Warn, &text);
 }
 
-/// Ends what is left: WebSocket clients hear of it, then applications end; connections end with the process.
-async fn cut(tell: impl Fn(), server: &Server, manager: &Manager) {
+/// Ends the rest: WebSocket clients get a close frame, then applications end; connections end with the process.
+async fn cut(report: impl Fn(), server: &Server, manager: &Manager) {
     server.cut();
     let _ = tokio::time::timeout(LAST_ANSWERS, server.farewells_said()).await;
     let applications = manager.shutdown(Some(Duration::ZERO));
@@ -395,18 +396,18 @@ async fn cut(tell: impl Fn(), server: &Server, manager: &Manager) {
         tokio::time::timeout(QUICK_STOP, applications),
         tokio::time::sleep(LAST_ANSWERS)
     );
-    tell();
+    report();
 }
 
 async fn wait_for_stop(mut stop: watch::Receiver<Stop>) -> Stop {
     match stop.wait_for(|stop| *stop != Stop::No).await {
         Ok(stop) => *stop,
-        // Nobody listens to main any more: it has gone.
+        // The sender has been dropped: main has ended.
         Err(_) => Stop::Quick,
     }
 }
 
-/// Ends: gracefully first the connections, then the applications; a quick stop may come meanwhile.
+/// Ends: gracefully, first the connections, then the applications; a quick stop may come meanwhile.
 async fn end(
     how: Stop,
     mut stop: watch::Receiver<Stop>,
@@ -422,8 +423,8 @@ async fn end(
         manager.begin_drain();
         let graceful = async {
             server.ended().await;
-            // The snapshot holds the applications, which end when nobody holds them. Where jobs come in goes with it now, and holds what it
-            // last served by.
+            // The snapshot holds the applications, which end when it is dropped. The listener for jobs ends with it, and holds the last
+            // configuration it served.
             service.forget();
             server.ended().await;
             tokio::join!(manager.shutdown(None), commands.ended());
@@ -434,15 +435,15 @@ async fn end(
             _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
         }
     }
-    // Connections end with the process, which may be at once: those of WebSocket have been told why. What the applications have not ended by
-    // then main ends.
+    // Connections end with the process, perhaps at once: WebSocket clients have got their close frames. Main ends the remaining processes
+    // of applications.
     let _ = tokio::time::timeout(LAST_ANSWERS, server.farewells_said()).await;
     commands.stop_runs();
     let all = async { tokio::join!(manager.shutdown(Some(Duration::ZERO)), commands.ended()) };
     let _ = tokio::time::timeout(QUICK_STOP, all).await;
 }
 
-/// Spawns what goes on as long as the router runs: schedules, the look at files of secrets, the answers to who wants metrics, a file or the
+/// Spawns the tasks that run as long as the router: schedules, checks of secret files, and answers to requests for metrics, files or the
 /// nodes of the fleet.
 fn spawn_watches(
     service: &RouterService,
@@ -461,10 +462,10 @@ fn spawn_watches(
     tokio::spawn(service.clone().follow_nodes(needed));
 }
 
-/// Looks of the watchdog in its limit, as main has them.
+/// Checks of the watchdog within its limit, as in main.
 const LOOKS: u32 = 6;
 
-/// Has applications look for processes that are stopped, as long as the router runs.
+/// Has applications check for stopped processes, as long as the router runs.
 async fn watch_processes(manager: Manager, limit: Duration) {
     loop {
         tokio::time::sleep(limit / LOOKS).await;
@@ -472,7 +473,7 @@ async fn watch_processes(manager: Manager, limit: Duration) {
     }
 }
 
-/// Hears what main tells without being asked.
+/// Receives main's unsolicited messages.
 struct News {
     link: Arc<Link>,
     log: Log,
@@ -494,7 +495,7 @@ impl News {
                     });
                 }
                 Ok(Some((ToRouter::Retire, _))) => {
-                    // A stop that came before it stays one.
+                    // An earlier stop is not overridden.
                     stop.send_if_modified(|stop| {
                         let retires = *stop == Stop::No;
                         if retires {
@@ -506,8 +507,10 @@ impl News {
                 Ok(Some((news, descriptors))) => self.take(news, descriptors),
                 Ok(None) => return,
                 Err(error) => {
-                    self.log
-                        .line(Level::Alert, &format!("cannot understand main: {error}"));
+                    self.log.line(
+                        Level::Alert,
+                        &format!("cannot parse a message from main: {error}"),
+                    );
                     return;
                 }
             }
@@ -534,8 +537,14 @@ impl News {
             (ToRouter::Ask { number, question }, _) => {
                 let (service, link) = (self.service.clone(), Arc::clone(&self.link));
                 tokio::spawn(async move {
-                    let (told, descriptors) = service.answer(question).await;
-                    link.give(&FromRouter::Told { number, told }, descriptors);
+                    let (answer, descriptors) = service.answer(question).await;
+                    link.give(
+                        &FromRouter::Told {
+                            number,
+                            told: answer,
+                        },
+                        descriptors,
+                    );
                 });
             }
             (ToRouter::Freeze, _) => {

@@ -14,14 +14,14 @@ pub(super) fn status(server: &Server) -> Option<Value> {
 /// `limit_stores` of `/status`, where there are some.
 pub(super) fn stores(server: &Server) -> Option<Value> {
     let stores = server.limit_stores().into_iter().map(|store| {
-        let mut told = json!({
+        let mut state = json!({
             "connected": store.status.is_connected,
             "requests": {"counted": store.status.answered, "failed": store.status.failed},
         });
         if let Some(error) = store.status.error {
-            told["error"] = error.into();
+            state["error"] = error.into();
         }
-        (store.name, told)
+        (store.name, state)
     });
     some(stores.collect())
 }
@@ -31,7 +31,7 @@ fn some(members: Map<String, Value>) -> Option<Value> {
 }
 
 fn one(limit: &SharedLimit) -> Value {
-    // In requests a second.
+    // Requests per second.
     let rate = 1.0 / limit.interval.as_secs_f64();
     let nodes = f64::from(limit.nodes);
     json!({
@@ -44,7 +44,7 @@ fn one(limit: &SharedLimit) -> Value {
     })
 }
 
-/// Puts them on a page of metrics.
+/// Adds them to a page of metrics.
 pub(super) fn measure(server: &Server, page: &mut Page) {
     if !server.shared_limits().is_empty() {
         page.add(names::LIMIT_NODES, &[], u64::from(server.nodes()));

@@ -1,6 +1,6 @@
-//! The router's line to main.
+//! The router's socket to main.
 
 use tutti_protocol::{FromRouter, ToRouter};
 
-/// Asks main, and hears its news.
+/// Sends requests to main, and receives its messages.
 pub(crate) type Link = tutti_unprivileged::link::Link<FromRouter, ToRouter>;

@@ -1,7 +1,7 @@
-//! Puts the metrics on a page: the server's, the pool's, and what only the router knows.
+//! Collects the metrics on a page: the server's, the pool's, and the router's own.
 //!
-//! All of it is looked up when somebody asks; only the counters of requests are kept all the time, by the server's threads. Counters begin
-//! at 0 with the router: another one, after a crash or an upgrade, counts from there, as Prometheus expects of a process that has restarted.
+//! Everything is computed on request; only the counters of requests are maintained all the time, by the server's threads. Counters begin at
+//! 0 with the router: another one, after a crash or an upgrade, counts from there, as Prometheus expects of a restarted process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) fn unix_time() -> f64 {
     now.unwrap_or_default().as_secs_f64()
 }
 
-/// How often the time of day was set since the router was started.
+/// How often the time of day was changed since the router was started.
 #[derive(Default)]
 pub(super) struct Jumps {
     forward: AtomicU64,
@@ -36,7 +36,7 @@ impl Jumps {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts, by their word in the metrics.
+    /// The counts, by their label.
     pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
         [
             ("forward", self.forward.load(Ordering::Relaxed)),
@@ -45,11 +45,11 @@ impl Jumps {
     }
 }
 
-/// The facts beside the server's own.
+/// The router's own facts.
 pub(super) struct Facts<'a> {
     /// Configurations that were put in force.
     pub(super) generation: u64,
-    /// When the last one was, in seconds since 1970.
+    /// When the last one was put in force, in seconds since 1970.
     pub(super) changed: f64,
     /// When the router was started.
     pub(super) started: f64,
@@ -59,11 +59,11 @@ pub(super) struct Facts<'a> {
     pub(super) spans: Option<SpanCounts>,
     /// Lines of the daemon's log that this process has lost.
     pub(super) lost: u64,
-    /// How often the time of day was set, by direction.
+    /// How often the time of day was changed, by direction.
     pub(super) jumps: [(&'static str, u64); 2],
 }
 
-/// Puts the facts on a page.
+/// Adds the facts to a page.
 pub(super) fn measure(facts: &Facts<'_>, page: &mut Page) {
     page.add(names::BUILD, &[env!("CARGO_PKG_VERSION")], 1_u64);
     page.add(names::CONFIGURATION_GENERATION, &[], facts.generation);
@@ -111,7 +111,7 @@ fn measure_application(name: &str, measures: &AppMeasures, page: &mut Page) {
     page.add(names::APPLICATION_MEMORY, &[name], measures.memory());
 }
 
-/// The router itself. What the system does not tell is left out.
+/// The router process itself. What the system does not report is omitted.
 fn measure_self(started: f64, page: &mut Page) {
     let own = std::process::id().cast_signed();
     page.add(names::ROUTER_START, &[], started);

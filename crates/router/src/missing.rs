@@ -1,4 +1,4 @@
-//! Things that a stored configuration needs and that are not there now.
+//! Resources that a stored configuration needs and that are unavailable now.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tutti_protocol::{BindAddress, CacheGrant};
 use tutti_spool::Spool;
 use tutti_unprivileged::fault;
 
-/// Something that main opens, and that may be possible later.
+/// A resource that main opens, and that may become available later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Need {
     Place(BindAddress),
@@ -18,7 +18,7 @@ pub(super) enum Need {
     Jobs,
 }
 
-/// A part of the configuration that does not have what it needs.
+/// A part of the configuration that lacks a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lacking {
     /// The part.
@@ -26,11 +26,11 @@ pub(super) struct Lacking {
     pub(super) need: Need,
 }
 
-/// Why not all could be opened that a configuration needs.
+/// Why resources of a configuration could not be opened.
 #[derive(Default)]
 pub(super) struct Unopened {
     pub(super) faults: Vec<Diagnostic>,
-    /// The needs behind them.
+    /// The missing resources.
     pub(super) lacking: Vec<Lacking>,
 }
 
@@ -47,7 +47,7 @@ impl Unopened {
     }
 }
 
-/// The way to go on where something is missing that the rest can do without.
+/// The handling of a missing resource that the rest of the configuration does not need.
 pub(super) enum Leniency {
     /// The configuration is applied whole or not at all.
     None,
@@ -56,7 +56,7 @@ pub(super) enum Leniency {
 }
 
 impl Leniency {
-    /// Notes a fault that is no reason not to serve.
+    /// Notes a fault that does not prevent serving.
     pub(super) fn forgive(&mut self, fault: Diagnostic) -> Result<(), Diagnostics> {
         match self {
             Leniency::None => return Err(Diagnostics::one(fault)),
@@ -66,7 +66,7 @@ impl Leniency {
         Ok(())
     }
 
-    /// Keeps bodies in memory where no folder takes them. A folder that the configuration names is left out of it instead.
+    /// Keeps bodies in memory if no folder can be used; a folder that the configuration names is removed from it.
     pub(super) fn or_in_memory(
         &mut self,
         spool: Result<Spool, Diagnostic>,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_configuration_is_served_without_what_is_missing_and_each_fault_told_once() {
+    fn a_stored_configuration_is_served_without_missing_resources_and_each_fault_reported_once() {
         let mut leniency = Leniency::Forgiving(Vec::new());
         for text in ["no port", "no file", "no port"] {
             assert!(leniency.forgive(one(text)).is_ok(), "{text}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_opened_is_a_fault_with_its_need() {
+    fn a_resource_that_could_not_be_opened_is_a_fault_with_its_need() {
         let mut unopened = Unopened::default();
         let pointer = Pointer::from_escaped("/settings/access_log");
         let need = Need::Log(PathBuf::from("/nowhere/log"));

@@ -1,7 +1,7 @@
-//! The needs of a configuration that main meets: listening sockets and logs, opened before it is in force, given back after.
+//! The resources that main opens for a configuration: listening sockets and logs, opened before it is in force, returned afterwards.
 //!
-//! Called by the service while it makes a configuration ready and when that is in force. What must never happen: that main keeps a
-//! socket or a log open for nobody.
+//! Called by the service while it prepares a configuration and when that is in force. What must never happen: that main keeps a socket or a
+//! log open that is not used any more.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -32,7 +32,7 @@ use super::guard_files::{self, GuardFiles};
 use super::line::Link;
 use super::missing::{Leniency, Need, Unopened};
 
-/// Sockets and logs of main's that are in use by the configuration in force.
+/// Main's sockets and logs in use by the configuration in force.
 #[derive(Default)]
 struct Held {
     places: HashSet<BindAddress>,
@@ -40,7 +40,7 @@ struct Held {
     logs: HashSet<PathBuf>,
 }
 
-/// Asks main to open, and knows what is open.
+/// Has main open resources, and records which are open.
 pub(super) struct Openings {
     link: Arc<Link>,
     wishes: Sender<CertificateRequest>,
@@ -51,7 +51,7 @@ pub(super) struct Openings {
     held: Mutex<Held>,
 }
 
-/// Sockets and logs opened for a configuration that is not in force yet. Dropping it gives them back.
+/// Sockets and logs opened for a configuration that is not in force yet. Dropping it returns them.
 pub(super) struct Opened {
     link: Arc<Link>,
     sockets: HashMap<BindAddress, OwnedFd>,
@@ -81,11 +81,11 @@ impl Drop for Opened {
 pub(super) struct Spools {
     /// For request bodies.
     requests: Option<Spool>,
-    /// For answers, or why there is none.
+    /// For responses, or why there is none.
     responses: Option<io::Result<Spool>>,
 }
 
-/// Answers what the server asks for while it prepares; all of it has been fetched before.
+/// Gives the server what it requests while it prepares; everything has been opened before.
 pub(super) struct Fetched<'a> {
     pub(super) spools: Spools,
     pub(super) cache_files: CacheFiles,
@@ -165,7 +165,7 @@ impl SnapshotEnvironment for Fetched<'_> {
     }
 }
 
-/// The surroundings of a configuration that opens nothing new.
+/// The resources of a configuration that opens nothing new.
 pub(super) struct Running<'a> {
     pub(super) manager: &'a Manager,
     pub(super) certificates: &'a Certificates,
@@ -182,7 +182,7 @@ impl SnapshotEnvironment for Running<'_> {
     }
 
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
-        // Only where nothing is served any more: what is served goes on with the spool that it has.
+        // Used only when nothing is served any more: otherwise the existing spool is kept.
         Spool::in_memory(max_body)
     }
 
@@ -221,7 +221,7 @@ impl Openings {
         }
     }
 
-    /// Takes what clients want of certificates on demand.
+    /// Takes requests for certificates on demand.
     pub(super) fn wishes(&self) -> &Sender<CertificateRequest> {
         &self.wishes
     }
@@ -235,7 +235,7 @@ impl Openings {
         self.held().places.contains(place)
     }
 
-    /// Has main open what the configuration needs and the one in force does not have.
+    /// Has main open what the configuration needs in addition to the one in force.
     pub(super) async fn open(&self, config: &Config) -> Result<Opened, Unopened> {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
@@ -296,7 +296,7 @@ impl Openings {
         }
     }
 
-    /// Has main take datagrams at an address, unless it does.
+    /// Has main open UDP sockets at an address, unless they are open.
     async fn open_datagrams(
         &self,
         address: SocketAddr,
@@ -312,7 +312,7 @@ impl Openings {
         Ok(())
     }
 
-    /// Has main open a log, unless it is open already.
+    /// Has main open a log, unless it is open.
     async fn open_log(&self, path: &Path, opened: &mut Opened) -> Result<(), Refused> {
         if opened.logs.contains_key(path) || self.held().logs.contains(path) {
             return Ok(());
@@ -331,8 +331,8 @@ impl Openings {
         http.body_temp_path.as_ref().unwrap_or(&self.tmpdir)
     }
 
-    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
-    /// once somebody has removed the latter and main has made it anew.
+    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither, once the latter
+    /// has been removed and main has made it anew.
     async fn spool(&self, http: &model::Http, longest: u64) -> Result<Spool, Diagnostic> {
         let folder = self.spool_folder(http);
         let make = |id| FromRouter::OpenSpool {
@@ -379,12 +379,12 @@ impl Openings {
         })
     }
 
-    /// The files of these stores of responses.
+    /// The files of these caches.
     pub(super) async fn cache_files(&self, config: &Config, needed: &[String]) -> CacheFiles {
         cache_files::open(&self.link, config, needed).await
     }
 
-    /// The spools that the server needs for a configuration and does not have from the one in force.
+    /// The spools that the server needs for a configuration in addition to those in force.
     pub(super) async fn spools(
         &self,
         config: &Config,
@@ -416,7 +416,7 @@ impl Openings {
         })
     }
 
-    /// Returns the applications to run, each with a spool of its own, unless it is live and has one already.
+    /// Returns the applications to run, each with its own spool, unless it is live and has one.
     pub(super) async fn specs(
         &self,
         config: &Config,
@@ -439,7 +439,7 @@ impl Openings {
         Ok(specs)
     }
 
-    /// True if main can open it now. Main keeps sockets and logs open until they are given back.
+    /// True if main can open it now. Main keeps sockets and logs open until they are returned.
     pub(super) async fn can_have(&self, need: &Need) -> bool {
         let make = |id| match need.clone() {
             Need::Place(place) => FromRouter::Listen { id, place },
@@ -451,7 +451,7 @@ impl Openings {
         self.link.request(&make, Vec::new()).await.is_ok()
     }
 
-    /// Gives back what was opened to see whether it can be, unless the configuration in force uses it.
+    /// Returns what was opened as a check, unless the configuration in force uses it.
     pub(super) fn give_back(&self, need: Need) {
         let held = self.held();
         let news = match need {
@@ -466,7 +466,7 @@ impl Openings {
         self.link.send(&news);
     }
 
-    /// The files that say who is let in, each with its content or why it cannot be read.
+    /// The files for access control, each with its content or why it cannot be read.
     pub(super) async fn guard_files(&self, config: &Config) -> GuardFiles {
         let mut files = GuardFiles::new();
         for file in config.guards().filter_map(|guard| guard.file()) {
@@ -479,7 +479,7 @@ impl Openings {
         files
     }
 
-    /// One of them, opened.
+    /// Opens one of them.
     pub(super) async fn guard_file(&self, path: &Path) -> Result<File, String> {
         let make = |id| FromRouter::ReadFile {
             id,
@@ -489,10 +489,10 @@ impl Openings {
         opened.map(File::from).map_err(|refused| refused.message)
     }
 
-    /// Has main tell of the nodes of the fleet from now on.
+    /// Has main report the nodes of the fleet from now on.
     pub(super) async fn follow_nodes(&self) {
         let make = |id| FromRouter::FollowNodes { id };
-        // One that is refused has lost the right to it on the way: its upstream is no more.
+        // It is refused if the right was lost meanwhile: then its upstream does not exist any more.
         let _ = self.link.request(&make, Vec::new()).await;
     }
 
@@ -507,7 +507,7 @@ impl Openings {
             .ok_or_else(|| Refused::new("main sent no descriptor"))
     }
 
-    /// After the commit: what the configuration in force does not use goes back to main.
+    /// Called after the commit: returns to main what the configuration in force does not use.
     pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
         opened.new_places.clear();
         opened.new_datagrams.clear();

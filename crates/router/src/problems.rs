@@ -6,19 +6,19 @@ use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_pool::{AppStatus, StartFailure};
 use tutti_unprivileged::fault;
 
-/// Parts of the stored configuration that were not served when it was restored.
+/// Parts of the stored configuration that could not be served when it was restored.
 #[derive(Clone, Default)]
 pub(super) struct Problems {
     pub(super) faults: Diagnostics,
-    /// Applications that are tried again: problems until they have started.
+    /// Applications whose start is repeated: problems until they have started.
     pub(super) starts: Vec<StartFailure>,
 }
 
 impl Problems {
-    /// Those that are still problems as `applications` are now.
+    /// Those that are still problems, given the current state of `applications`.
     pub(super) fn left(&self, applications: &[(Arc<str>, AppStatus)]) -> Diagnostics {
         let starts = self.starts.iter().filter(|failure| {
-            // One that is not there at all is not tried again either.
+            // An application that does not exist any more is not retried either.
             let mut named = applications
                 .iter()
                 .filter(|(name, _)| **name == *failure.name);
@@ -48,7 +48,7 @@ pub(super) fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
     Diagnostics(failures.iter().map(start_fault).collect())
 }
 
-/// A failed start with the application's last output, where they say more than the message.
+/// A failed start with the application's last output, if that adds to the message.
 pub(super) fn start_fault(failure: &StartFailure) -> Diagnostic {
     let mut message = format!(
         "application `{}` failed to start ({}): {}",
@@ -65,7 +65,7 @@ pub(super) fn start_fault(failure: &StartFailure) -> Diagnostic {
     )
 }
 
-/// The same of an application that was only tried: a change is not refused for it.
+/// The same for an application that was only tried: a change is not refused because of it.
 pub(super) fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
     let mut warning = start_fault(failure);
     warning
@@ -74,7 +74,7 @@ pub(super) fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
     warning
 }
 
-/// An option that the language host of an application warns of, though the application starts.
+/// An option that the language host warns about, although the application starts.
 pub(super) fn option_warning(warning: &StartFailure) -> Diagnostic {
     fault(
         Pointer::from_escaped(&warning.pointer),
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_of_both_sides_are_told() {
+    fn faults_of_both_sides_are_reported() {
         let one = |text: &str| Diagnostics::one(Diagnostic::apply(Pointer::default(), text));
         let faults = both::<(), ()>(Err(one("a")), Err(one("b"))).err().unwrap();
         assert_eq!(faults.0.len(), 2);
@@ -140,14 +140,14 @@ mod tests {
         let still = left(Some(start_failure("shop")));
         assert_eq!(still.len(), 3, "{still:?}");
         assert!(still[1].contains("`shop` failed to start (load): no database"));
-        // One that is not there at all is not tried again either.
+        // An application that does not exist any more is not retried either.
         let started = left(None);
         assert_eq!(started.len(), 2, "{started:?}");
         assert!(started[0] == "no folder" && started[1].contains("`gone`"));
     }
 
     #[test]
-    fn the_last_output_is_told_where_it_says_more_than_the_message() {
+    fn the_last_output_is_added_if_it_differs_from_the_message() {
         let mut failure = start_failure("shop");
         failure.stderr = "  no database\n".to_owned();
         assert!(!start_fault(&failure).message.contains("its last output"));

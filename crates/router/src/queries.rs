@@ -1,4 +1,4 @@
-//! Answers to the controller's questions and orders, and to clients that want the metrics.
+//! Answers to the controller's questions and orders, and to clients that request the metrics.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -17,33 +17,33 @@ use super::jobs;
 use super::problems::start_faults;
 use super::service::RouterService;
 
-/// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
+/// How long `/status` waits after a change of `processes` for the new number: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// Clients that are answered with one look: others get a fresh one.
+/// Most clients that get the same snapshot of the metrics.
 const MOST_SCRAPES: usize = 64;
 
 impl RouterService {
-    /// Reads files that servers are found with, one after the other.
+    /// Reads files that are needed to find servers, one after the other.
     pub(super) async fn read_files(self, mut wanted: mpsc::UnboundedReceiver<FileWanted>) {
         while let Some(FileWanted { path, answer }) = wanted.recv().await {
             let opened = self.0.openings.guard_file(&path).await;
             let content = opened.and_then(|file| {
                 content(&file).map_err(|why| format!("`{}` {why}", path.display()))
             });
-            // Whoever asked may have been told to end.
+            // The caller may be ending.
             let _ = answer.send(content);
         }
     }
 
-    /// Has main tell of the nodes of the fleet, each time that an upstream needs them anew.
+    /// Requests the list of the fleet's nodes from main, each time that an upstream needs it anew.
     pub(super) async fn follow_nodes(self, mut needed: mpsc::UnboundedReceiver<()>) {
         while needed.recv().await.is_some() {
             self.0.openings.follow_nodes().await;
         }
     }
 
-    /// Answers clients that want the metrics, all that wait with one look.
+    /// Answers clients that request the metrics; all that wait get the same page.
     pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
         let mut waiting = Vec::new();
         while asked.recv_many(&mut waiting, MOST_SCRAPES).await > 0 {
@@ -55,27 +55,27 @@ impl RouterService {
                 if known.is_none() {
                     written.push((format, text.clone()));
                 }
-                // A client that has gone needs none.
+                // The client may have disconnected.
                 let _ = answer.send(text);
             }
         }
     }
 
-    /// Answers what the controller asks.
+    /// Answers a question of the controller.
     pub(super) async fn answer(&self, question: RouterQuery) -> (RouterReply, Vec<OwnedFd>) {
         let failed = |faults: &Diagnostics| RouterReply::Failed {
             faults: faults::to_send(faults),
         };
         match question {
             RouterQuery::Status => {
-                // Beyond that it tells what there is.
+                // After that time it reports the current state.
                 let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
                 let text = self.0.status().to_string();
-                told("tutti-status", text.as_bytes())
+                with_content("tutti-status", text.as_bytes())
             }
             RouterQuery::Metrics { media_type } => {
                 let format = ExpositionFormat::accepted(&media_type);
-                told("tutti-metrics", &format.write(&self.0.metrics()))
+                with_content("tutti-metrics", &format.write(&self.0.metrics()))
             }
             RouterQuery::Jobs { spooler, task } => {
                 if let Some(why) = self.0.jobs.unread() {
@@ -83,7 +83,7 @@ impl RouterService {
                     return (failed(&Diagnostics::one(fault)), Vec::new());
                 }
                 match jobs::carry_out(&self.0.jobs, &spooler, task).await {
-                    Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
+                    Some(outcome) => with_content("tutti-jobs", outcome.to_string().as_bytes()),
                     None => (RouterReply::Unknown, Vec::new()),
                 }
             }
@@ -98,7 +98,7 @@ impl RouterService {
             }
             RouterQuery::Purge { store, purge } => {
                 match self.0.purge(store.as_deref(), &meant(purge)).await {
-                    Some(count) => told("tutti-purge", count.to_string().as_bytes()),
+                    Some(count) => with_content("tutti-purge", count.to_string().as_bytes()),
                     None => (RouterReply::Unknown, Vec::new()),
                 }
             }
@@ -107,7 +107,7 @@ impl RouterService {
                 (RouterReply::Done, Vec::new())
             }
             RouterQuery::Restart { application } => {
-                let told = match self.0.manager.restart(&application).await {
+                let outcome = match self.0.manager.restart(&application).await {
                     Ok(()) => {
                         self.0.commands.restart(&application);
                         RouterReply::Done
@@ -115,13 +115,13 @@ impl RouterService {
                     Err(RollError::Failed(failure)) => failed(&start_faults(vec![failure])),
                     Err(_) => RouterReply::Unknown,
                 };
-                (told, Vec::new())
+                (outcome, Vec::new())
             }
         }
     }
 }
 
-/// The same in the words of the cache.
+/// Converts it to the cache's type.
 fn meant(purge: PurgeScope) -> tutti_server::Purge {
     match purge {
         PurgeScope::All => tutti_server::Purge::All,
@@ -131,8 +131,8 @@ fn meant(purge: PurgeScope) -> tutti_server::Purge {
     }
 }
 
-/// An answer that is the content of a file.
-fn told(name: &str, content: &[u8]) -> (RouterReply, Vec<OwnedFd>) {
+/// Makes an answer with the content of a file.
+fn with_content(name: &str, content: &[u8]) -> (RouterReply, Vec<OwnedFd>) {
     match memfd::document(name, content) {
         Ok(file) => (RouterReply::Done, vec![file]),
         Err(error) => {

@@ -1,9 +1,9 @@
-//! The stored configuration at a start: all of it that can be served now, and the rest as soon as it can be.
+//! The stored configuration at a start: everything that can be served now, and the rest as soon as possible.
 //!
-//! `impl` blocks of the service. An address may be another program's for the moment, or come with a network that is not up yet; a
-//! folder may be on a disk that is not mounted. What needs them is tried again until all is there or the configuration is changed. No
-//! listener waits for an application: requests for the application do, within its limits. What must never happen: that a retry
-//! touches what is served, or that `/config` shows a part for the whole.
+//! `impl` blocks of the service. An address may be in use by another program for the moment, or belong to a network that is not up yet; a
+//! folder may be on a disk that is not mounted. Missing resources are retried until all are there or the configuration is changed.
+//! Listeners do not wait for applications: requests for the application do, within its limits. What must never happen: that a retry affects
+//! what is served, or that `/config` shows only a part.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,18 +20,18 @@ use super::missing::{Lacking, Need};
 use super::problems::{Problems, start_fault};
 use super::service::{InForce, Inner, Origin, RouterService};
 
-/// Pause before something that is missing is tried again; doubled each time.
+/// The pause before a missing resource is retried; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest pause: an address or a folder that has come back is in use within half a minute.
+/// The longest pause: an address or a folder that is back is used within half a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reported once for all parts that are not served; the parts follow.
-const NOT_WHOLE: &str = "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status";
+const NOT_WHOLE: &str = "parts of the stored configuration cannot be applied; the rest is served, see `problems` in /status";
 
 impl RouterService {
-    /// Puts the configuration of the router before this one in force, without storing it again. Main holds the sockets of that
-    /// router, so an address that cannot be had is one that it did not have either.
+    /// Puts the configuration of the previous router in force, without storing it again. Main holds that router's sockets, so an address
+    /// that is unavailable was unavailable there, too.
     pub(super) async fn restore_whole(&self, document: Document) -> Result<(), Diagnostics> {
         tokio::select! {
             biased;
@@ -73,7 +73,7 @@ impl RouterService {
         Ok(())
     }
 
-    /// Puts the stored configuration in force, without storing it again: all of it that can be served.
+    /// Puts everything in force that can be served of the stored configuration, without storing it again.
     pub(super) async fn restore(&self, document: Document) {
         let restored = async {
             let _alone = self.0.changing.lock().await;
@@ -86,7 +86,7 @@ impl RouterService {
         }
     }
 
-    /// Tries what is missing until nothing is, or the configuration has been changed.
+    /// Retries missing resources until none is missing, or the configuration has been changed.
     pub(super) fn try_again(&self) {
         let is_needed = !self.0.lacking().is_empty();
         if !is_needed || self.0.is_trying.swap(true, Ordering::AcqRel) {
@@ -113,7 +113,7 @@ impl RouterService {
 }
 
 impl Inner {
-    /// Prepares and commits at once what is stored already. To be called by who holds `changing`.
+    /// Prepares and commits a stored configuration at once. The caller must hold `changing`.
     async fn put_in_force(
         &self,
         document: Document,
@@ -123,7 +123,7 @@ impl Inner {
         Ok(self.commit(ready))
     }
 
-    /// To be called by who holds `changing`. Reports the parts that are not served.
+    /// Like `restore`; the caller must hold `changing`. Reports the parts that are not served.
     pub(super) async fn restore_alone(self: &Arc<Self>, document: Document) {
         self.lacking().clear();
         let mut left = document.clone();
@@ -168,7 +168,7 @@ impl Inner {
         });
     }
 
-    /// Nothing at all can be put in force. A socket that main has kept would take connections that get no answer.
+    /// Called when nothing can be put in force: sockets that main has kept would accept connections that get no answer.
     fn refuse_connections(&self, document: &Document) {
         let config = partial::sound(document, &self.known());
         for listener in config.into_iter().flat_map(|config| config.listeners) {
@@ -177,7 +177,7 @@ impl Inner {
         }
     }
 
-    /// An application of the stored configuration does not start. It is tried again.
+    /// Notes that an application of the stored configuration does not start. Its start is repeated.
     fn note_failed_start(&self, failure: StartFailure) {
         self.log.line(Level::Alert, NOT_WHOLE);
         log_faults(&self.log, &Diagnostics::one(start_fault(&failure)));
@@ -188,7 +188,7 @@ impl Inner {
         });
     }
 
-    /// Uses what can be had by now; true when nothing is left to be tried.
+    /// Uses the resources that are available now; true when none is missing any more.
     async fn use_what_has_come(self: &Arc<Self>) -> bool {
         let _alone = self.changing.lock().await;
         if self.standings.now() != RoleState::Running {
@@ -197,7 +197,7 @@ impl Inner {
         let mut come = Vec::new();
         let tried = self.lacking().clone();
         for lacking in tried {
-            // Main keeps it for the asking below.
+            // Main keeps it open for the next request.
             if self.openings.can_have(&lacking.need).await {
                 come.push(lacking);
             }
@@ -209,7 +209,7 @@ impl Inner {
         for lacking in come {
             let is_missing = self.lacking().contains(&lacking);
             if !is_missing {
-                self.tell_complete(&lacking);
+                self.log_available(&lacking);
             }
             self.openings.give_back(lacking.need);
         }
@@ -220,7 +220,7 @@ impl Inner {
         is_complete
     }
 
-    fn tell_complete(&self, lacking: &Lacking) {
+    fn log_available(&self, lacking: &Lacking) {
         let place = lacking.pointer.as_str();
         let text = match &lacking.need {
             Need::Place(_) => {

@@ -1,7 +1,7 @@
-//! The service: the joining of configuration, pool, server and main.
+//! The service: connects configuration, pool, server and main.
 //!
-//! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored
-//! it. All of the first can fail and then leaves nothing behind; the second cannot fail.
+//! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored it. The
+//! former may fail and then has no effect; the latter cannot fail.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -38,7 +38,7 @@ use super::problems::{Problems, both, option_warning, start_faults, unstarted_wa
 use super::status;
 use super::stored::{Renewed, Stored};
 
-/// The service of this router. A handle: clones are the same thing.
+/// The service of this router. A handle: clones are the same service.
 #[derive(Clone)]
 pub(super) struct RouterService(pub(super) Arc<Inner>);
 
@@ -56,21 +56,21 @@ pub(super) struct Inner {
     config: ArcSwap<Config>,
     /// Parts of the stored configuration that are not being served.
     pub(super) problems: ArcSwap<Problems>,
-    /// Those of them that are tried again, by what they need.
+    /// Those that are retried, with the missing resource.
     lacking: Mutex<Vec<Lacking>>,
-    /// They are being tried again.
+    /// They are being retried.
     pub(super) is_trying: AtomicBool,
     pub(super) openings: Openings,
     pub(super) standings: Standings,
-    /// Held by a change, and by an upgrade that allows none.
+    /// Held by a change, and by an upgrade, which permits no change.
     pub(super) changing: tokio::sync::Mutex<()>,
     /// Counted by routers that retire or have ended.
     others: Mutex<RouterCounts>,
     /// When this router was started, in seconds since 1970.
     started: f64,
-    /// How often the time of day was set.
+    /// How often the time of day was changed.
     pub(super) jumps: Jumps,
-    /// Configurations that were put in force, and when the last one was.
+    /// Number of configurations that were put in force, and when the last one was.
     in_force: Mutex<(u64, f64)>,
 }
 
@@ -91,44 +91,44 @@ pub(super) struct Parts {
     pub(super) threads: u32,
 }
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A change that the controller asks for: all of it or nothing.
+    /// A change by the controller: applied whole or not at all.
     Change,
-    /// In force before this router: as much of it as can be served.
+    /// In force before this router: applied as far as it can be served.
     Stored,
-    /// In force in the router that is being replaced: all of it or nothing.
+    /// In force in the router that is being replaced: applied whole or not at all.
     Running,
 }
 
-/// A configuration that can be put in force, which cannot fail. Dropping it gives back what was opened and started for it.
+/// A prepared configuration: putting it in force cannot fail. Dropping it undoes everything that was opened and started for it.
 pub(super) struct Ready {
     document: Document,
     config: Config,
     opened: Opened,
     applications: tutti_pool::PreparedApplications,
     server: tutti_server::PreparedSnapshot,
-    /// The file of jobs, where one is needed and there is none yet.
+    /// The file of jobs, if it is needed and not open yet.
     jobs: Option<OwnedFd>,
-    /// Applications that are being started, which only a stored configuration does not wait for.
+    /// Applications that are being started; only a stored configuration does not wait for them.
     starts: Starts,
-    /// Faults that are no reason not to serve, which only a stored configuration may have.
+    /// Faults that do not prevent serving, which only a stored configuration may have.
     forgiven: Vec<Diagnostic>,
 }
 
-/// The outcome of putting a configuration in force.
+/// The result of putting a configuration in force.
 pub(super) struct InForce {
     /// Applications that are still being started.
     pub(super) starts: Starts,
-    /// Parts that do without what they need.
+    /// Parts that work without a missing resource.
     pub(super) forgiven: Vec<Diagnostic>,
 }
 
-/// A change that can be put in force.
+/// A prepared change.
 pub(super) enum ReadyChange {
     Configuration(Box<Ready>),
-    /// With the server of the configuration that names what has changed.
+    /// With the new server, if the configuration uses the changed object.
     Stored(Box<(Renewed, Option<tutti_server::PreparedSnapshot>)>),
 }
 
@@ -159,23 +159,23 @@ impl RouterService {
         }))
     }
 
-    /// Ends what is being restored, if anything is. Changes main ends.
+    /// Stops restoring. Main ends changes.
     pub(super) fn stop(&self) {
         self.0.standings.stop();
     }
 
-    /// Tries no listener again from now on; done when none is being tried.
+    /// Stops retrying listeners; completes when none is being retried.
     pub(super) async fn freeze(&self) {
         self.0.standings.freeze();
         drop(self.0.changing.lock().await);
     }
 
-    /// Tries listeners again.
+    /// Retries listeners again.
     pub(super) fn thaw(&self) {
         self.0.standings.thaw();
     }
 
-    /// Tells the counts of other routers.
+    /// Sets the counts of other routers.
     pub(super) fn count_others(&self, totals: RouterCounts) {
         *self.0.others.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
@@ -185,26 +185,26 @@ impl RouterService {
         self.0.own_totals()
     }
 
-    /// Completes when every listen thread has taken note.
+    /// Completes when every listen thread has responded.
     pub(super) fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
         self.0.server.threads_answer()
     }
 
-    /// How long connections may go on when the server goes, `unless_given` without the option; `None`: as long as they take.
+    /// How long connections may last when the server stops, `unless_given` without the option; `None`: unlimited.
     pub(super) fn drain_timeout(&self, unless_given: Duration) -> Option<Duration> {
         let given = self.0.config.load().settings.http.drain_timeout;
         let longest = given.unwrap_or(unless_given);
         (!longest.is_zero()).then_some(longest)
     }
 
-    /// Closes all listening sockets, so that nobody new waits for an answer that will not come. Requests under way go on.
+    /// Closes all listening sockets, so that no new client waits for an answer that will not come. Requests in progress continue.
     pub(super) fn close_listeners(&self) {
         let mut config = Config::clone(&self.0.config.load());
         config.listeners.clear();
         self.replace_snapshot(&config);
     }
 
-    /// Lets go of the configuration in force. To be called when no listen thread runs any more.
+    /// Releases the configuration in force. Call it when no listen thread is running any more.
     pub(super) fn forget(&self) {
         self.replace_snapshot(&Config::default());
     }
@@ -216,13 +216,13 @@ impl RouterService {
             Ok(prepared) => drop(self.0.server.commit(prepared)),
             Err(faults) => {
                 let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
-                let text = format!("cannot let go of the configuration: {}", details.join("; "));
+                let text = format!("cannot release the configuration: {}", details.join("; "));
                 self.0.log.line(Level::Alert, &text);
             }
         }
     }
 
-    /// Answers authorities as the router before did. The process for certificates sets the answers anew with its next order.
+    /// Answers authorities as the previous router did. The process for certificates sets the answers anew with its next order.
     pub(super) fn take_challenges(&self, challenges: &[Challenge]) {
         if let Err(why) = self.0.answer_authorities(challenges) {
             let text = format!("cannot answer authorities: {why}");
@@ -230,17 +230,17 @@ impl RouterService {
         }
     }
 
-    /// Main has opened a log again.
+    /// Called when main has reopened a log.
     pub(super) fn replace_file(&self, path: &Path, file: OwnedFd) {
         if let Err(error) = self.0.server.replace_log(path, &file) {
-            let text = format!("cannot go on with the log `{}`: {error}", path.display());
+            let text = format!("cannot use the reopened log `{}`: {error}", path.display());
             self.0.log.line(Level::Alert, &text);
         }
     }
 }
 
 impl Inner {
-    /// Gives these answers to authorities that ask whether names are ours, and no others.
+    /// Gives exactly these answers to authorities that check names.
     pub(super) fn answer_authorities(&self, challenges: &[Challenge]) -> Result<(), String> {
         let mut http = BTreeMap::new();
         let mut tls = tutti_tls::Challenges::default();
@@ -260,7 +260,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes a change ready. To be called by who holds `changing`.
+    /// Prepares a change. The caller must hold `changing`.
     pub(super) async fn prepare_change(&self, change: Change) -> Result<ReadyChange, Diagnostics> {
         match change {
             Change::Configuration { text } => {
@@ -288,9 +288,8 @@ impl Inner {
         Ok(ReadyChange::Stored(Box::new((renewed, server))))
     }
 
-    /// Puts a change in force, and waits until every listen thread has it: whoever made the change is served by it. To be called by the
-    /// holder of `changing`, who has held it since the change was made ready. Returns the faults of applications that nothing is
-    /// started of before their first request.
+    /// Commits a change, and waits until every listen thread uses it, so that the client that made the change is served by it. The caller
+    /// must have held `changing` since the change was prepared. Returns the faults of applications without initial processes.
     pub(super) async fn commit_change(self: &Arc<Self>, ready: ReadyChange) -> Diagnostics {
         let mut warnings = Diagnostics::default();
         match ready {
@@ -323,7 +322,7 @@ impl Inner {
         warnings
     }
 
-    /// Makes a configuration ready that opens nothing new.
+    /// Prepares a configuration that opens nothing new.
     fn prepare_running(
         &self,
         config: &Config,
@@ -356,7 +355,7 @@ impl Inner {
         let needed = self.server.cache_files_needed(&config);
         let mut cache_files = self.openings.cache_files(&config, &needed).await;
         if origin != Origin::Change {
-            cache_files.tell(&self.log);
+            cache_files.report(&self.log);
             self.note_lacking(cache_files.lacking());
         } else if let Some(faults) = cache_files.faults() {
             return Err(faults);
@@ -380,7 +379,7 @@ impl Inner {
         };
         let mut guard_files = self.openings.guard_files(&config).await;
         if origin != Origin::Change {
-            // It may be on a disk that is not there yet: nobody is let in until it can be read.
+            // The file may be on a disk that is not mounted yet: until it can be read, access is refused.
             guard_files.retain(|_, content| content.is_ok());
         }
         let around = &mut Fetched {
@@ -406,7 +405,7 @@ impl Inner {
         })
     }
 
-    /// The file of jobs, where one is needed and there is none yet.
+    /// The file of jobs, if it is needed and not open yet.
     async fn file_of_jobs(
         &self,
         config: &Config,
@@ -427,14 +426,14 @@ impl Inner {
         }
     }
 
-    /// The knowledge that configurations are checked against now.
+    /// The context against which configurations are checked now.
     pub(super) fn known(&self) -> ValidationContext {
         context(&self.modules)
             .with_certificates(self.stored.certificates().names())
             .with_js_modules(self.stored.js_modules())
     }
 
-    /// Looks whether commands can be run that a change brings. Where others ran before, they are started as soon as they can be.
+    /// Checks whether new commands can be run. Commands that ran before are started as soon as possible.
     async fn look_at_commands(&self, config: &Config, origin: Origin) -> Result<(), Diagnostics> {
         if origin != Origin::Change {
             return Ok(());
@@ -443,7 +442,7 @@ impl Inner {
         looked.map_err(|failures| commands::faults(&failures))
     }
 
-    /// Has main open what the configuration needs; listeners of one that is not new are tried again.
+    /// Has main open what the configuration needs; listeners of a former configuration are retried.
     async fn open(&self, config: &Config, origin: Origin) -> Result<Opened, Diagnostics> {
         let opened = self.openings.open(config).await;
         opened.map_err(|unopened| {
@@ -467,7 +466,7 @@ impl Inner {
         }
     }
 
-    /// Puts it in force: nothing can fail, and nothing waits.
+    /// Puts it in force: cannot fail, and does not wait.
     pub(super) fn commit(&self, ready: Ready) -> InForce {
         let Ready {
             config,
@@ -492,7 +491,7 @@ impl Inner {
         InForce { starts, forgiven }
     }
 
-    /// The store of jobs. Another change may have opened one meanwhile.
+    /// Opens the store of jobs, unless another change has opened it meanwhile.
     fn open_jobs(&self, file: Option<OwnedFd>) {
         let Some(file) = file.filter(|_| !self.jobs.has_store()) else {
             return;
@@ -514,12 +513,12 @@ impl Inner {
         }
     }
 
-    /// The files that say who is let in.
+    /// The files for access control.
     pub(super) fn guard_files(&self) -> Vec<PathBuf> {
         self.server.guard_files()
     }
 
-    /// One of them has changed. Returns what is wrong with it.
+    /// Replaces the content of one of them. Returns its faults.
     pub(super) fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
         self.server.replace_guard_file(path, content)
     }
@@ -529,7 +528,7 @@ impl Inner {
         *in_force = (in_force.0 + 1, unix_time());
     }
 
-    /// The metrics, as they are now.
+    /// The current metrics.
     pub(super) fn metrics(&self) -> Page {
         let mut page = Page::default();
         self.server.measure(&mut page);
@@ -552,7 +551,7 @@ impl Inner {
         page
     }
 
-    /// Counts of spans, where requests are or were traced.
+    /// Counts of spans, if requests are or were traced.
     fn spans(&self) -> Option<SpanCounts> {
         let counts = self.exporters.counts();
         let is_traced = self.config.load().settings.telemetry.is_some();

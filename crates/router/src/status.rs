@@ -13,7 +13,7 @@ use tutti_telemetry::SpanCounts;
 
 use super::commands;
 
-/// The facts that `/status` tells.
+/// The facts in `/status`.
 pub(super) struct Parts<'a> {
     pub(super) modules: &'a [LanguageModule],
     pub(super) totals: RouterCounts,
@@ -21,24 +21,24 @@ pub(super) struct Parts<'a> {
     pub(super) commands: &'a Commands,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     pub(super) problems: &'a Diagnostics,
-    /// Jobs, where there are spoolers.
+    /// Jobs, if there are spoolers.
     pub(super) spoolers: Option<Value>,
-    /// Runs, where there are schedules.
+    /// Runs, if there are schedules.
     pub(super) schedules: Option<Value>,
-    /// Stores of responses.
+    /// Caches.
     pub(super) caches: Vec<CacheStatus>,
     /// Limits that several servers share.
     pub(super) limits: Option<Value>,
-    /// Stores that they are counted in.
+    /// Stores in which they are counted.
     pub(super) limit_stores: Option<Value>,
     /// The latest failed and the latest slow requests.
     pub(super) recent: [Vec<Value>; 2],
-    /// Spans, where requests are or were traced.
+    /// Spans, if requests are or were traced.
     pub(super) telemetry: Option<SpanCounts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`,
-/// `telemetry` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`, `telemetry` and
+/// `problems` only if there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let mut applications: Map<String, Value> = applications
@@ -191,7 +191,7 @@ fn upstream_status(servers: &[ServerStatus]) -> Value {
     json!({ "servers": servers.iter().map(one).collect::<Map<_, _>>() })
 }
 
-/// A failed start that has not been made good since.
+/// A failed start without a successful one since.
 fn failure_status(failure: &StartFailure) -> Value {
     json!({
         "pointer": failure.pointer,

@@ -1,7 +1,7 @@
-//! Certificate bundles and script modules that come and go, in turn with changes of the configuration.
+//! Certificate bundles and script modules that are stored and deleted, serialised with changes of the configuration.
 //!
-//! Called by the service. The controller has checked what is kept; here it becomes part of what is served, where the configuration
-//! names it. Connections go on with what they began with.
+//! Called by the service. The controller has checked what is stored; here it is put in force, if the configuration names it. Connections
+//! continue with what they began with.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,17 +14,17 @@ use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{self, Certificates};
 use tutti_unprivileged::js_modules;
 
-/// The things that are stored now.
+/// The currently stored objects.
 pub(super) struct Stored {
     certificates: ArcSwap<Certificates>,
     js_modules: ArcSwap<Modules>,
 }
 
-/// The things that will be stored.
+/// The objects after a change.
 pub(super) struct Renewed {
     pub(super) certificates: Certificates,
     js_modules: Modules,
-    /// The configuration with what has changed, where it names that.
+    /// The configuration with the changed object, if it names that.
     pub(super) config: Option<Config>,
 }
 
@@ -44,7 +44,7 @@ impl Stored {
         Modules::clone(&self.js_modules.load())
     }
 
-    /// The stored things with one more, or with another in its place, while `config` is served.
+    /// The stored objects with one added or replaced, while `config` is served.
     pub(super) fn keeping(
         &self,
         config: &Config,
@@ -79,7 +79,7 @@ impl Stored {
         Ok(renewed)
     }
 
-    /// The stored things without one that nothing names.
+    /// The stored objects without one that the configuration does not name.
     pub(super) fn discarding(&self, config: &Config, store: StoreKind, name: &str) -> Renewed {
         let mut renewed = self.unchanged();
         match store {
@@ -100,7 +100,7 @@ impl Stored {
         }
     }
 
-    /// From now on this is stored. Returns the configuration that it changes.
+    /// Puts the new objects in force. Returns the configuration that this changes.
     pub(super) fn commit(&self, renewed: Renewed) -> Option<Config> {
         self.certificates.store(Arc::new(renewed.certificates));
         self.js_modules.store(Arc::new(renewed.js_modules));

@@ -1,4 +1,4 @@
-//! A router whose main process is the test: what changes have main open and close, and in which order they come into force.
+//! A router whose main process is the test: checks what changes have main open and close, and in which order.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,18 +30,18 @@ use super::launcher::MainLauncher;
 use super::line::Link;
 use super::service::{Parts, RouterService};
 
-/// Main's end of the line.
+/// Main's end of the socket.
 pub(super) struct Main {
     socket: Arc<OwnedFd>,
-    told: mpsc::UnboundedReceiver<FromRouter>,
+    sent: mpsc::UnboundedReceiver<FromRouter>,
 }
 
 impl Main {
-    /// A line, of which the router's end delivers answers.
+    /// A socket whose router end delivers answers.
     pub(super) fn new() -> (Main, Arc<Link>) {
         let (main, router) = seqpacket::pair().unwrap();
         let (socket, link) = (Arc::new(main), Arc::new(Link::new(router).unwrap()));
-        let (sender, told) = mpsc::unbounded_channel();
+        let (sender, sent) = mpsc::unbounded_channel();
         let reader = Arc::clone(&socket);
         std::thread::spawn(move || {
             let receive = || tutti_protocol::receive(reader.as_fd(), tutti_protocol::LONGEST);
@@ -53,12 +53,12 @@ impl Main {
         });
         let answers = Arc::clone(&link);
         tokio::spawn(async move { while let Ok(Some(_)) = answers.news().await {} });
-        (Main { socket, told }, link)
+        (Main { socket, sent }, link)
     }
 
     /// The router's next message.
     pub(super) async fn next(&mut self) -> FromRouter {
-        self.told.recv().await.expect("the router speaks")
+        self.sent.recv().await.expect("the router speaks")
     }
 
     pub(super) fn done(&self, id: u64, descriptors: Vec<OwnedFd>) {
@@ -82,15 +82,15 @@ impl Main {
     }
 }
 
-/// A message of the router's, by its purpose.
+/// A message of the router, by its purpose.
 enum Wish {
     /// To open something that it closes again.
     Open(u64, String),
     /// To close it.
     Close(String),
-    /// A file that ends with its last descriptor.
+    /// A file that is closed with its last descriptor.
     Spool(u64),
-    /// The outcome of a change.
+    /// The result of a change.
     Outcome(FromRouter),
 }
 
@@ -112,7 +112,7 @@ impl From<FromRouter> for Wish {
 /// Names of sockets and logs.
 type Things = BTreeSet<String>;
 
-/// The outcome of a change, and what main opened and closed for it.
+/// The result of a change, and what main opened and closed for it.
 struct Outcome {
     opened: Things,
     closed: Things,
@@ -184,7 +184,7 @@ impl Router {
             .prepare(self.number, Change::Configuration { text });
     }
 
-    /// Has a change made ready; main refuses to open the thing of this name.
+    /// Has a change prepared; main refuses to open the resource with this name.
     async fn prepare(&mut self, configuration: &Value, refused: &str) -> Outcome {
         self.begin(configuration);
         self.outcome(refused).await
@@ -195,7 +195,7 @@ impl Router {
         self.outcome("").await
     }
 
-    /// Opens what is asked for, until a change has come to something.
+    /// Opens what is requested, until a change has a result.
     async fn outcome(&mut self, refused: &str) -> Outcome {
         let (mut opened, mut closed) = (Things::new(), Things::new());
         loop {
@@ -219,7 +219,7 @@ impl Router {
     }
 }
 
-/// A descriptor of the kind that has this name. It is bound elsewhere, as the names are only names.
+/// A descriptor of the kind of this name. It is bound elsewhere: the names are not real.
 fn socket(name: &str) -> OwnedFd {
     let socket: OwnedFd = match name {
         _ if name.starts_with("UDP") => UdpSocket::bind("127.0.0.1:0").unwrap().into(),
@@ -267,10 +267,10 @@ fn sites() -> Vec<(Value, Things)> {
     ]
 }
 
-/// For each pair of configurations: a change asks main for what the one before does not have, and when it is over, main has open what is in
+/// For each pair of configurations: a change requests from main what the former one does not have, and afterwards main has open what is in
 /// force and nothing else.
 #[tokio::test]
-async fn main_has_open_what_the_configuration_in_force_needs() {
+async fn main_keeps_open_the_resources_of_the_configuration_in_force() {
     let mut router = Router::new();
     for (from, before) in sites() {
         for (to, after) in sites() {
@@ -333,12 +333,12 @@ async fn only_the_change_under_way_is_put_in_force_or_abandoned() {
     }
     let committed = router.commit().await;
     assert!(matches!(committed.end, FromRouter::Committed { number: of, .. } if of == number));
-    // It is over: there is nothing to be abandoned.
+    // It is over, so there is nothing to abandon.
     router.changes.abandon(number);
     assert!(router.prepare(site, "").await.opened.is_empty());
 }
 
-/// The next change begins when the one before has left no trace.
+/// The next change begins when the former has been undone.
 #[tokio::test]
 async fn a_change_can_be_abandoned_while_main_is_asked() {
     let mut router = Router::new();
@@ -354,7 +354,7 @@ async fn a_change_can_be_abandoned_while_main_is_asked() {
     router.changes.abandon(router.number);
     let next = router.prepare(&sites[0].0, "").await;
     assert!(matches!(next.end, FromRouter::Prepared { number } if number == router.number));
-    // Main knows by itself what it has opened for a change that it has abandoned and not answered.
+    // Main itself knows what it has opened for a change that it has abandoned and not answered.
     assert_eq!((next.opened.len(), next.closed), (0, Things::from([name])));
     router.main.done(second, vec![socket("")]);
     router.commit().await;

@@ -1,7 +1,7 @@
 //! The access log's line.
 //!
-//! Values are escaped, so that no client can forge a line or leave its quotes: in text, `"`, `\`, control characters and what is no
-//! ASCII become `\xXX` (as nginx does); in JSON as JSON has it. A value that is empty is `-`.
+//! Values are escaped, so that a client can neither forge a line nor end its quotes: in text, `"`, `\`, control characters and non-ASCII
+//! bytes become `\xXX` (as in nginx); JSON has its own escapes. An empty value is `-`.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ use crate::render::render;
 use crate::script;
 use crate::variables::value;
 
-/// The format of a line of the access log, and the condition under which there is one.
+/// The format of a line of the access log, and its condition.
 #[derive(Debug)]
 pub struct LogLine {
     format: LogFormat,
@@ -21,7 +21,7 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Takes the format from the configuration.
+    /// Compiles the configured format.
     pub fn compile(log: &AccessLog) -> LogLine {
         LogLine {
             format: log.format.clone(),
@@ -29,7 +29,7 @@ impl LogLine {
         }
     }
 
-    /// True if this request is to be logged. If the script that decides has failed it is logged too: better a line too many.
+    /// True if this request should be logged. It is logged, too, if the script that decides has failed.
     pub fn is_wanted<R: RequestInfo + ?Sized>(&self, request: &R) -> bool {
         self.condition
             .as_ref()
@@ -83,7 +83,7 @@ fn template_line<R: RequestInfo + ?Sized>(
     }
 }
 
-/// In JSON what is written literally is escaped too.
+/// In JSON, literal text is escaped, too.
 fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
     for part in template.parts() {
         match part {
@@ -100,7 +100,7 @@ fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mu
     }
 }
 
-/// Text that is no number of JSON, as an argument that a client has sent, becomes `null`: the line stays JSON.
+/// A value that is not a JSON number, such as an argument sent by a client, becomes `null`: the line stays valid.
 fn json_number<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mut Vec<u8>) {
     let start = out.len();
     let is_rendered = render(template, request, out).is_ok();
@@ -137,7 +137,7 @@ fn is_number(text: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// A script writes its own quotes, and nobody can tell them from a client's; but it writes one line, and the line's end is ours.
+/// A script writes its own quotes, which cannot be distinguished from a client's; but line breaks are escaped, so it writes one line.
 fn script_line<R: RequestInfo + ?Sized>(source: &str, request: &R, out: &mut Vec<u8>) {
     let mut text = Vec::new();
     if script::value(source, request, &mut text).is_err() {
@@ -154,7 +154,7 @@ fn script_line<R: RequestInfo + ?Sized>(source: &str, request: &R, out: &mut Vec
     }
 }
 
-/// The value is appended first and replaced only if something in it must be escaped, which is rare.
+/// The value is appended first, and replaced only if it must be escaped, which is rare.
 fn escaped<R: RequestInfo + ?Sized>(
     variable: &Variable,
     request: &R,
@@ -177,7 +177,7 @@ fn escaped<R: RequestInfo + ?Sized>(
 
 fn escape_text(raw: &[u8], out: &mut Vec<u8>) {
     for byte in raw {
-        // Bytes above ASCII may be controls of a terminal, and are not UTF-8 for sure.
+        // Bytes above ASCII may be terminal controls, and need not be UTF-8.
         if matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f..) {
             // Writing to a vector cannot fail.
             let _ = write!(out, "\\x{byte:02X}");

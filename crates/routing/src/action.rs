@@ -17,7 +17,7 @@ use crate::rule_set::RuleSet;
 use crate::script::ScriptFailed;
 use crate::seen::Seen;
 
-/// An action of the configuration, with its destinations looked up.
+/// An action of the configuration, with its destinations resolved.
 #[derive(Debug)]
 pub(crate) struct CompiledAction {
     pub(crate) pointer: Pointer,
@@ -25,9 +25,9 @@ pub(crate) struct CompiledAction {
     pub(crate) rewrite: Option<Template>,
     pub(crate) response_headers: Box<[ResponseHeader]>,
     pub(crate) request_headers: Box<[RequestHeader]>,
-    /// Number of what stands before it.
+    /// The number of its guard.
     pub(crate) guard: Option<usize>,
-    /// Its own rules.
+    /// The number of its rules.
     pub(crate) rules: Option<u32>,
     pub(crate) cache: Option<Arc<Cache>>,
 }
@@ -51,7 +51,7 @@ pub(crate) enum CompiledPass {
     Computed(Template),
 }
 
-/// Numbers among [`crate::Router::guards`], each once.
+/// Numbers of guards in [`crate::Router::guards`], without duplicates.
 pub type Guards = SmallVec<[usize; 4]>;
 
 /// The action that routing chooses for a request.
@@ -59,23 +59,23 @@ pub type Guards = SmallVec<[usize; 4]>;
 pub struct Decision<'r> {
     /// The action itself.
     pub action: DecisionKind<'r>,
-    /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::request_path`] instead of the request's own.
+    /// The path after a `rewrite`, if there was one. Use [`Decision::request_path`] instead of the request's own.
     pub rewritten: Option<Rc<OwnedPath>>,
-    /// Changes to the response, made by the action itself.
+    /// The action's changes to the response.
     pub response_headers: &'r [ResponseHeader],
-    /// Changes to the request, where it goes to an upstream; made by the action itself.
+    /// The action's changes to the request, for an upstream.
     pub request_headers: &'r [RequestHeader],
-    /// The guards before the action, and before those on the way to it, in their order: numbers among [`crate::Router::guards`].
+    /// The guards on the way to the action and of the action itself, in order: numbers in [`crate::Router::guards`].
     pub guards: Guards,
-    /// Rules for the answer: those of the action first, then those of what has led there.
+    /// Rules for the response: those of the action first, then those on the way to it.
     pub rules: RuleSet,
-    /// The responses that are kept, as the action itself says.
+    /// The action's cache options.
     pub cache: Option<&'r Arc<Cache>>,
-    /// The action's place in the configuration; of the listener, if it passes on directly.
+    /// The action's place in the configuration; the listener's, if that passes directly.
     pub pointer: &'r Pointer,
-    /// The route that was looked in last: its number among [`crate::Router::routes`]. `None`: no route was.
+    /// The last route that was searched: its number in [`crate::Router::routes`]. `None`: no route was.
     pub route: Option<usize>,
-    /// An answer has led here.
+    /// An internal redirect has led here.
     pub(crate) is_internal: bool,
     pub(crate) hops: u32,
 }
@@ -83,30 +83,30 @@ pub struct Decision<'r> {
 /// The kinds of decisions.
 #[derive(Clone, Copy, Debug)]
 pub enum DecisionKind<'r> {
-    /// Hand it to an application.
+    /// Pass it to an application.
     Application(ApplicationRef<'r>),
-    /// Send it to the upstream with this number among [`crate::Router::upstreams`].
+    /// Forward it to the upstream with this number in [`crate::Router::upstreams`].
     Upstream(usize),
     /// Answer with the metrics of the server.
     Metrics,
-    /// Store it as a job of the spooler with this number among [`tutti_config::Config::spoolers`], in the order of names.
+    /// Store it as a job of the spooler with this number in [`tutti_config::Config::spoolers`], sorted by name.
     Spooler(usize),
-    /// Serve a file; if there is none, ask for the [`crate::Router::fallback`].
+    /// Serve a file; if there is none, call [`crate::Router::fallback`].
     Share(&'r CompiledShare),
     /// Answer with a status.
     Return(&'r Return),
     /// No step matched, or a computed destination does not exist: 404.
     NotFound,
-    /// The routes go round in circles: 500.
+    /// The routes form a loop: 500.
     Loop,
-    /// A script or a regular expression that had to say where to go had no answer: 500.
+    /// A script or a regular expression that decides the destination failed: 500.
     Undecided,
 }
 
 /// An application, and one of its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationRef<'r> {
-    /// Its number among [`tutti_config::Config::applications`], in the order of names.
+    /// Its number in [`tutti_config::Config::applications`], sorted by name.
     pub index: usize,
     /// Its name.
     pub name: &'r str,
@@ -114,11 +114,11 @@ pub struct ApplicationRef<'r> {
     pub target: Option<&'r str>,
 }
 
-/// A `share`, compiled.
+/// A compiled `share`.
 #[derive(Debug)]
 pub struct CompiledShare {
     pub(crate) written: Arc<model::Share>,
-    /// Where it was written.
+    /// Its place in the configuration.
     pub pointer: Pointer,
     pub(crate) found: Option<Box<CompiledAction>>,
     pub(crate) fallback: Option<Box<CompiledAction>>,
@@ -133,7 +133,7 @@ impl Deref for CompiledShare {
 }
 
 impl CompiledShare {
-    /// True if there is an action for a file that is there.
+    /// True if there is an action for an existing file.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
     }
@@ -148,18 +148,18 @@ impl CompiledShare {
 #[derive(Clone, Copy, Debug)]
 pub struct NotBelow;
 
-/// A decision for a share, with the path behind the share's prefix.
+/// A decision for a share, with the path after the share's prefix.
 pub struct Below<'d> {
     decision: &'d Decision<'d>,
-    /// There where the share has a prefix.
+    /// Set if the share has a prefix.
     path: Option<OwnedPath>,
 }
 
 impl Below<'_> {
-    /// Appends a template of the share as it is for this request.
+    /// Renders a template of the share for this request.
     ///
     /// # Errors
-    /// It is a script that failed, as the request has been told.
+    /// It is a script that failed; the request has been notified.
     pub fn render<R: RequestInfo + ?Sized>(
         &self,
         template: &Template,
@@ -173,21 +173,21 @@ impl Below<'_> {
 }
 
 impl Decision<'_> {
-    /// The path to act on, and its query.
+    /// The path and query that the action uses.
     pub fn request_path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> RequestPath<'a> {
         let rewritten = self.rewritten.as_deref();
         rewritten.map_or_else(|| request.request_path(), OwnedPath::as_path)
     }
 
-    /// The path to act on, decoded.
+    /// The decoded path that the action uses.
     pub fn path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
         self.request_path(request).path()
     }
 
-    /// Appends a template of the action (a path of a share, a location, a header) as it is for this request.
+    /// Renders a template of the action (a path of a share, a location, a header) for this request.
     ///
     /// # Errors
-    /// It is a script that failed, as the request has been told.
+    /// It is a script that failed; the request has been notified.
     pub fn render<R: RequestInfo + ?Sized>(
         &self,
         template: &Template,
@@ -198,10 +198,10 @@ impl Decision<'_> {
         render(template, &Seen::on_its_way(request, path), out)
     }
 
-    /// True if a condition of the action holds for this request.
+    /// Evaluates a condition of the action for this request.
     ///
     /// # Errors
-    /// It is a script that failed, as the request has been told.
+    /// It is a script that failed; the request has been notified.
     pub fn holds<R: RequestInfo + ?Sized>(
         &self,
         condition: &Condition,
@@ -213,7 +213,7 @@ impl Decision<'_> {
         )
     }
 
-    /// The path to act on as a share sees it: without the share's prefix.
+    /// The path for a share, without the share's prefix.
     ///
     /// # Errors
     /// It does not begin with that prefix.

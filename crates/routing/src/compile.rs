@@ -1,4 +1,4 @@
-//! From the routes of a configuration to those of a [`Router`]: destinations are looked up, and rules and guards get numbers.
+//! Compiles the routes of a configuration to a [`Router`]: resolves destinations, and numbers rules and guards.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Router {
     /// Compiles the routes of a validated configuration.
     ///
     /// # Errors
-    /// Destinations this version cannot reach; validation refuses them, so that none are left here.
+    /// Destinations that this version does not support; validation has refused them, so there are none.
     pub fn compile(config: &Config) -> Result<Router, Diagnostics> {
         let mut router = Router {
             listeners: Vec::new(),
@@ -154,7 +154,7 @@ impl Router {
         })
     }
 
-    /// The number of the rules that an action or a listener has.
+    /// The number of the rules of an action or a listener.
     fn rules_of(
         &mut self,
         delivery: Option<&Delivery>,
@@ -195,7 +195,7 @@ impl Router {
         }))
     }
 
-    /// Returns the number of a `proxy`'s upstream. Two actions share one only if everything but their place is equal.
+    /// Returns the number of a `proxy`'s upstream. Two actions share one only if they are equal except for their place.
     fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
         let named = self.upstream_names.len();
         let mut proxies = self.upstreams.iter().skip(named);
@@ -234,7 +234,7 @@ impl Router {
     }
 }
 
-/// The ways into the routes: those of listeners, then those of the jobs of spoolers, runs of schedules among them.
+/// The entry points of the routes: those of listeners, then those of the jobs of spoolers, including runs of schedules.
 fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer, Option<&Delivery>)> {
     let listeners = config.listeners.iter();
     let listeners = listeners.map(|one| (&one.pass, &one.pointer, one.delivery.as_deref()));

@@ -1,4 +1,4 @@
-//! Decides if a request fulfils the conditions of a step.
+//! Evaluates the conditions of a step.
 
 use tutti_config::model::{Condition, Conditions, FieldSets, OutOfSteps, Patterns};
 
@@ -7,12 +7,12 @@ use crate::info::RequestInfo;
 use crate::render::{is_true, render};
 use crate::script::ScriptFailed;
 
-/// Nobody can tell whether the conditions of a step hold, nor whom it is for.
+/// A condition or destination could not be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undecided<'c> {
-    /// A script failed; the request has been told.
+    /// A script failed; the request has been notified.
     Script,
-    /// A regular expression ran out of steps.
+    /// A regular expression exceeded its step limit.
     Pattern(OutOfSteps<'c>),
 }
 
@@ -28,10 +28,10 @@ impl<'c> From<OutOfSteps<'c>> for Undecided<'c> {
     }
 }
 
-/// True if all conditions hold. The cheap ones are asked first.
+/// True if all conditions hold. The cheap ones are evaluated first.
 ///
 /// # Errors
-/// It depends on a script that failed, or on a regular expression without an answer.
+/// A script failed, or a regular expression exceeded its limit.
 pub(crate) fn hold<'c, R: RequestInfo + ?Sized>(
     conditions: &'c Conditions,
     request: &R,
@@ -45,7 +45,7 @@ pub(crate) fn hold<'c, R: RequestInfo + ?Sized>(
     }
 }
 
-/// All but `if`.
+/// All conditions except `if`.
 fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
     conditions: &'c Conditions,
     request: &R,
@@ -98,7 +98,7 @@ fn query_matches<'c>(
     matches(patterns, &decoded)
 }
 
-/// One set must match; in it every field must be there, and all its values match.
+/// At least one set must match: every field in it must exist, and all its values must match.
 fn any_set<'c>(
     sets: Option<&'c FieldSets>,
     values: impl Fn(&[u8], &mut dyn FnMut(&[u8])),

@@ -1,15 +1,14 @@
 //! Arguments and cookies: the named values inside a query string and a `Cookie` field.
 //!
-//! Values are handed on as slices of what came, decoded into a buffer on the stack only where there is something to
-//! decode.
+//! Values are passed as slices of the input, decoded into a buffer on the stack only if necessary.
 
 use percent_encoding::percent_decode;
 use smallvec::SmallVec;
 
-/// Decoded text; longer than this goes to the heap.
+/// Decoded text; longer text goes to the heap.
 pub(crate) type Decoded = SmallVec<[u8; 256]>;
 
-/// Calls `each` with every argument of that (decoded) name, decoded, until it returns false.
+/// Calls `each` with every argument of this (decoded) name, decoded, until it returns false.
 pub(crate) fn each_argument(query: &[u8], name: &[u8], mut each: impl FnMut(&[u8]) -> bool) {
     let mut buffer = Decoded::new();
     for pair in query.split(|byte| *byte == b'&') {
@@ -65,7 +64,7 @@ fn halves(pair: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Calls `each` with every cookie of that name in a `Cookie` field.
+/// Calls `each` with every cookie of this name in a `Cookie` field.
 pub(crate) fn each_cookie(field: &[u8], name: &[u8], mut each: impl FnMut(&[u8])) {
     for pair in field.split(|byte| *byte == b';') {
         let pair = pair.trim_ascii();
@@ -78,12 +77,12 @@ pub(crate) fn each_cookie(field: &[u8], name: &[u8], mut each: impl FnMut(&[u8])
     }
 }
 
-/// True if something in it stands for something else.
+/// True if the text contains an encoded character.
 pub(crate) fn is_encoded(text: &[u8]) -> bool {
     memchr::memchr2(b'%', b'+', text).is_some()
 }
 
-/// Appends `text` with `%XX` replaced by the byte and `+` by a space; a `%` without two digits stays.
+/// Appends `text` with `%XX` replaced by the byte and `+` by a space; a `%` without two digits is kept.
 pub(crate) fn decode(text: &[u8], decoded: &mut Decoded) {
     let mut parts = text.split(|byte| *byte == b'+');
     decoded.extend(parts.next().into_iter().flat_map(percent_decode));

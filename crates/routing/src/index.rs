@@ -1,8 +1,8 @@
-//! Finding the few steps of a route that can match, among thousands.
+//! Finds the few steps of a route that can match, among thousands.
 //!
-//! A step that asks for certain hosts or paths is filed under them: exact ones and prefixes in a tree of bytes walked
-//! forwards, suffixes (`*.php`, `*.example.com`) in one walked backwards. What is found is a superset: the step's
-//! conditions are checked in full afterwards, in the order of the route.
+//! A step with conditions on hosts or paths is indexed by them: exact values and prefixes in a byte trie that is walked forwards, suffixes
+//! (`*.php`, `*.example.com`) in one walked backwards. The result is a superset: the step's conditions are evaluated in full afterwards, in
+//! the order of the route.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use tutti_config::model::{Conditions, PatternKind, Patterns};
 /// With fewer steps, trying one after the other is faster.
 const SMALL_ROUTE: usize = 8;
 
-/// Lists of steps, each ascending, to be gone through together in order.
+/// Sorted lists of steps, to be merged in order.
 pub(crate) type Lists<'i> = SmallVec<[&'i [u32]; 24]>;
 
 /// The steps of a route by host and path.
@@ -19,18 +19,18 @@ pub(crate) type Lists<'i> = SmallVec<[&'i [u32]; 24]>;
 pub(crate) struct Index {
     hosts: Filed,
     paths: Filed,
-    /// Steps that are under no host and no path.
+    /// Steps that are indexed by neither host nor path.
     rest: Vec<u32>,
 }
 
-/// Steps by one property.
+/// Steps indexed by one property.
 #[derive(Debug, Default)]
 struct Filed {
     forward: Tree,
     backward: Tree,
 }
 
-/// A tree of bytes; the first node is the root.
+/// A byte trie; the first node is the root.
 #[derive(Debug)]
 struct Tree {
     nodes: Vec<TreeNode>,
@@ -38,15 +38,15 @@ struct Tree {
 
 #[derive(Debug, Default)]
 struct TreeNode {
-    /// Ascending by byte.
+    /// Sorted by byte.
     edges: SmallVec<[(u8, u32); 2]>,
-    /// Steps for the values that begin with the bytes on the way.
+    /// Steps for values that begin with the path to this node.
     open: Vec<u32>,
-    /// Steps for the value that is the bytes on the way.
+    /// Steps for the value that equals the path to this node.
     exact: Vec<u32>,
 }
 
-/// Where a pattern is filed.
+/// The key of a pattern in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key<'p> {
     Exact(&'p [u8]),
@@ -55,7 +55,7 @@ enum Key<'p> {
 }
 
 impl Index {
-    /// Files the steps; `None` if there are so few that it does not pay.
+    /// Indexes the steps; `None` if there are too few for that to pay.
     pub(crate) fn build<'c>(
         steps: impl ExactSizeIterator<Item = &'c Conditions> + Clone,
     ) -> Option<Index> {
@@ -78,7 +78,7 @@ impl Index {
         for (number, step) in (0_u32..).zip(steps) {
             let host = keys(step.host.as_ref());
             let path = keys(step.uri.as_ref());
-            // How many steps share its places: the fewer, the more is left out by filing it there.
+            // The number of steps with the same keys: the fewer, the more selective the index.
             let crowd = |keys: &[Key<'_>], all: &FxHashMap<Key<'_>, usize>| -> usize {
                 keys.iter().filter_map(|key| all.get(key)).sum()
             };
@@ -106,7 +106,7 @@ impl Index {
     }
 }
 
-/// The smallest number of all lists, taken out of all; together they are gone through in order, without repetition.
+/// Removes the smallest number from all lists; repeated calls merge them in order, without duplicates.
 pub(crate) fn next(lists: &mut Lists<'_>) -> Option<u32> {
     let smallest = lists
         .iter()
@@ -123,7 +123,7 @@ pub(crate) fn next(lists: &mut Lists<'_>) -> Option<u32> {
     Some(smallest)
 }
 
-/// Where a set of patterns is filed; `None` if there are values for which there is no place.
+/// The keys of a set of patterns; `None` if some values cannot be indexed.
 fn keys(patterns: Option<&Patterns>) -> Option<Vec<Key<'_>>> {
     let patterns = patterns?;
     if !patterns.has_positive() {
@@ -143,7 +143,7 @@ fn keys(patterns: Option<&Patterns>) -> Option<Vec<Key<'_>>> {
 impl Filed {
     fn file(&mut self, keys: &[Key<'_>], number: u32) {
         for key in keys {
-            // Patterns of hosts are in lower case, and so are the hosts of requests.
+            // Patterns of hosts are in lower case, as are the hosts of requests.
             let list = match key {
                 Key::Exact(text) => &mut self.forward.node(text.iter()).exact,
                 Key::Prefix(text) => &mut self.forward.node(text.iter()).open,
@@ -174,7 +174,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The node of these bytes; made if it is not there.
+    /// The node for these bytes, made if necessary.
     fn node<'b>(&mut self, bytes: impl Iterator<Item = &'b u8>) -> &mut TreeNode {
         let mut current = 0;
         for byte in bytes {
@@ -183,7 +183,7 @@ impl Tree {
             current = match edges.binary_search_by_key(byte, |edge| edge.0) {
                 Ok(position) => edges[position].1 as usize,
                 Err(position) => {
-                    // Fewer nodes than bytes of configuration, which is less than 4 GB.
+                    // There are fewer nodes than bytes of configuration, which is less than 4 GB.
                     edges.insert(position, (*byte, u32::try_from(fresh).unwrap_or(u32::MAX)));
                     self.nodes.push(TreeNode::default());
                     fresh
@@ -193,7 +193,7 @@ impl Tree {
         &mut self.nodes[current]
     }
 
-    /// Notes the open lists on the way; the node at the end of the way, if the tree goes so far.
+    /// Collects the prefix lists on the path; returns the node at its end, if there is one.
     fn walk<'i, 'b>(
         &'i self,
         bytes: impl Iterator<Item = &'b u8>,

@@ -1,6 +1,6 @@
-//! The questions that routing asks about a request.
+//! The questions of routing about a request.
 //!
-//! Implemented by the server over its parsed request head, by the access log over the finished exchange, and by tests.
+//! Implemented by the server for its parsed request head, by the access log for the finished exchange, and by tests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,87 +12,87 @@ use tutti_script::{Modules, ScriptError};
 /// An event on a request's way through the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteEvent<'a> {
-    /// The conditions of this step do not hold: route (`None`: the one without a name), number of the step.
+    /// The conditions of this step do not hold: the route (`None`: the unnamed one) and the number of the step.
     Discarded(Option<&'a str>, usize),
-    /// They do.
+    /// The conditions of this step hold.
     Selected(Option<&'a str>, usize),
-    /// The path is another one now.
+    /// The path was rewritten to this one.
     Rewritten(&'a [u8]),
-    /// A share has a file, and the action for that decides.
+    /// A share has a file, and its `found` action decides.
     Found,
-    /// A share had nothing to serve.
+    /// A share has no file.
     Fallback,
 }
 
-/// A request, and where there is one its response.
+/// A request, and its response if there is one.
 ///
-/// Everything is borrowed from the request: asking must not allocate.
+/// Everything is borrowed from the request: no method may allocate.
 pub trait RequestInfo {
-    /// The path that the request has by now, and its query.
+    /// The current path and query.
     fn request_path(&self) -> RequestPath<'_>;
     /// The path, decoded.
     fn path(&self) -> &[u8] {
         self.request_path().path()
     }
-    /// The part that follows `?`, not decoded; `None` without `?`.
+    /// The undecoded part after `?`; `None` without `?`.
     fn query(&self) -> Option<&[u8]> {
         self.request_path().query()
     }
-    /// The target that the client asked for, path and query, encoded; a `rewrite` changes nothing (`$request_uri`).
+    /// The client's target, path and query, encoded; not changed by a `rewrite` (`$request_uri`).
     fn target(&self) -> &[u8];
-    /// The method as it came.
+    /// The method as received.
     fn method(&self) -> &[u8];
     /// The host: lower case, without port and trailing period. May be empty.
     fn host(&self) -> &[u8];
-    /// The request line as it came.
+    /// The request line as received.
     fn request_line(&self) -> &[u8];
     /// True if the client uses https.
     fn is_https(&self) -> bool;
-    /// Where the request comes from; `None`: a unix socket.
+    /// The client's address; `None`: a unix socket.
     fn remote(&self) -> Option<SocketAddr>;
-    /// Where it came to; `None`: a unix socket.
+    /// The local address; `None`: a unix socket.
     fn local(&self) -> Option<SocketAddr>;
     /// Calls `each` with the value of every header field called `name` (lower case), in order.
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
-    /// Calls `each` with name (as it came) and value of every header field, in order.
+    /// Calls `each` with name (as received) and value of every header field, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
     /// The facts of the connection's TLS; empty without.
     fn tls(&self, variable: TlsVariable) -> &[u8];
     /// A random number, the same all through the request (`$request_id`).
     fn request_id(&self) -> u128;
-    /// The id that somebody who is believed has given the request, in place of that number.
+    /// The request id from a trusted client, instead of that number.
     fn given_request_id(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Appends the name of who the request is from, if that is known (`$remote_user`).
+    /// Appends the name of the user, if known (`$remote_user`).
     fn write_user(&self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// The status of the error that an answer is made in place of; `None`: it is for the request itself.
+    /// The status of the error that an error page replaces; `None`: the request itself is answered.
     fn error_status(&self) -> Option<u16> {
         None
     }
 
-    /// The modules that scripts of the configuration see; `None`: there are none.
+    /// The modules available to scripts; `None`: there are none.
     fn modules(&self) -> Option<&Modules> {
         None
     }
-    /// A script (its text is `template`) has no value.
+    /// Called when a script (with the text `template`) failed.
     fn script_failed(&self, template: &str, failure: &ScriptError) {
         let _ = (template, failure);
     }
-    /// A regular expression of the configuration has no answer for the request; `place`: what it had to decide about.
+    /// Called when a regular expression exceeded its step limit; `place`: the condition.
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
         let _ = (out_of_steps, place);
     }
 
-    /// True if [`note`](Self::note) wants to know how the decision comes about (`log_route`); it costs a look at every step.
+    /// True if [`note`](Self::note) needs the events of the decision (`log_route`); that costs time at every step.
     fn is_noted(&self) -> bool {
         false
     }
-    /// Something on the way to the decision.
+    /// Called for each event on the way to the decision.
     fn note(&self, event: RouteEvent<'_>) {
         let _ = event;
     }
@@ -111,22 +111,22 @@ pub trait ResponseInfo {
     fn body_bytes_sent(&self) -> u64;
     /// Time since the request began.
     fn request_time(&self) -> Duration;
-    /// When it was sent; `None`: it is not, yet.
+    /// When it was sent; `None`: not yet.
     fn time(&self) -> Option<LogTime<'_>>;
     /// Calls `each` with name and value of every field of its head, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
 }
 
-/// A moment, as logs write it.
+/// A time, formatted for logs.
 #[derive(Clone, Copy, Debug)]
 pub struct LogTime<'a> {
-    /// The second it is in.
+    /// The second.
     pub second: &'a LogSecond,
-    /// The part of it that has passed.
+    /// The milliseconds in that second.
     pub milliseconds: u16,
 }
 
-/// A second of the local time, written once for all lines of it.
+/// A second of the local time, formatted once for all its lines.
 #[derive(Clone, Debug, Default)]
 pub struct LogSecond {
     /// Seconds since 1970.

@@ -1,9 +1,8 @@
 //! From a request to an action: compiled routes, patterns, variables, the access log's format.
 //!
-//! Owns the decision and nothing else: it opens no file and speaks to no application. The server calls
-//! [`Router::decide`] once for each request, on the listen thread, and [`Router::fallback`] where a share had nothing to
-//! serve. Deciding takes about as long with a thousand steps as with ten, allocates nothing (but for a `rewrite`), and
-//! always ends: chains of routes are cut after [`HOP_LIMIT`].
+//! Makes the decision and nothing else: opens no file and contacts no application. The server calls [`Router::decide`] once for each
+//! request, on the listen thread, and [`Router::fallback`] if a share has no file. A decision takes about as long with a thousand steps as
+//! with ten, allocates nothing (except for a `rewrite`), and always terminates: chains of routes are cut after [`HOP_LIMIT`].
 
 #![forbid(unsafe_code)]
 

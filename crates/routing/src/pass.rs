@@ -1,4 +1,4 @@
-//! A `pass` with variables: the destination is looked up for each request.
+//! A `pass` with variables: the destination is resolved for each request.
 
 use smallvec::SmallVec;
 use tutti_config::model::{Template, TemplatePart};
@@ -8,10 +8,11 @@ use crate::path::percent_decode;
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
-/// The segments of a destination; more than three name nothing.
+/// The segments of a destination; more than three are never valid.
 pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
 
-/// Renders a destination. A slash in a literal or a value separates; `%2F` in a literal does not. What a script makes is a value.
+/// Renders a destination. A slash in a literal or a value separates segments; `%2F` in a literal does not. The result of a script is a
+/// value.
 pub(crate) fn segments<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,

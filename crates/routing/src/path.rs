@@ -1,4 +1,4 @@
-//! Decodes what is percent-encoded in a text.
+//! Percent-decoding.
 
 use crate::fields::Decoded;
 

@@ -6,10 +6,10 @@ use crate::info::RequestInfo;
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
-/// Appends what the template is for this request.
+/// Renders the template for this request.
 ///
 /// # Errors
-/// It is a script that failed, as the request has been told.
+/// It is a script that failed; the request has been notified.
 pub fn render<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,

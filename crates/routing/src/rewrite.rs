@@ -1,7 +1,7 @@
 //! `rewrite`: a new target for the rest of the request's way.
 //!
-//! The template is put together as a target, encoded, and read as one that a client sends: what conditions see of it afterwards is what
-//! files, applications and servers get.
+//! The template is rendered as a target, encoded, and parsed like one from a client: conditions, files, applications and servers then see
+//! the same path.
 
 use smallvec::SmallVec;
 use tutti_config::model::{Template, TemplatePart, Variable};
@@ -12,7 +12,7 @@ use crate::info::RequestInfo;
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
-/// Applies a `rewrite`. What is written literally may be percent-encoded, and its first `?` begins the query; values are not decoded again.
+/// Applies a `rewrite`. Literal text may be percent-encoded, and its first `?` begins the query; values are not decoded again.
 pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,
@@ -36,15 +36,15 @@ pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     ))
 }
 
-/// The target of a template, so far.
+/// The target being rendered.
 #[derive(Default)]
 struct Made {
     path: Vec<u8>,
-    /// There once a `?` has begun it.
+    /// Set once a `?` has begun the query.
     query: Option<Vec<u8>>,
-    /// It came with `$request_uri`, so that the client's query is not appended.
+    /// It contains `$request_uri`, so the client's query is not appended.
     is_sent: bool,
-    /// The last character was a `?`: at the end of the template it means that the client's query is left out.
+    /// The last character was a `?`: at the end of the template it drops the client's query.
     ends_in_mark: bool,
 }
 
@@ -63,7 +63,7 @@ impl Made {
         }
     }
 
-    /// Acts on the `?` that came last: the first one begins the query.
+    /// Handles the last `?`: the first one begins the query.
     fn mark(&mut self) {
         if !std::mem::take(&mut self.ends_in_mark) {
             return;
@@ -83,7 +83,7 @@ impl Made {
             return;
         }
         match variable {
-            // Encoded already: an encoded slash stays one.
+            // Encoded already: an encoded slash is kept.
             Variable::Uri => {
                 let path = request.request_path();
                 self.path.extend_from_slice(path.encoded_path());
@@ -104,7 +104,7 @@ impl Made {
         }
     }
 
-    /// The whole target. The arguments that the client sent follow those of the template, but for those that the template says itself.
+    /// The complete target. The client's arguments are appended, except those that the template sets.
     fn target(self, sent: Option<&[u8]>) -> Vec<u8> {
         let sent = sent.filter(|_| !self.is_sent && !self.ends_in_mark);
         let mut target = self.path;
@@ -123,7 +123,7 @@ impl Made {
     }
 }
 
-/// Appends those of the arguments `sent` that have other names than those in `query`.
+/// Appends the arguments of `sent` whose names do not occur in `query`.
 fn append_others(query: &mut Vec<u8>, sent: &[u8]) {
     let names = |query: &[u8]| -> SmallVec<[Vec<u8>; 4]> {
         let mut names = SmallVec::new();
@@ -141,7 +141,7 @@ fn append_others(query: &mut Vec<u8>, sent: &[u8]) {
     }
 }
 
-/// The name of an argument as PHP has it, which is the coarsest of all: `a.b`, `a b` and `a_b[]` are one.
+/// The name of an argument as PHP normalises it, the least strict of all: `a.b`, `a b` and `a_b[]` are equal.
 fn comparable(name: &[u8]) -> Vec<u8> {
     let end = memchr::memchr(b'[', name).unwrap_or(name.len());
     let name = name.get(..end).unwrap_or_default().trim_ascii_start();

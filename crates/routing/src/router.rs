@@ -1,4 +1,4 @@
-//! Routes, compiled, and the way of a request through them.
+//! The compiled routes, and the path of a request through them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::rule_set::RuleSet;
 use crate::rules::{InternalNumber, PageNumber, Rulebook};
 use crate::seen::Seen;
 
-/// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
+/// Most routes and fallbacks for a request; more are a loop. Real chains have two or three.
 pub const HOP_LIMIT: u32 = 100;
 
 /// All routes of a configuration.
@@ -34,17 +34,17 @@ pub struct Router {
     pub(crate) main_route: Option<usize>,
     pub(crate) applications: Vec<CompiledApplication>,
     pub(crate) application_names: FxHashMap<Box<[u8]>, usize>,
-    /// Those with names first, then one for each different `proxy`.
+    /// Named ones first, then one for each distinct `proxy`.
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) upstream_names: FxHashMap<Box<[u8]>, usize>,
-    /// In the order of names.
+    /// Sorted by name.
     pub(crate) spoolers: Vec<String>,
     /// The guards of actions.
     pub(crate) guards: Vec<Arc<Guard>>,
     pub(crate) rules: Rulebook,
-    /// Numbers of the routes that only answers lead to.
+    /// Numbers of the internal routes.
     pub(crate) internal: FxHashSet<usize>,
-    /// Repeated slashes in what a `rewrite` makes are one, as in paths of requests.
+    /// Merges repeated slashes in the result of a `rewrite`, as in paths of requests.
     pub(crate) merge_slashes: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct CompiledListener {
 #[derive(Debug)]
 pub(crate) struct CompiledRoute {
     pub(crate) name: Option<Box<str>>,
-    /// As a `pass` names it.
+    /// Its name in a `pass`.
     pub(crate) pass: Box<str>,
     pub(crate) steps: Vec<CompiledStep>,
     pub(crate) index: Option<Index>,
@@ -77,7 +77,7 @@ pub(crate) struct CompiledApplication {
 }
 
 impl Router {
-    /// The rules for answers.
+    /// The rules for responses.
     pub fn rules(&self) -> &Rulebook {
         &self.rules
     }
@@ -91,12 +91,12 @@ impl Router {
         index.map(CompiledPass::Upstream)
     }
 
-    /// The upstreams requests can go to: those of the configuration, and one for each different `proxy`.
+    /// The upstreams: those of the configuration, and one for each distinct `proxy`.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
     }
 
-    /// The routes, as a `pass` names them: `routes`, `routes/NAME`.
+    /// The routes by their names in a `pass`: `routes`, `routes/NAME`.
     pub fn routes(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|route| &*route.pass)
     }
@@ -121,18 +121,19 @@ impl Router {
         Some(CompiledPass::Application { index, target })
     }
 
-    /// Number of listeners, which have the order of the configuration, of spoolers behind them, which have that of their names, and of the questions of guards.
+    /// Number of entry points: of listeners, in the order of the configuration, then of spoolers, sorted by name, then of guards'
+    /// questions.
     pub fn listeners(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Decides about a request that came to the listener with this number, or is a job of the spooler with it.
+    /// Decides for a request from the listener with this number, or a job of the spooler with it.
     pub fn decide<'r, R: RequestInfo + ?Sized>(
         &'r self,
         listener: usize,
         request: &R,
     ) -> Decision<'r> {
-        /// A listener that is not there has no place.
+        /// For a listener number that does not exist.
         static NOWHERE: std::sync::LazyLock<Pointer> = std::sync::LazyLock::new(Pointer::root);
         let Some(listener) = self.listeners.get(listener) else {
             return Decision {
@@ -164,7 +165,7 @@ impl Router {
         way.pass(&listener.pass, request)
     }
 
-    /// Decides about a request that is answered in place of an error. `None`: there is no such page.
+    /// Decides for the error page of a request. `None`: there is no such page.
     pub fn decide_page<'r, R: RequestInfo + ?Sized>(
         &'r self,
         page: PageNumber,
@@ -186,7 +187,7 @@ impl Router {
         Some(way.action(action, request))
     }
 
-    /// Decides about a request that an answer has led to a route. `rules`: those that held for that answer.
+    /// Decides for an internal redirect to a route. `rules`: those of the redirecting response.
     pub fn decide_internal<'r, R: RequestInfo + ?Sized>(
         &'r self,
         route: InternalNumber,
@@ -207,13 +208,13 @@ impl Router {
             cache: None,
             hops: 0,
         };
-        way.go_on(Move::Route(route.0), request)
+        way.decide_from(Move::Route(route.0), request)
     }
 
-    /// Decides again after a share had nothing to serve.
+    /// Decides again after a share had no file.
     ///
     /// # Errors
-    /// The decision itself, if it has no fallback (or is no share).
+    /// The decision itself, if it has no fallback (or is not a share).
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn fallback<'r, R: RequestInfo + ?Sized>(
         &'r self,
@@ -231,7 +232,7 @@ impl Router {
     /// Decides again after a share has a file.
     ///
     /// # Errors
-    /// The decision itself, if the share serves it (or is no share).
+    /// The decision itself, if the share serves it (or is not a share).
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn found<'r, R: RequestInfo + ?Sized>(
         &'r self,
@@ -246,7 +247,7 @@ impl Router {
         )
     }
 
-    /// Decides by another action of a share.
+    /// Decides for another action of a share.
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     fn instead<'r, R: RequestInfo + ?Sized>(
         &'r self,
@@ -287,7 +288,7 @@ impl Router {
     }
 }
 
-/// Where a request is on its way.
+/// A request's position in the routes.
 struct Way<'r> {
     router: &'r Router,
     rewritten: Option<Rc<OwnedPath>>,
@@ -296,13 +297,13 @@ struct Way<'r> {
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     guards: Guards,
     rules: RuleSet,
-    /// An answer has led here: computed destinations may be internal routes.
+    /// An internal redirect has led here: computed destinations may be internal routes.
     is_internal: bool,
     cache: Option<&'r Arc<Cache>>,
     hops: u32,
 }
 
-/// One move: an end, or on to another route.
+/// One step: an end, or another route.
 enum Move<'r> {
     End(DecisionKind<'r>),
     Route(usize),
@@ -315,15 +316,19 @@ impl<'r> Way<'r> {
         request: &R,
     ) -> Decision<'r> {
         let first = self.act(action, request);
-        self.go_on(first, request)
+        self.decide_from(first, request)
     }
 
     fn pass<R: RequestInfo + ?Sized>(self, pass: &'r CompiledPass, request: &R) -> Decision<'r> {
         let first = self.follow(pass, request);
-        self.go_on(first, request)
+        self.decide_from(first, request)
     }
 
-    fn go_on<R: RequestInfo + ?Sized>(mut self, mut next: Move<'r>, request: &R) -> Decision<'r> {
+    fn decide_from<R: RequestInfo + ?Sized>(
+        mut self,
+        mut next: Move<'r>,
+        request: &R,
+    ) -> Decision<'r> {
         let router = self.router;
         let action = loop {
             let route = match next {
@@ -415,7 +420,7 @@ impl<'r> Way<'r> {
                     return Move::End(DecisionKind::Undecided);
                 };
                 match router.look_up(&segments) {
-                    // A client must not get, by what it sends, where only answers lead.
+                    // A client must not be able to reach internal routes by what it sends.
                     Some(CompiledPass::Route(route))
                         if !self.is_internal && router.internal.contains(&route) =>
                     {
@@ -430,7 +435,7 @@ impl<'r> Way<'r> {
 }
 
 impl Router {
-    /// Never returns a computed destination: what was computed is not computed again.
+    /// Never returns a computed destination: the result of a computation is not computed again.
     fn look_up(&self, segments: &[Vec<u8>]) -> Option<CompiledPass> {
         match segments {
             [section] if section == b"routes" => self.main_route.map(CompiledPass::Route),
@@ -449,7 +454,7 @@ impl CompiledRoute {
     /// The action of the first step whose conditions hold.
     ///
     /// # Errors
-    /// Nobody can tell whether a step's conditions hold. Going on would open what the step was to close.
+    /// A condition could not be evaluated. Continuing could permit what the step denies.
     fn find<R: RequestInfo + ?Sized>(
         &self,
         request: &R,
@@ -467,7 +472,7 @@ impl CompiledRoute {
         Ok(step.map(|step| &step.action))
     }
 
-    /// The same, step by step.
+    /// The same with a note for each step.
     fn find_noted<R: RequestInfo + ?Sized>(
         &self,
         request: &R,
@@ -484,7 +489,7 @@ impl CompiledRoute {
     }
 }
 
-/// The request, which has been told, cannot be decided about.
+/// No decision is possible; the request has been notified.
 struct NoStep;
 
 impl CompiledStep {

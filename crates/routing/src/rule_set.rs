@@ -1,18 +1,18 @@
-//! Which rules hold for an answer, by their numbers.
+//! The rules for a response, by their numbers.
 
 use smallvec::SmallVec;
 
-/// The rules that hold for an answer: those of the action first, then those of what has led there, those of the listener last.
+/// The rules for a response: those of the action first, then those on the way to it, those of the listener last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet(SmallVec<[u32; 4]>);
 
 impl RuleSet {
-    /// Those of a listener.
+    /// The rules of a listener.
     pub(crate) fn of(listener: Option<u32>) -> Self {
         Self(listener.into_iter().collect())
     }
 
-    /// Puts the rules of an action before them.
+    /// Prepends the rules of an action.
     pub(crate) fn add(&mut self, rules: Option<u32>) {
         if let Some(rules) = rules
             && !self.0.contains(&rules)

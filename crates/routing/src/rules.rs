@@ -1,4 +1,4 @@
-//! Rules for answers, compiled: pages for errors, internal routes, early hints, copies of requests.
+//! Compiled rules for responses: error pages, internal routes, early hints, mirrored requests.
 
 use tutti_config::model::{ErrorStatus, Mirror, PageStatus, Template};
 
@@ -8,17 +8,17 @@ use crate::rule_set::RuleSet;
 /// The rules of one action or listener.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Those of single statuses first.
+    /// Pages for single statuses first.
     pub(crate) pages: Box<[Page]>,
     pub(crate) intercepts: Option<bool>,
-    /// By the beginning of the path, the longest first: the number of the route.
+    /// Route numbers by path prefix, the longest first.
     pub(crate) internal: Box<[(Box<[u8]>, usize)]>,
     pub(crate) hints: Box<[Template]>,
     /// With the number of its upstream.
     pub(crate) mirror: Option<(Mirror, usize)>,
 }
 
-/// An action that answers in place of errors.
+/// An action for error pages.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) statuses: ErrorStatus,
@@ -26,14 +26,14 @@ pub(crate) struct Page {
     pub(crate) action: CompiledAction,
 }
 
-/// Names one of the pages for errors.
+/// Identifies an error page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageNumber {
     rules: u32,
     page: u32,
 }
 
-/// Names a route that an answer leads to.
+/// Identifies an internal route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InternalNumber(pub(crate) usize);
 
@@ -42,7 +42,7 @@ pub struct InternalNumber(pub(crate) usize);
 pub struct Rulebook(Vec<Rules>);
 
 impl Rulebook {
-    /// Adds rules and gives them a number.
+    /// Adds rules and returns their number.
     pub(crate) fn add(&mut self, rules: Rules) -> Option<u32> {
         self.0.push(rules);
         u32::try_from(self.0.len() - 1).ok()
@@ -53,7 +53,7 @@ impl Rulebook {
             .filter_map(|number| Some((number, self.0.get(number as usize)?)))
     }
 
-    /// The page for an error of this status, and the status of the answer.
+    /// The page for an error of this status, and the status of the response.
     pub fn page(&self, set: &RuleSet, status: u16) -> Option<(PageNumber, PageStatus)> {
         self.of(set).find_map(|(rules, one)| {
             let mut pages = one.pages.iter().enumerate();
@@ -68,18 +68,18 @@ impl Rulebook {
         Some(&rules.pages.get(number.page as usize)?.action)
     }
 
-    /// True if there are pages for the errors of applications and servers, too.
+    /// True if errors of applications and servers get pages, too.
     pub fn intercepts(&self, set: &RuleSet) -> bool {
         let mut all = self.of(set);
         all.find_map(|(_, rules)| rules.intercepts) == Some(true)
     }
 
-    /// True if an answer may lead to a route.
-    pub fn leads_on(&self, set: &RuleSet) -> bool {
+    /// True if an internal redirect is possible.
+    pub fn redirects_internally(&self, set: &RuleSet) -> bool {
         self.of(set).any(|(_, rules)| !rules.internal.is_empty())
     }
 
-    /// The route that an answer leads to that names this path.
+    /// The internal route for this path.
     pub fn internal(&self, set: &RuleSet, path: &[u8]) -> Option<InternalNumber> {
         let (_, rules) = self.of(set).find(|(_, rules)| !rules.internal.is_empty())?;
         let mut routes = rules.internal.iter();
@@ -87,13 +87,13 @@ impl Rulebook {
         Some(InternalNumber(*route))
     }
 
-    /// Values of `Link` of a 103.
+    /// The values of `Link` for a 103.
     pub fn hints(&self, set: &RuleSet) -> &[Template] {
         let mut all = self.of(set).map(|(_, rules)| &*rules.hints);
         all.find(|hints| !hints.is_empty()).unwrap_or_default()
     }
 
-    /// Where a copy of the request goes: the rule, its number, and the number of the upstream.
+    /// The mirror of the request: the rule, its number, and the number of the upstream.
     pub fn mirror(&self, set: &RuleSet) -> Option<(&Mirror, u32, usize)> {
         self.of(set).find_map(|(number, rules)| {
             let (mirror, upstream) = rules.mirror.as_ref()?;

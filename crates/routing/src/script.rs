@@ -1,4 +1,4 @@
-//! Template literals: the values of a request as `tutti-script` asks for them.
+//! Template literals: gives `tutti-script` access to the values of a request.
 
 use tutti_config::model::{PLAIN_VARIABLES, Variable};
 use tutti_script::{Modules, Values};
@@ -7,11 +7,11 @@ use crate::fields;
 use crate::info::RequestInfo;
 use crate::variables;
 
-/// A script has no value for a request: it threw, or met a limit. What that means is up to the place it stands in.
+/// A script has no value for a request: it threw, or exceeded a limit. The caller decides what that means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptFailed;
 
-/// Appends the value of a script; tells the request if there is none.
+/// Appends the value of a script; notifies the request if it failed.
 pub(crate) fn value<R: RequestInfo + ?Sized>(
     source: &str,
     request: &R,
@@ -25,7 +25,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(
     })
 }
 
-/// A request, asked by a script.
+/// A request, as a script reads it.
 struct ScriptRequest<'a, R: ?Sized>(&'a R);
 
 impl<R: RequestInfo + ?Sized> Values for ScriptRequest<'_, R> {

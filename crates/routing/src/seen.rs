@@ -1,4 +1,4 @@
-//! A request on its way: asked as it came, but for the path that it has by now and the response that it has had.
+//! A request with its current path and its response.
 
 use std::net::SocketAddr;
 
@@ -8,18 +8,18 @@ use tutti_script::{Modules, ScriptError};
 
 use crate::info::{RequestInfo, ResponseInfo, RouteEvent};
 
-/// A request with what has become of it: the path of a `rewrite`, and the response.
+/// A request with the path after a `rewrite`, and the response.
 pub struct Seen<'a, R: ?Sized> {
     /// The request itself.
     pub request: &'a R,
-    /// The path that is acted on, where it is another one.
+    /// The current path, if it was rewritten.
     pub rewritten: Option<&'a OwnedPath>,
     /// The response, once there is one.
     pub response: Option<&'a dyn ResponseInfo>,
 }
 
 impl<'a, R: RequestInfo + ?Sized> Seen<'a, R> {
-    /// With the path as it is by now.
+    /// With the current path.
     pub(crate) fn on_its_way(request: &'a R, rewritten: Option<&'a OwnedPath>) -> Self {
         Self {
             request,
@@ -34,7 +34,7 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
         self.rewritten
             .map_or_else(|| self.request.request_path(), OwnedPath::as_path)
     }
-    // `$request_uri` is what the client asked for, whatever became of it.
+    // `$request_uri` is the client's target, even after a `rewrite`.
     fn target(&self) -> &[u8] {
         self.request.target()
     }

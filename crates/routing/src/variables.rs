@@ -8,7 +8,7 @@ use tutti_config::model::Variable;
 use crate::fields;
 use crate::info::{LogTime, RequestInfo, ResponseInfo};
 
-/// Appends the id of a request, as all logs and whoever gets the request have it (`$request_id`).
+/// Appends the id of a request, the same in all logs and for the application or upstream (`$request_id`).
 pub fn request_id<R: RequestInfo + ?Sized>(request: &R, out: &mut Vec<u8>) {
     match request.given_request_id() {
         Some(given) => out.extend_from_slice(given),
@@ -116,7 +116,7 @@ fn replace(out: &mut Vec<u8>, start: usize, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Fields of one name are one list (RFC 9110 §5.3).
+/// Fields of one name form one list (RFC 9110 §5.3).
 fn join(out: &mut Vec<u8>, start: usize, value: &[u8]) {
     if out.len() > start {
         out.extend_from_slice(b", ");

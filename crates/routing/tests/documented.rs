@@ -1,11 +1,11 @@
-//! The examples of Unit's reference that choose an application, or ask where a request comes from and goes to: the configurations are
-//! those of `tests/config`. The others are asked through a whole server, in `crates/server/tests/documented`.
+//! The examples of Unit's reference that choose an application or match addresses: the configurations are those of `tests/config`. The
+//! others are in `crates/server/tests/documented`, with a whole server.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
-use support::{Request, ask, config, get, router, told};
+use support::{Request, ask, config, described, get, router};
 use tutti_routing::Router;
 
 /// The configuration of a case.
@@ -23,13 +23,13 @@ fn documented(case: &str) -> Router {
 /// Returns the decision at each of the listeners, followed by those of the fallbacks.
 fn all(router: &Router, listener: usize, request: &Request) -> String {
     let mut decision = router.decide(listener, request);
-    let mut text = told(&decision, request);
+    let mut text = described(&decision, request);
     loop {
         match router.fallback(decision, request) {
             Ok(next) => decision = next,
             Err(_) => return text,
         }
-        text = format!("{text}, {}", told(&decision, request));
+        text = format!("{text}, {}", described(&decision, request));
     }
 }
 
@@ -53,7 +53,7 @@ fn addresses_of_clients() {
         &[
             (from("192.168.1.2:1"), "/www/data/f"),
             (from("192.168.1.1:1"), "not found"),
-            // A prefix shorter than what is written: the bits beyond do not count.
+            // A prefix shorter than the address: the remaining bits do not count.
             (from("10.1.200.1:1"), "not found"),
             (from("[2001:db8:1::1]:1"), "/www/data/f"),
             (from("[2001:db9::1]:1"), "not found"),
@@ -274,7 +274,7 @@ fn steps_choose_applications() {
             (get("/a").https(), "not found"),
         ],
     );
-    // The variables that applications get of a rewritten request.
+    // The variables of a rewritten request that applications get.
     let router = documented("documented-actions");
     let request = get("/v1/a%20b?c=d");
     let decision = router.decide(0, &request);
@@ -289,7 +289,7 @@ fn steps_choose_applications() {
     );
 }
 
-/// Which way requests go in the configurations of the how-tos.
+/// The routing of the configurations of the how-tos.
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn how_tos_route_as_they_say() {

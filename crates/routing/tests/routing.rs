@@ -4,11 +4,11 @@
 
 mod support;
 
-use support::{Request, ask, config, get, router, routes, told};
+use support::{Request, ask, config, described, get, router, routes};
 use tutti_config::{ValidationContext, parse, validate};
 use tutti_routing::{LogLine, Router};
 
-/// A match object, whether the request fulfils it.
+/// True if the request fulfils the match object.
 fn holds(conditions: &str, request: Request) -> bool {
     let router = routes(&format!(
         r#"[{{"match": {conditions}, "action": {{"return": 200}}}}]"#
@@ -32,9 +32,9 @@ fn the_main_job_is_routed() {
     );
     let request = get("/style.css?v=1");
     let decision = router.decide(0, &request);
-    assert_eq!(told(&decision, &request), "/var/www/site/style.css");
+    assert_eq!(described(&decision, &request), "/var/www/site/style.css");
     let decision = router.fallback(decision, &request).unwrap();
-    assert_eq!(told(&decision, &request), "site");
+    assert_eq!(described(&decision, &request), "site");
     assert!(router.fallback(decision, &request).is_err());
     assert_eq!(ask(&router, get("/index.php")), "not found");
 }
@@ -230,7 +230,7 @@ fn circles_through_fallbacks_are_cut() {
     for _ in 0..1000 {
         decision = match router.fallback(decision, &request) {
             Ok(next) => next,
-            Err(last) => return assert_eq!(told(&last, &request), "loop"),
+            Err(last) => return assert_eq!(described(&last, &request), "loop"),
         };
     }
     panic!("the circle is not cut");
@@ -271,7 +271,7 @@ fn templates_have_their_values() {
     assert_eq!(share("/$remote_addr/$method", get("/")), "/192.0.2.7/GET");
 }
 
-/// Issue 10, 2.2: `$request_uri` is what the client asked for.
+/// Issue 10, 2.2: `$request_uri` is the original target.
 #[test]
 fn a_rewrite_changes_the_path_and_keeps_the_query() {
     let router = routes(
@@ -280,7 +280,7 @@ fn a_rewrite_changes_the_path_and_keeps_the_query() {
     );
     let request = get("/a%20b?x=1");
     let decision = router.decide(0, &request);
-    assert_eq!(told(&decision, &request), "200 /v1/a b /a%20b?x=1");
+    assert_eq!(described(&decision, &request), "200 /v1/a b /a%20b?x=1");
     assert_eq!(decision.path(&request), b"/v1/a b");
     let path = decision.request_path(&request);
     assert_eq!(path.target(), b"/v1/a%20b?x=1");
@@ -302,7 +302,7 @@ fn a_rewrite_may_have_a_query() {
             "/index.php",
             "/index.php?url=/a%26b%20c?d",
         ),
-        // The other arguments of the client follow; it cannot say what the template says.
+        // The other arguments of the client follow; it cannot override those of the template.
         (
             "/i.php?q=$uri",
             "/a?page=2&q=/b&q%5B%5D=c&%20q=d",
@@ -377,7 +377,7 @@ fn a_rewrite_may_have_a_query() {
             {"action": {"rewrite": "/i?url=$uri", "pass": "routes"}}]"#,
     );
     let request = get("/a");
-    assert_eq!(told(&router.decide(0, &request), &request), "201");
+    assert_eq!(described(&router.decide(0, &request), &request), "201");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn response_headers_are_those_of_the_last_action() {
     assert_eq!(decision.pointer.as_str(), "/routes/b/0/action");
 }
 
-/// With many steps an index is used: it must decide as trying one after the other does.
+/// With many steps an index is used: it must decide like trying one after the other.
 #[test]
 fn many_steps_decide_like_few() {
     let patterns = [
@@ -463,7 +463,7 @@ fn many_steps_decide_like_few() {
                 let first = single
                     .iter()
                     .map(|router| ask(router, request()))
-                    .find(|told| told != "not found");
+                    .find(|decision| decision != "not found");
                 assert_eq!(
                     ask(&many, request()),
                     first.clone().unwrap_or("not found".into()),
@@ -511,7 +511,7 @@ fn log_values_cannot_forge_lines() {
         .unwrap(),
         "a\\x22b\\x5Cc\\x0Ad\n"
     );
-    // CHANGES of FreeUnit 1.36.2: as nginx has it, also of bytes that a terminal may obey.
+    // CHANGES of FreeUnit 1.36.2: escaped like nginx, including bytes that control a terminal.
     assert_eq!(
         line(
             r#"{"path": "/l", "format": "é $header_user_agent"}"#,
@@ -535,7 +535,7 @@ fn a_log_of_machines_has_numbers_and_iso_times() {
     for (agent, number) in [
         ("-1.5e+3", "-1.5e+3"),
         ("0", "0"),
-        // A client cannot break the line: what is no number of JSON is null.
+        // A client cannot break the line: a value that is not a JSON number is null.
         ("01", "null"),
         ("1,\"admin\":1", "null"),
         ("+1", "null"),
@@ -552,7 +552,7 @@ fn a_log_of_machines_has_numbers_and_iso_times() {
             )
         );
     }
-    // The only name with digits ends where it ends.
+    // Names are matched completely, also the one with digits.
     let text = r#"{"path": "/l", "format": "$time_iso8601 $time_iso86011 $time_localx"}"#;
     let message = format!(
         "{:?}",
@@ -577,7 +577,7 @@ fn logging_can_depend_on_the_request() {
     );
 }
 
-/// A configuration that is valid can be compiled, and decides about anything.
+/// A valid configuration can be compiled, and decides about any request.
 #[test]
 fn every_valid_case_compiles_and_decides() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
@@ -606,7 +606,7 @@ fn every_valid_case_compiles_and_decides() {
                     decision = next;
                 }
                 decision = router.decide(listener, &request);
-                let _ = told(&decision, &request);
+                let _ = described(&decision, &request);
             }
         }
         compiled += 1;
@@ -649,7 +649,7 @@ fn requests_go_to_upstreams_and_servers() {
     assert_eq!(router.decide(0, &request).request_headers.len(), 1);
 }
 
-/// Issue 28, 1.1: the first of two actions that differed in TLS alone won, so that a certificate was not verified.
+/// Issue 28, 1.1: the first of two actions that differed only in TLS won, so that a certificate was not verified.
 #[test]
 fn proxies_share_a_server_only_if_everything_is_equal() {
     let actions = [
@@ -709,7 +709,7 @@ fn proxies_share_a_server_only_if_everything_is_equal() {
         .iter()
         .map(|one| one.fetch_hash())
         .collect();
-    // How long a server may take changes nothing in what it answers.
+    // The timeouts of a server change nothing in its responses.
     assert_eq!(hashes.len(), 5);
 }
 
@@ -815,9 +815,9 @@ fn scripts_write_lines_of_the_access_log() {
     );
 }
 
-/// Issue 10: an expression that ran out of steps "did not match", so the step that was to deny let the request through.
+/// Issue 10: an expression that ran out of steps "did not match", so a step that should deny the request let it through.
 #[test]
-fn a_condition_without_an_answer_lets_nobody_through() {
+fn a_condition_without_an_answer_admits_no_request() {
     const ENDLESS: &str = r"^(?:(a+)(a+)(a+))+\\1\\2\\3(?=c)";
     let long = "a".repeat(60);
     let uri = format!("/{long}");
@@ -858,12 +858,12 @@ fn a_condition_without_an_answer_lets_nobody_through() {
         let routes = routes(&format!(
             r#"[{{"match": {{{condition}}}, "action": {{"return": 403}}}}, {{"action": {{"return": 200}}}}]"#
         ));
-        let told_of = request.told_of.clone();
+        let undecided = request.undecided.clone();
         assert_eq!(ask(&routes, request), "failed", "{condition}");
-        let told = told_of.borrow();
+        let undecided = undecided.borrow();
         assert!(
-            matches!(told.as_slice(), [line] if line.contains("(a+)") && line.ends_with("/routes/0/action")),
-            "{condition}: {told:?}"
+            matches!(undecided.as_slice(), [line] if line.contains("(a+)") && line.ends_with("/routes/0/action")),
+            "{condition}: {undecided:?}"
         );
     }
 }

@@ -1,7 +1,6 @@
-//! The modules of njs that a user's module may import: those that compute. Those that reach outside are refused by name.
+//! The njs modules that a user's module may import: those that compute. Those with access to the outside are refused by name.
 //!
-//! Written in JavaScript, on a few functions that are ours; loaded when they are asked for. A module of the user's with the same name
-//! comes first.
+//! Written in JavaScript on a few native functions; loaded on demand. A user's module with the same name takes precedence.
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::{Digest, Md5};
@@ -10,14 +9,14 @@ use rquickjs::{Ctx, Exception, Function, Module, Object, Result, TypedArray};
 use sha1::Sha1;
 use sha2::Sha256;
 
-/// Name and text of each. What they are loaded as begins with [`PREFIX`], which no module of a user's does.
+/// Name and text of each. They are loaded under names that begin with [`PREFIX`], which no user's module has.
 const PROVIDED: [(&str, &str); 3] = [
     ("buffer", include_str!("builtin/buffer.js")),
     ("crypto", include_str!("builtin/crypto.js")),
     ("querystring", include_str!("builtin/querystring.js")),
 ];
 
-/// njs's others, and why they are not there.
+/// Other njs modules, and why they are not provided.
 const REFUSED: [(&str, &str); 3] = [
     ("fs", "scripts of the configuration reach no files"),
     ("xml", "parsing XML is the work of an application"),
@@ -27,15 +26,15 @@ const REFUSED: [(&str, &str); 3] = [
 const PREFIX: &str = "njs:";
 const NATIVE: &str = "tutti:native";
 
-/// Bytes that a digest takes at most: it cannot be interrupted, and so many are well within [`TIME_LIMIT`](crate::TIME_LIMIT).
+/// Most bytes for a digest: it cannot be interrupted, and this many are well within [`TIME_LIMIT`](crate::TIME_LIMIT).
 const LONGEST_DIGESTED: usize = 256 << 10;
 
-/// The name under which an import of `name` by `base` is loaded, if it is one of these.
+/// Returns the name under which an import of `name` by `base` is loaded, if it is one of these modules.
 ///
 /// # Errors
-/// It is one of njs's that are not provided.
+/// It is an njs module that is not provided.
 pub(crate) fn resolve(base: &str, name: &str) -> std::result::Result<Option<String>, String> {
-    // Asked for by the getter of `Buffer`, in the name of whoever reads it.
+    // Requested by the getter of `Buffer`, on behalf of the module that reads it.
     let is_buffer = name.strip_prefix(PREFIX) == Some("buffer");
     if is_buffer || (name == NATIVE && base.starts_with(PREFIX)) {
         return Ok(Some(name.to_owned()));
@@ -51,7 +50,7 @@ pub(crate) fn resolve(base: &str, name: &str) -> std::result::Result<Option<Stri
     }
 }
 
-/// Declares the module that [`resolve`] gave this name; `None` for any other.
+/// Declares the module with a name from [`resolve`]; `None` for any other.
 pub(crate) fn load<'js>(ctx: &Ctx<'js>, name: &str) -> Option<Result<Module<'js, Declared>>> {
     if name == NATIVE {
         return Some(Module::declare_def::<Native, _>(ctx.clone(), name));
@@ -61,7 +60,7 @@ pub(crate) fn load<'js>(ctx: &Ctx<'js>, name: &str) -> Option<Result<Module<'js,
     Some(Module::declare(ctx.clone(), name, *source))
 }
 
-/// Makes `Buffer` known, which njs has without an import. `define` puts it in its place.
+/// Defines `Buffer`, which njs has without an import. `define` assigns it.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, define: &Function<'js>) -> Result<()> {
     define.call((Function::new(ctx.clone(), buffer)?,))
 }
@@ -73,7 +72,7 @@ fn buffer<'js>(ctx: Ctx<'js>) -> Result<Object<'js>> {
     namespace.get("default")
 }
 
-/// Offers what the modules cannot do themselves.
+/// The native functions for the modules.
 struct Native;
 
 impl ModuleDef for Native {
@@ -101,14 +100,15 @@ fn decode_text(bytes: String) -> String {
     String::from_utf8_lossy(&of_latin1(&bytes)).into_owned()
 }
 
-/// Bytes come as strings of the characters 0 to 255: reading an array of the engine's in place is not safe, for scripts may change it.
+/// Bytes are passed as strings of the characters 0 to 255: reading an array of the engine in place is unsafe, because scripts may change
+/// it.
 fn of_latin1(text: &str) -> Vec<u8> {
     text.chars()
         .map(|letter| u8::try_from(u32::from(letter)).unwrap_or_default())
         .collect()
 }
 
-/// The bytes, unless they are too many.
+/// Returns the bytes, unless they are too many.
 fn bounded(ctx: &Ctx<'_>, text: &str) -> Result<Vec<u8>> {
     let bytes = of_latin1(text);
     match bytes.len() {

@@ -1,4 +1,4 @@
-//! Checks a script before there is a request.
+//! Checks a script in advance.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::modules::{Modules, ScriptModule};
 pub struct CompileError {
     /// The message, without a period.
     pub message: String,
-    /// Line and column inside the script, counted from 1, where they are known.
+    /// Line and column inside the script, counted from 1, if known.
     pub place: Option<(usize, usize)>,
     /// The module it is in; none for a template.
     pub module: Option<Arc<str>>,
-    /// The cure.
+    /// The hint.
     pub hint: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl CompileError {
         }
     }
 
-    /// A fault of a template.
+    /// A fault in a template.
     fn of_template(thrown: &Thrown, source: &str) -> CompileError {
         let place = place(&thrown.stack)
             .and_then(|(_, line, column)| letters(source, line.checked_sub(HEAD_LINES)?, column));
@@ -43,7 +43,7 @@ impl CompileError {
         }
     }
 
-    /// A fault of the module that was to be loaded, or of one that it imports.
+    /// A fault in the module to be loaded, or in one that it imports.
     fn of_modules(thrown: &Thrown, modules: &Modules) -> CompileError {
         let called = place(&thrown.stack)
             .and_then(|(file, line, column)| Some((modules.get(file)?, line, column)));
@@ -81,7 +81,7 @@ impl CompileError {
     }
 }
 
-/// Names that mean something in a template already.
+/// Names that are used in a template already.
 const TAKEN: [&str; 7] = [
     "uri",
     "host",
@@ -93,7 +93,7 @@ const TAKEN: [&str; 7] = [
 ];
 
 thread_local! {
-    /// Made for the first template, and again after one that met a limit.
+    /// Made for the first template, and again after one that exceeded a limit.
     static CHECKER: RefCell<Option<Engine>> = const { RefCell::new(None) };
 }
 
@@ -129,7 +129,7 @@ pub fn check_template(source: &str) -> Result<(), CompileError> {
     })
 }
 
-/// Loads a module in an engine of its own, which does all that the module does when it is loaded. It may import `others`.
+/// Loads a module in a separate engine, which executes its top level. It may import `others`.
 pub fn check_module(module: &ScriptModule, others: &Modules) -> Result<(), CompileError> {
     check_text(module)?;
     let all = others.with(module.clone());
@@ -157,7 +157,7 @@ fn check_text(module: &ScriptModule) -> Result<(), CompileError> {
     checked.map_err(|fault| fault.of_module(module))
 }
 
-/// Templates write the name, so it has to be one of JavaScript.
+/// Templates use the name, so it must be a JavaScript identifier.
 fn check_name(name: &str) -> Result<(), CompileError> {
     let hint = "use letters, digits and `_`, as in /js_modules/http";
     let mut letters = name.chars();
@@ -174,7 +174,7 @@ fn check_name(name: &str) -> Result<(), CompileError> {
         let message = format!("`{name}` is a value of the request in every template");
         return Err(CompileError::new(message, "choose another name"));
     }
-    // A word of the language, `class`, is no name either.
+    // A keyword, such as `class`, is not an identifier.
     check_template(&format!(
         "`${{((x) => {{ let {name} = x; return {name}; }})(1)}}`"
     ))
@@ -196,7 +196,7 @@ fn place(stack: &str) -> Option<(&str, usize, usize)> {
     Some((file, line, column))
 }
 
-/// Line and column in letters: the engine counts bytes of UTF-8.
+/// Converts a column from UTF-8 bytes, which the engine counts, to characters.
 fn letters(source: &str, line: usize, column: usize) -> Option<(usize, usize)> {
     let text = source.split('\n').nth(line.checked_sub(1)?)?;
     let starts = text.char_indices();

@@ -1,4 +1,4 @@
-//! A runtime and its realms: templates compiled when first needed, modules loaded for each request that uses them.
+//! A runtime and its realms: templates compiled on demand, modules loaded for each request that uses them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::maker::maker;
 use crate::modules::{Modules, Others, ScriptModule};
 use crate::values::{self, Uses, Values};
 
-/// Stands before a template's own lines when it is compiled, with the names of modules between.
+/// Precedes a template when it is compiled, with the names of modules inserted.
 const HEAD: &str = "(function (uri, host, remoteAddr, args, cookies, headers, vars";
 const HEAD_END: &str = ") { return (\n";
 const TAIL: &str = "\n); })";
@@ -22,25 +22,25 @@ const TAIL: &str = "\n); })";
 /// Lines of [`HEAD`] and [`HEAD_END`].
 pub(crate) const HEAD_LINES: usize = 1;
 
-/// Templates kept compiled. A configuration has a few; only a server whose configuration changes all day gets so far.
+/// Compiled templates kept. A configuration has a few; only a server whose configuration changes all day reaches this.
 const KEPT_TEMPLATES: usize = 10_000;
 
 /// The engine of one thread for one set of modules.
 ///
-/// No request finds anything that another one has left. Templates share a realm in which nothing can be changed, and the state of
-/// modules is made anew for each value ([`maker`]). Where that cannot be, because a module has to be loaded as one or a script fails, which
-/// may be for what cannot be changed, a value has a realm of its own, as in njs; that costs a thousand times as much (decision 0711).
+/// A request never sees anything left by another. Templates share a realm in which nothing can be changed, and the state of modules is made
+/// anew for each value ([`maker`]). If that is impossible, because a module must be loaded as one or a script fails, perhaps because it
+/// changes something, a value has its own realm, as in njs; that costs a thousand times as much (decision 0711).
 pub(crate) struct Engine {
     modules: Modules,
     timer: Timer,
-    // The realm before the runtime: dropped in this order.
+    // The realm before the runtime: they are dropped in this order.
     shared: Realm,
     runtime: Runtime,
 }
 
-/// Global objects, and what has been compiled among them.
+/// Global objects, and what has been compiled with them.
 pub(crate) struct Realm {
-    // Values before the context: dropped in this order.
+    // Values before the context: they are dropped in this order.
     templates: HashMap<Box<str>, Template>,
     wrap_headers: Persistent<Function<'static>>,
     wrap_variables: Persistent<Function<'static>>,
@@ -53,27 +53,27 @@ pub(crate) struct Realm {
 struct Template {
     function: Persistent<Function<'static>>,
     uses: Uses,
-    /// The realm's makers of which it names the modules.
+    /// Which of the realm's makers have modules named in it.
     modules: Box<[bool]>,
 }
 
-/// Makes what a module exports, anew for each request.
+/// Makes the exports of a module anew for each request.
 struct Maker {
     name: Arc<str>,
     function: Persistent<Function<'static>>,
 }
 
-/// Puts an error of the engine into words.
+/// Converts an error of the engine to text.
 pub(crate) struct Thrown {
     pub(crate) failure: ScriptError,
-    /// The calls that led there: `at name (file:line:column)`, innermost first.
+    /// The call stack: `at name (file:line:column)`, innermost first.
     pub(crate) stack: String,
     /// The module that was being loaded.
     pub(crate) module: Option<Arc<str>>,
 }
 
 impl Engine {
-    /// A new engine for templates that may name these modules.
+    /// Makes an engine for templates that may use these modules.
     pub(crate) fn new(modules: &Modules) -> Result<Engine, Thrown> {
         let runtime = Runtime::new().map_err(|_| Thrown::memory())?;
         runtime.set_memory_limit(MEMORY_LIMIT);
@@ -93,7 +93,7 @@ impl Engine {
         })
     }
 
-    /// A realm of its own with `wanted` loaded, and those of the engine's modules that they import.
+    /// Makes a realm with `wanted` loaded, and those of the engine's modules that they import.
     pub(crate) fn load<'m>(
         &self,
         wanted: impl Iterator<Item = &'m ScriptModule>,
@@ -131,7 +131,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The value of a template in a realm of its own.
+    /// Evaluates a template in a realm of its own.
     fn evaluate_alone(&self, source: &str, values: &dyn Values) -> Result<String, ScriptError> {
         let loaded = self.load(self.modules.iter());
         let mut realm = loaded.map_err(|thrown| thrown.failure)?;
@@ -139,13 +139,12 @@ impl Engine {
         let value = realm.evaluate(source, values);
         self.run_jobs();
         drop(realm);
-        // A realm is a circle of references; what it takes must be free before the next one needs it.
+        // A realm consists of reference cycles; its memory must be free before the next one needs it.
         self.runtime.run_gc();
         value
     }
 
-    /// True if the template needs modules that are loaded: it names one, unless all can be made in the shared realm, or may reach one
-    /// without its name.
+    /// True if the template needs loaded modules: it names one that cannot be made in the shared realm, or may reach one without its name.
     fn needs_modules(&self, source: &str) -> bool {
         let has = |name: &str| source.contains(name);
         let mut modules = self.modules.iter().peekable();
@@ -155,19 +154,19 @@ impl Engine {
                 || is_loaded && modules.any(|module| has(&module.name)))
     }
 
-    /// Compiles a template; whether it can be called is another question.
+    /// Compiles a template without calling it.
     pub(crate) fn check(&self, source: &str) -> Result<(), Thrown> {
         self.timer.begin(SETUP_LIMIT);
         self.shared.compile(source).map(drop)
     }
 
-    /// Runs the jobs that a script has left for later (`Promise`), within its time: nothing is carried to the next request.
+    /// Runs pending jobs of a script (`Promise`), within its time: none is left for the next request.
     fn run_jobs(&self) {
         while !self.timer.is_over() {
             match self.runtime.execute_pending_job() {
                 Ok(true) => {}
                 Ok(false) => break,
-                // An exception that no code waits for.
+                // An unhandled rejection.
                 Err(_) => {}
             }
         }
@@ -189,7 +188,7 @@ impl Realm {
         })
     }
 
-    /// Makes everything unchangeable that a template can reach and does not make itself.
+    /// Freezes everything that a template can reach and does not make itself.
     fn seal(&self) -> Result<(), Thrown> {
         self.context.with(|ctx| {
             let sealed = ctx.eval::<(), _>(include_str!("seal.js"));
@@ -197,7 +196,7 @@ impl Realm {
         })
     }
 
-    /// Makers of all these modules; `None` if one of them has to be loaded as a module.
+    /// Makers of all these modules; `None` if one of them must be loaded as a module.
     fn makers_of(&self, modules: &Modules) -> Option<Vec<Maker>> {
         let compile = |module: &ScriptModule| {
             let text = maker(module, modules)?;
@@ -205,14 +204,14 @@ impl Realm {
                 let mut options = EvalOptions::default();
                 options.filename = Some(module.name.to_string());
                 let function = ctx.eval_with_options::<Function<'_>, _>(text, options);
-                // It has to fit into the time of a value.
+                // It must fit the time limit of a value.
                 self.timer.begin(TIME_LIMIT / 4);
                 let made = function.and_then(|function| {
                     function.call::<_, Value<'_>>(())?;
                     Ok(function)
                 });
                 if made.is_err() {
-                    // The module is loaded where it is needed, and what is wrong with it told there.
+                    // The module is loaded where it is needed, and its faults are reported there.
                     let _ = ctx.catch();
                 }
                 Some(Maker {
@@ -346,7 +345,7 @@ impl Realm {
     }
 }
 
-/// Prepares the global objects; returns what makes `headers` and `vars`.
+/// Prepares the global objects; returns the functions that make `headers` and `vars`.
 fn prelude(ctx: &Ctx<'_>) -> Result<[Persistent<Function<'static>>; 2], Error> {
     let made: Object<'_> = ctx.eval(include_str!("prelude.js"))?;
     builtin::install(ctx, &made.get("install")?)?;
@@ -362,7 +361,7 @@ fn load<'js>(ctx: &Ctx<'js>, module: &ScriptModule, timer: &Timer) -> Result<Val
     let namespace: Object<'_> = imported.finish().map_err(|error| match error {
         // Without memory for it there is no exception either.
         Error::WouldBlock => Thrown::message(&format!(
-            "it waits for something that never happens, or needed more than {} MiB of memory",
+            "it waits for something that never happens, or needs more than {} MiB of memory",
             MEMORY_LIMIT >> 20
         )),
         error => caught(error),
@@ -398,10 +397,10 @@ impl Thrown {
     }
 }
 
-/// Takes the exception out of the context.
+/// Takes the exception from the context.
 fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
-    /// Longest message told; a script may throw anything.
-    const TOLD: usize = 300;
+    /// The longest reported message; a script may throw anything.
+    const LONGEST_MESSAGE: usize = 300;
     let caught = CaughtError::from_error(ctx, error);
     if timer.is_over() {
         return Thrown {
@@ -413,11 +412,11 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
     let (message, stack) = match caught {
         CaughtError::Error(Error::Allocation) => return Thrown::memory(),
         CaughtError::Error(Error::Utf8(_)) => (
-            "its value is no text: half of a surrogate pair".to_owned(),
+            "its value is not text: half of a surrogate pair".to_owned(),
             String::new(),
         ),
         CaughtError::Error(Error::FromJs { .. }) => {
-            ("its value is no string".to_owned(), String::new())
+            ("its value is not a string".to_owned(), String::new())
         }
         CaughtError::Error(error) => (error.to_string(), String::new()),
         CaughtError::Exception(exception) => {
@@ -446,7 +445,7 @@ fn thrown(ctx: &Ctx<'_>, error: Error, timer: &Timer) -> Thrown {
     let shown: String = message
         .chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .take(TOLD)
+        .take(LONGEST_MESSAGE)
         .collect();
     Thrown {
         failure: ScriptError::Thrown(shown),

@@ -1,12 +1,12 @@
-//! The reasons for which a script has no value.
+//! Why a script has no value.
 
 use crate::limits::{MEMORY_LIMIT, TIME_LIMIT};
 
-/// The reason for which a script has no value for a request.
+/// Why a script has no value for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// It threw: name and message of the error.
+    /// It threw an error, with this name and message.
     #[error("{0}")]
     Thrown(String),
     /// It ran for longer than [`TIME_LIMIT`].

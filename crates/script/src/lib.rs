@@ -1,12 +1,11 @@
 //! JavaScript in the configuration: template literals (`` `/www/${host}${uri}` ``) and the modules they use.
 //!
-//! Owns the engine (QuickJS), what a script sees of a request, and the limits it runs within. Called by `tutti-config`,
-//! which checks syntax ([`check_template`], [`check_modules`]), by the daemon when a module is stored ([`check_module`]), and by `tutti-routing`, which asks for values ([`evaluate`]).
-//! Each thread has engines of its own, made when it first needs one; nothing of JavaScript goes from thread to thread.
+//! Contains the engine (QuickJS), a script's view of a request, and its limits. Called by `tutti-config`, which checks syntax
+//! ([`check_template`], [`check_modules`]), by the daemon when a module is stored ([`check_module`]), and by `tutti-routing`, which
+//! evaluates ([`evaluate`]). Each thread has its own engines, made on demand; no JavaScript value is passed between threads.
 //!
-//! Must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
-//! it keeps a thread longer than [`TIME_LIMIT`], and what its modules take to be loaded, or takes more than [`MEMORY_LIMIT`]; that
-//! anything of one request is left behind for the next.
+//! Must never happen: a script accesses a file, a socket, the setting of the clock or the values of another request; blocks a thread longer
+//! than [`TIME_LIMIT`] plus the loading of its modules, or uses more than [`MEMORY_LIMIT`]; or leaves anything of one request for the next.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +28,7 @@ pub use values::Values;
 
 use crate::engine::Engine;
 
-/// Engines a thread keeps: of the configuration in force, and of the one before, whose last requests are under way.
+/// Engines kept per thread: of the configuration in force, and of the former one, whose last requests may be in progress.
 const KEPT_ENGINES: usize = 2;
 
 thread_local! {
@@ -39,7 +38,7 @@ thread_local! {
 /// Appends the value of the template literal `source` for a request; nothing after a failure.
 ///
 /// # Errors
-/// The script throws, or meets a limit. The next evaluation begins anew.
+/// The script throws, or exceeds a limit. The next evaluation starts anew.
 pub fn evaluate(
     modules: &Modules,
     source: &str,
@@ -61,7 +60,7 @@ pub fn evaluate(
         };
         let evaluated = engine.evaluate(source, values, out);
         if matches!(evaluated, Err(ScriptError::Time | ScriptError::Memory)) {
-            // The next request shall not find out how full the memory is.
+            // The next request must not be able to observe how full the memory is.
             engines.remove(place);
         }
         evaluated

@@ -1,4 +1,4 @@
-//! How much a script may use, and the clock that stops it.
+//! The limits of a script, and the timer that stops it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 /// request at most 0.1.
 pub const MEMORY_LIMIT: usize = 8 << 20;
 
-/// Processor time of one evaluation: what a request may cost the others of its thread. A usual one takes less than a
-/// hundredth of it. It is not the clock on the wall: a busy machine is not the script's fault.
+/// Processor time of one evaluation: how much one request may delay the others of its thread. A usual one takes less than a hundredth of
+/// it. Not wall time: a busy machine is not the script's fault.
 pub const TIME_LIMIT: Duration = Duration::from_millis(10);
 
 /// Stack of calls; a listen thread has 2 MiB. The engine's own default.
 pub const STACK_LIMIT: usize = 256 << 10;
 
-/// Processor time of what happens before a template is evaluated: built-in objects, and modules, which are loaded for each request.
+/// Processor time before a template is evaluated: built-in objects, and modules, which are loaded for each request.
 pub(crate) const SETUP_LIMIT: Duration = Duration::from_millis(100);
 
 /// Stops a runtime's script when its time is over.
@@ -28,7 +28,7 @@ pub(crate) struct Timer(Rc<State>);
 #[derive(Default)]
 struct State {
     limit: Cell<Duration>,
-    /// Set when the engine first asks, some ten thousand steps after the beginning: most scripts end before and look at no clock.
+    /// Set when the engine first polls, about ten thousand steps after the beginning: most scripts end before, and read no clock.
     deadline: Cell<Option<Duration>>,
     is_over: Cell<bool>,
 }
@@ -41,7 +41,7 @@ impl Timer {
         timer
     }
 
-    /// From now on `limit` is left.
+    /// Starts the timer with `limit`.
     pub(crate) fn begin(&self, limit: Duration) {
         self.0.limit.set(limit);
         self.0.deadline.set(None);

@@ -1,11 +1,11 @@
-//! Modules as functions, which make the default export anew for each request without a realm of its own.
+//! Modules as functions that make the default export anew for each request without a separate realm.
 //!
-//! A module cannot be evaluated twice in one realm, and QuickJS cannot copy a realm. But most modules of configurations are a few
-//! functions and one `export default`, and are the body of a function as well. Others are loaded as the modules that they are.
+//! A module cannot be evaluated twice in one realm, and QuickJS cannot copy a realm. But most modules of configurations are a few functions
+//! and one `export default`, and so are valid as the body of a function. Others are loaded as modules.
 
 use crate::modules::{Modules, ScriptModule};
 
-/// Stands in place of `export default`, as long as that: places in messages stay right.
+/// Replaces `export default`, with the same length, so that positions in messages stay correct.
 const MADE: &str = "__tutti_made =";
 
 const EXPORT: &str = "export default";
@@ -18,16 +18,16 @@ pub(crate) fn maker(module: &ScriptModule, all: &Modules) -> Option<String> {
         others
             .map(|other| &*other.name)
             .chain(["import", "await", "globalThis", "__tutti_made"]);
-    // Each is found as text, so that a name in a comment counts, too: then the module is loaded as one.
+    // Searched as text, so a name in a comment counts, too: then the module is loaded as one.
     if foreign.any(|name| source.contains(name)) {
         return None;
     }
-    // A module that can be used has an export, so the only place where the word is written is that export.
+    // A usable module has an export, so the only occurrence of the word is that export.
     let (before, after) = source.split_once(EXPORT)?;
     let is_only = !before.contains("export") && !after.contains("export");
     let exported = after.trim_start();
     let declares = ["function", "class", "async"];
-    // A declaration would be an expression behind an assignment, and its name unknown.
+    // A declaration would become an expression after an assignment, and its name would be undefined.
     if !is_only || declares.iter().any(|word| exported.starts_with(word)) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The modules of a configuration, and how they import each other: by name.
+//! The modules of a configuration; they import each other by name.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rquickjs::{Ctx, Exception, Result};
 
 use crate::builtin;
 
-/// A module: what it exports as default is known to the templates by its name.
+/// A module: templates use its default export by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScriptModule {
     /// Its name.
@@ -17,7 +17,7 @@ pub struct ScriptModule {
     pub source: Arc<str>,
 }
 
-/// The modules that the templates of one configuration see, in the order they are loaded.
+/// The modules for the templates of one configuration, in loading order.
 #[derive(Clone, Debug, Default)]
 pub struct Modules(Arc<Vec<ScriptModule>>);
 
@@ -27,17 +27,17 @@ impl Modules {
         Modules(Arc::new(modules))
     }
 
-    /// The one of this name.
+    /// The module with this name.
     pub fn get(&self, name: &str) -> Option<&ScriptModule> {
         self.0.iter().find(|module| &*module.name == name)
     }
 
-    /// All of them, in the order they are loaded.
+    /// All of them, in loading order.
     pub fn iter(&self) -> impl Iterator<Item = &ScriptModule> {
         self.0.iter()
     }
 
-    /// The same, with this one in the place of that of its name, or behind the others.
+    /// With this module added, or replaced if the name exists.
     #[must_use]
     pub fn with(&self, module: ScriptModule) -> Modules {
         let mut all = Vec::clone(&self.0);
@@ -48,7 +48,7 @@ impl Modules {
         Modules::new(all)
     }
 
-    /// The same without the one of this name.
+    /// Without the module with this name.
     #[must_use]
     pub fn without(&self, name: &str) -> Modules {
         let left = self.iter().filter(|module| &*module.name != name);
@@ -57,7 +57,7 @@ impl Modules {
 }
 
 impl PartialEq for Modules {
-    /// Configurations that differ in other things only share an engine.
+    /// Configurations that differ only in other parts share an engine.
     fn eq(&self, other: &Modules) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
@@ -65,7 +65,7 @@ impl PartialEq for Modules {
 
 impl Eq for Modules {}
 
-/// Finds what a module imports among the others and those that are provided, and nowhere else.
+/// Resolves imports among the other modules and the provided ones only.
 #[derive(Clone)]
 pub(crate) struct Others(pub(crate) Modules);
 

@@ -1,14 +1,14 @@
-// Run once in every new context, before modules and templates. Takes away what compiles text at run time, and bounds the built-in
-// functions that walk for long without asking whether they may go on.
+// Run once in every new context, before modules and templates. Removes all functions that compile text at run time, and limits the
+// built-in functions that can run for long without checking the time limit.
 (function () {
     'use strict';
     const apply = Reflect.apply;
     const define = (object, name, value) =>
         Object.defineProperty(object, name, { value, writable: true, configurable: true });
 
-    // Elements that a function of Array walks over at most; more do not fit into the memory, except as holes.
+    // The maximum length of arrays for functions of Array; longer ones do not fit into the memory, except with holes.
     const LONGEST = 1000000;
-    // Comparisons that a search takes at worst: text length times length of what is searched for.
+    // The maximum cost of a search: length of the text times length of the pattern.
     const COMPARISONS = 100000000;
     const tooLong = (list) =>
         typeof list === 'object' && list !== null && !(list.length <= LONGEST) && list.length !== undefined;
@@ -41,7 +41,7 @@
             typeof rest[0] === 'string' && rest[0].length > 1 && String(text).length * rest[0].length > COMPARISONS);
     }
 
-    // Nothing compiles text while a request is served.
+    // Scripts must not compile text while a request is served.
     for (const make of [function () {}, function* () {}, async function () {}, async function* () {}]) {
         define(Object.getPrototypeOf(make), 'constructor', undefined);
     }
@@ -49,7 +49,7 @@
         delete globalThis[name];
     }
 
-    // Fields are found whatever the case of their names; they are listed as they came.
+    // Fields are found in any case; they are listed in their original order.
     const headers = (fields) => {
         const names = Object.create(null);
         for (const name in fields) {
@@ -84,7 +84,7 @@
             }
         });
     };
-    // njs has it without an import; loaded when it is asked for.
+    // njs has it without an import; loaded on first use.
     const install = (load) => {
         Object.defineProperty(globalThis, 'Buffer', {
             get: () => load().Buffer,

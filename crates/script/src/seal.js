@@ -1,9 +1,9 @@
-// Run once in a realm that several requests share, behind the prelude: nothing that a script can reach and does not make itself can be
-// changed, so that nothing is left behind for the next request. A script that must change something fails here, and is run in a realm of
+// Run once in a realm that several requests share, after the prelude: freezes every object that scripts can reach and did not create,
+// so that a request leaves no change for the next one. A script that must change such an object fails here, and is run in a realm of
 // its own.
 (function () {
     'use strict';
-    // Objects that the language has without a name.
+    // Objects of the language that have no global name.
     const nameless = () => [
         function* () {}, async function () {}, async function* () {}, (function* () {})(), (async function* () {})(),
         [].values(), ''[Symbol.iterator](), new Map().entries(), new Set().values(), ''.matchAll(/x/g),

@@ -1,8 +1,8 @@
-//! Makes the objects by which a script sees a request.
+//! The objects that represent a request in a script.
 
 use rquickjs::{Ctx, Object, Result};
 
-/// A request's values. Text that is not UTF-8 gets U+FFFD where it is not.
+/// The values of a request. Invalid UTF-8 is replaced by U+FFFD.
 pub trait Values {
     /// `uri`: the path, decoded and normalised.
     fn uri(&self) -> Vec<u8>;
@@ -14,15 +14,15 @@ pub trait Values {
     fn each_argument(&self, each: &mut dyn FnMut(&[u8], &[u8]));
     /// `cookies`: every cookie, in order.
     fn each_cookie(&self, each: &mut dyn FnMut(&[u8], &[u8]));
-    /// `headers`: every field of the request, with its name as it came, in order.
+    /// `headers`: every field of the request, with its name as received, in order.
     fn each_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
-    /// Every field of the response, if there is one by now.
+    /// Every field of the response, if there is one already.
     fn each_response_header(&self, each: &mut dyn FnMut(&[u8], &[u8]));
-    /// `vars`: every variable whose name says it all: `method`, `request_id`.
+    /// `vars`: every variable without a parameter in its name: `method`, `request_id`.
     fn each_variable(&self, each: &mut dyn FnMut(&str, &[u8]));
 }
 
-/// Which values a template names: the others are not made.
+/// Which values a template uses: the others are not made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uses {
     pub(crate) uri: bool,
@@ -35,8 +35,8 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// Names that may be used. A name in a string counts too, which costs time and nothing else; no name can be hidden, as there is
-    /// no `eval` (an escape like `\u0075ri` might: it counts as all names).
+    /// Names that may be used. A name in a string counts, too, which costs only time; a name cannot be hidden, because there is no `eval`
+    /// (an escape such as `\u0075ri` could: it counts as all names).
     pub(crate) fn of(source: &str) -> Uses {
         let all = source.contains("\\u");
         let has = |name: &str| all || source.contains(name);
@@ -53,7 +53,7 @@ impl Uses {
     }
 }
 
-/// An object of named values. Of several of one name the last counts, or, `joined`, they are one list (RFC 9110 §5.3).
+/// An object of named values. Of several with one name the last counts, or, if `joined`, they are one list (RFC 9110 §5.3).
 pub(crate) fn object<'js>(
     ctx: &Ctx<'js>,
     joined: Option<&str>,
@@ -77,7 +77,7 @@ pub(crate) fn object<'js>(
         }
     });
     let object = Object::new(ctx.clone())?;
-    // Without `constructor`, `toString` and the like: what a client did not send is not there.
+    // Without `constructor`, `toString` and the like: names that a client did not send are undefined.
     object.set_prototype(None)?;
     for (name, value) in list {
         object.set(name, value)?;

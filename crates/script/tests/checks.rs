@@ -10,7 +10,7 @@ fn fault(source: &str) -> (String, Option<(usize, usize)>) {
 }
 
 #[test]
-fn templates_that_cannot_be_compiled_tell_line_and_column() {
+fn templates_that_cannot_be_compiled_are_reported_with_line_and_column() {
     for good in ["`a`", "``", "`${uri}`", "`a\n${[1].map(x => `n${x}`)}`"] {
         assert_eq!(check_template(good), Ok(()), "{good}");
     }

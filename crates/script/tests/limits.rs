@@ -1,4 +1,4 @@
-//! Scripts that are broken or hostile cost their own request, and no more than the limits say.
+//! Scripts that are broken or hostile fail only their own request, within the limits.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -89,7 +89,7 @@ fn values_of_the_request() {
 }
 
 #[test]
-fn what_is_thrown_is_told_and_the_next_request_served() {
+fn exceptions_are_reported_and_the_next_request_is_served() {
     let thrown = |text: &str| Err(ScriptError::Thrown(text.to_owned()));
     assert_eq!(
         value("`${headers.Missing.split('/')}`"),
@@ -105,7 +105,7 @@ fn what_is_thrown_is_told_and_the_next_request_served() {
     );
     assert_eq!(
         value("`${'\\ud800'}`"),
-        thrown("its value is no text: half of a surrogate pair")
+        thrown("its value is not text: half of a surrogate pair")
     );
     assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"));
 }
@@ -132,7 +132,7 @@ fn loops_without_end_are_stopped() {
 }
 
 #[test]
-fn promises_do_not_go_on_after_the_request() {
+fn promises_do_not_run_after_the_request() {
     let endless = "`${(() => { const f = () => Promise.resolve().then(f); f(); return 1 })()}`";
     assert_eq!(value(endless).as_deref(), Ok("1"));
     assert_eq!(value("`${uri}`").as_deref(), Ok("/a b"));
@@ -175,7 +175,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn what_a_module_hoards_is_thrown_away() {
+fn memory_that_a_module_accumulates_is_released() {
     let source = "const kept = []; export default { keep() { for (let n = 0; n < 100; n++) kept.push('x'.repeat(10000) + n); return kept.length } }";
     let modules = Modules::new(vec![module("hoard", source)]);
     for _ in 0..20 {
@@ -194,7 +194,7 @@ fn calls_do_not_go_down_for_ever() {
 }
 
 #[test]
-fn nothing_of_the_machine_is_there() {
+fn the_machine_is_not_accessible() {
     for name in [
         "eval",
         "Function",
@@ -223,12 +223,12 @@ fn nothing_of_the_machine_is_there() {
 }
 
 #[test]
-fn a_template_cannot_change_what_the_next_sees() {
+fn a_template_cannot_change_the_globals_of_the_next() {
     assert!(value("`${leak = 1}`").is_err());
     assert_eq!(value("`${typeof leak}`").as_deref(), Ok("undefined"));
 }
 
-/// Scripts that try to leave something behind, and those by which the next request would find it.
+/// Scripts that try to leave something behind, and scripts with which the next request would find it.
 const TRACES: [(&str, &str); 22] = [
     ("globalThis.trace = 1", "globalThis.trace"),
     (
@@ -304,7 +304,7 @@ fn nothing_of_a_request_is_left_for_the_next() {
     let counter = "let count = 0; const seen = {}; export default { count: () => ++count, seen }";
     let modules = Modules::new(vec![module("counter", counter)]);
     for (leave, find) in TRACES {
-        // The first one may fail: it is the only one that is concerned.
+        // The first one may fail: it affects only itself.
         let _ = value(&format!("`${{{leave}}}`"));
         assert_eq!(
             value(&format!("`${{{find}}}`")).as_deref(),
@@ -317,7 +317,7 @@ fn nothing_of_a_request_is_left_for_the_next() {
             assert_eq!(found.as_deref(), Ok("undefined"), "{leave}");
         }
     }
-    // A module that is made anew, and one that has to be loaded as a module.
+    // A module that is created anew, and one that has to be loaded as a module.
     let loaded = "import q from 'querystring'; let count = 0; const seen = {}; export default { count: () => ++count, seen }";
     for modules in [modules, Modules::new(vec![module("counter", loaded)])] {
         for _ in 0..3 {
@@ -325,16 +325,16 @@ fn nothing_of_a_request_is_left_for_the_next() {
             assert_eq!(with(&modules, source).as_deref(), Ok("1undefined1"));
         }
     }
-    // It may change what it likes, for itself.
+    // It may change anything for itself.
     let source = "Array.prototype.last = function () { return this[this.length - 1] }; export default (list) => list.last()";
     let modules = Modules::new(vec![module("last", source)]);
     assert_eq!(with(&modules, "`${last([1, 2])}`").as_deref(), Ok("2"));
     assert_eq!(value("`${[].last}`").as_deref(), Ok("undefined"));
 }
 
-/// A realm of the request's own is there for what cannot be changed in the shared one.
+/// A request gets a realm of its own for objects that cannot be changed in the shared one.
 #[test]
-fn a_script_may_change_what_it_likes_for_itself() {
+fn a_script_may_change_anything_for_itself() {
     for (source, expected) in [
         (
             "`${(() => { Array.prototype.last = function () { return this[this.length - 1] }; return [1, 2].last() })()}`",

@@ -158,7 +158,7 @@ fn links_are_signed_and_fields_decoded() {
 }
 
 #[test]
-fn what_reaches_outside_is_refused_by_name() {
+fn modules_that_access_the_machine_are_refused_by_name() {
     for (name, reason) in [
         ("fs", "reach no files"),
         ("xml", "of an application"),
@@ -221,7 +221,7 @@ fn this_and_exports_are_those_of_njs() {
     ] {
         assert_eq!(with(source, "`${m.own()}`").as_deref(), Ok("a"), "{source}");
     }
-    // As in njs, which is always strict: no object stands in where there is none.
+    // As in njs, which is always strict: `this` is not replaced by the global object.
     let strict = "const top = typeof this; export default {top, plain() { return (function () { return typeof this })() }}";
     assert_eq!(
         with(strict, "`${m.top} ${m.plain()} ${typeof this}`").unwrap(),

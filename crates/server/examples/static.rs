@@ -48,10 +48,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start(StartOptions {
         threads: ThreadWakers::new(threads)?,
         log: Arc::new(Stderr),
-        // Nobody makes a page of metrics here.
+        // Without metrics.
         scrapes: tokio::sync::mpsc::unbounded_channel().0,
         posts: tokio::sync::mpsc::unbounded_channel().0,
-        // Nor does anybody read files of Kubernetes.
+        // Without files of Kubernetes.
         files: tokio::sync::mpsc::unbounded_channel().0,
         nodes: tutti_server::Nodes {
             known: tokio::sync::watch::channel(Default::default()).1,

@@ -1,7 +1,7 @@
-//! The cache, before an action: answers from it, waits for the answer to another request, or has the action's answer kept by a
-//! [`Recording`](tutti_cache::Recording).
+//! The cache stage before an action: answers from the cache, waits for the response to another request, or has the action's response
+//! recorded by a [`Recording`](tutti_cache::Recording).
 //!
-//! Must never: let a request wait longer for another's answer than `lock_timeout`, counted from when that one went out.
+//! Must never: let a request wait longer for another's response than `lock_timeout`, counted from when that other request was sent.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tutti_cache::{
-    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, values, wanted,
+    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as add_hit, now, values, wanted,
 };
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
@@ -33,14 +33,14 @@ use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
 
-/// Responses that are read from disk at once, of all threads: each has a thread of its own meanwhile.
+/// Responses read from disk at once, by all threads: each occupies a thread.
 const MOST_READING: usize = 64;
 static READING: Semaphore = Semaphore::const_new(MOST_READING);
 
-/// Bytes of the fields that are worked out for each use, as a rule.
+/// The usual size of the fields that are computed for each use.
 const OWN_BYTES: usize = 80;
 
-/// Answers from the store what needs no waiting; the plan is one for which the cache is asked.
+/// Answers from the store if that needs no waiting; called for plans with a cache.
 pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> ExchangeStep {
     let Some(asked) = &plan.asked else {
         return ExchangeStep::Action(Box::new(plan), Collected::None);
@@ -56,14 +56,14 @@ pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Ex
     step
 }
 
-/// Gets a newer answer for those who come next, in a task of its own: the exchange has no client.
+/// Fetches a newer response for later requests, in a separate task: the exchange has no client.
 fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>) {
     let ends = request.client.another_end();
     let snapshot = ends.local.snapshot_of(&ends.listener);
     let exchange = request
         .exchange
         .for_refresh(&ends.local, request.is_https());
-    // The rules are numbers, which mean something else in another configuration.
+    // The rules are numbers, which are different in another configuration.
     if std::ptr::eq(&raw const *snapshot, request.snapshot) {
         let rules = request.exchange.rules.borrow().clone();
         exchange.rules.replace(rules);
@@ -77,12 +77,12 @@ fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>)
         record(&request, &mut plan, Some(lead), Some(stored));
         let body = ActionBody::Collected(Collected::None);
         let outcome = action::run(&request, &plan, body, &mut output).await;
-        // The outcome is in the store, or in the log.
+        // The result is in the store, or in the log.
         let _ = settle(&request, &mut plan, outcome, &mut output);
     });
 }
 
-/// Has the answer to the request kept.
+/// Has the response to the request recorded.
 fn record(request: &Request<'_>, plan: &mut Plan, lead: Option<Lead>, stale: Option<Arc<Stored>>) {
     if let Some(asked) = &plan.asked {
         let recording = asked.recording(&request.view, lead, stale, &mut plan.changes.edits);
@@ -90,15 +90,15 @@ fn record(request: &Request<'_>, plan: &mut Plan, lead: Option<Lead>, stale: Opt
     }
 }
 
-/// The outcome of a wait for the cache.
+/// The result of waiting for the cache.
 pub(crate) enum Found {
     /// It has answered.
     Answer(ExchangeStep),
-    /// The action is to answer, and its answer is kept.
+    /// The action must answer, and its response is recorded.
     Miss(Box<Plan>),
 }
 
-/// Gets the answer to a request for which there was none to be used at once.
+/// Answers a request for which no response was usable at once.
 pub(crate) async fn wait(
     request: &Request<'_>,
     fetch: Fetch,
@@ -142,7 +142,7 @@ pub(crate) async fn wait(
     Ok(Found::Miss(Box::new(plan)))
 }
 
-/// Ends what [`record`] has begun, when the action has ended: a stored response may stand in for what came of it.
+/// Called when the action of a recorded request has ended: a stored response may replace its result.
 pub(crate) fn settle(
     request: &Request<'_>,
     plan: &mut Plan,
@@ -162,7 +162,7 @@ pub(crate) fn settle(
     }
 }
 
-/// Waits for another's answer, as long as it may take, and looks again.
+/// Waits for another request's fetch, within its timeout, and looks the response up again.
 async fn landed(
     request: &Request<'_>,
     asked: &CacheLookup,
@@ -170,19 +170,19 @@ async fn landed(
     edits: &[Edit],
     output: &mut Output,
 ) -> Result<tutti_cache::Found, Gone> {
-    // Earlier answers must not wait for this one.
+    // Earlier responses must not wait for this one.
     if !output.is_empty() {
         request.flush(output).await?;
     }
     let until = flight.begun() + asked.cache.options.lock_timeout;
     let landed = tokio::time::timeout_at(until.into(), flight.landed());
     request.client.set_deadline(NEVER);
-    // The store is asked again, whether it has come or not.
+    // The store is asked again, whether or not the response has arrived.
     let _ = request.unless_gone(landed).await?;
     Ok(asked.find(&request.view, edits, false))
 }
 
-/// Reads what is on disk, on a thread that may wait for it; what is found then.
+/// Reads a response from disk, on a thread that may block; returns what was found.
 async fn load(
     request: &Request<'_>,
     asked: &CacheLookup,
@@ -190,7 +190,7 @@ async fn load(
     edits: &[Edit],
     output: &mut Output,
 ) -> Result<tutti_cache::Found, Gone> {
-    // Earlier answers must not wait for this one.
+    // Earlier responses must not wait for this one.
     if !output.is_empty() {
         request.flush(output).await?;
     }
@@ -227,15 +227,15 @@ fn serve(
         Hit::Coalesced => &counts.coalesced,
         Hit::Validated => &counts.revalidated,
     });
-    // Before a part of the stored body is chosen: the range in the request is one of the response that stands in.
+    // Before a part of the stored body is selected: the requested range refers to the stored response.
     let fields = stored.fields.iter();
     if let Some(instead) = internal_redirect::of_answer(request, stored.status, fields, changes) {
-        return instead.go_on(request, false, output);
+        return instead.into_step(request, false, output);
     }
     let mut own = FieldLines::with_capacity(OWN_BYTES, 2);
     own.push_number(b"Age", stored.age_seconds(now));
     if asked.cache.options.status_field {
-        told_hit(&mut own, stored, hit, now);
+        add_hit(&mut own, stored, hit, now);
     }
     let serving = Serving {
         request,
@@ -250,11 +250,11 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An answer from the store.
+/// A response from the store.
 struct Serving<'s> {
     request: &'s Request<'s>,
     stored: &'s Stored,
-    /// Fields that are worked out for each use.
+    /// Fields that are computed for each use.
     own: FieldLines,
     changes: &'s Changes,
 }
@@ -300,7 +300,7 @@ impl Serving<'_> {
         self.send(304, None, Bytes::new(), output)
     }
 
-    /// Sends a head and the bytes behind it, as far as that goes at once.
+    /// Sends a head and its body, as far as possible at once.
     fn send(
         &self,
         status: u16,
@@ -315,7 +315,7 @@ impl Serving<'_> {
                 && !name.eq_ignore_ascii_case(b"content-location")
         };
         let fields = self.stored.fields.iter();
-        // A 304 does not tell again what the client has (RFC 9110 §15.4.5).
+        // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
         let fields = fields.filter(|(name, _)| status != 304 || !is_content(name));
         let fields = fields.chain(more.iter()).chain(self.own.iter());
         let head = Head {

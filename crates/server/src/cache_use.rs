@@ -1,4 +1,4 @@
-//! The concern of a request with the cache of its action: it looks there first, or its answer is minded.
+//! The part of an action's cache in a request: it looks a response up first, or it records the response.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,15 +16,15 @@ use tutti_cache::CacheLookup;
 use tutti_cache::ForwardReason;
 use tutti_cache::{Purpose, Recording};
 
-/// The part that the cache of its action has in a request.
+/// The use of its action's cache for a request.
 pub(crate) enum CacheUse {
-    /// It looks there first.
+    /// It looks a response up first.
     Look(Box<CacheLookup>),
-    /// It goes on, and this minds its answer.
+    /// The request is forwarded, and this records its response.
     Mind(Rc<Recording>),
 }
 
-/// Works out what a request has to do with `cache`. `answerer` tells who would answer it, and the parameters that a gateway gets.
+/// Determines what `cache` does with a request. `answerer` identifies the action, and the parameters of a gateway.
 pub(crate) fn concern(
     request: &Request<'_>,
     decision: &Decision<'_>,
@@ -49,13 +49,13 @@ pub(crate) fn concern(
     };
     match view.method() {
         Method::Get | Method::Head => {}
-        // Only a method that may change something makes what is stored invalid (RFC 9111 §4.4).
-        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, ForwardReason::Method),
+        // Only an unsafe method invalidates what is stored (RFC 9111 §4.4).
+        _ if is_safe(view.method_text()) => return mind(Purpose::Report, ForwardReason::Method),
         _ => return mind(Purpose::Invalidate, ForwardReason::Method),
     }
     if is_past(request, decision, cache) {
         store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
-        return mind(Purpose::Tell, ForwardReason::Bypass);
+        return mind(Purpose::Report, ForwardReason::Bypass);
     }
     let has_cookies =
         cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());
@@ -70,7 +70,7 @@ pub(crate) fn concern(
     })))
 }
 
-/// The key; `None`: it comes from a script that failed, as has been logged.
+/// The key; `None`: it comes from a script that failed, which has been logged.
 fn key(
     request: &Request<'_>,
     decision: &Decision<'_>,
@@ -91,7 +91,7 @@ fn key(
             });
             text.extend(view.host().to_ascii_lowercase());
             text.extend_from_slice(view.origin_target());
-            // Programs see the field as it was written, and beside an absolute target it may say something else.
+            // Programs see the field as it was sent, and with an absolute target it may differ from that.
             let field = view.get(Known::Host).unwrap_or_default();
             if field != view.host() || field.iter().any(u8::is_ascii_uppercase) {
                 identity.push(0);
@@ -103,7 +103,7 @@ fn key(
         identity.push(0);
         identity.extend_from_slice(rewritten.as_path().target());
     }
-    // A key of `$uri` does not tell an encoded slash from a slash, and who answers may.
+    // A key of `$uri` does not distinguish an encoded slash from a slash, but the application may.
     let path = view.request_path();
     if cache.key.is_some() && path.encoded_path() != path.path() {
         identity.push(0);
@@ -114,14 +114,14 @@ fn key(
     Some(Key::new(text, &identity, &edits, fields))
 }
 
-/// True of requests that neither get a stored answer nor leave one.
+/// True for requests that bypass the cache.
 fn is_past(request: &Request<'_>, decision: &Decision<'_>, cache: &Cache) -> bool {
     let view = &request.view;
-    // The origin may answer by what is in the body, which no key has.
+    // The origin's response may depend on the body, which is not part of the key.
     if view.body_length() != BodyLength::None || view.facts().wants_upgrade {
         return true;
     }
-    // Those that only an origin may decide (RFC 9111 §4.3.2).
+    // Conditions that only an origin can evaluate (RFC 9111 §4.3.2).
     if view.get(Known::IfMatch).is_some() || view.get(Known::IfUnmodifiedSince).is_some() {
         return true;
     }
@@ -136,7 +136,7 @@ fn is_past(request: &Request<'_>, decision: &Decision<'_>, cache: &Cache) -> boo
     {
         return true;
     }
-    // A condition that nobody can decide is taken to hold.
+    // A condition that cannot be evaluated counts as true.
     cache
         .bypass
         .as_ref()

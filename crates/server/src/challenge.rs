@@ -1,4 +1,4 @@
-//! The answer to an authority that looks whether a name is ours (RFC 8555 §8.3), before routes and guards.
+//! The answer to an authority that checks the control of a name (RFC 8555 §8.3), before routes and guards.
 
 use tutti_conn::output::Output;
 use tutti_http::{BodyLength, Method};
@@ -9,10 +9,10 @@ use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
 use crate::sending::Whole;
 
-/// The path of such a request, up to its token.
+/// The path of such a request, before its token.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
 
-/// Answers an authority that asks by a token that is to be answered.
+/// Answers an authority whose token is known.
 pub(crate) fn answer(request: &Request<'_>, output: &mut Output) -> Option<ExchangeStep> {
     let token = request.view.path().strip_prefix(FOLDER)?;
     if !matches!(request.view.method(), Method::Get | Method::Head)

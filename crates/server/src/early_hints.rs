@@ -1,7 +1,7 @@
-//! 103 (Early Hints, RFC 8297): who gets them, and those that the configuration lists.
+//! 103 (Early Hints, RFC 8297): which clients get them, and the configured ones.
 //!
-//! Must never: send one to a client that may take it for the answer. HTTP/1.0 knows no interim answers, and clients of HTTP/1.1 have been
-//! seen that do not read them, so those get none unless the configuration says that they do.
+//! Must never: send one to a client that may take it for the final response. HTTP/1.0 has no interim responses, and some clients of
+//! HTTP/1.1 do not support them, so those get none unless the configuration permits it.
 
 use tutti_config::model::EarlyHints;
 use tutti_http::{BodyLength, FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
@@ -22,7 +22,7 @@ pub(crate) fn are_taken(request: &Request<'_>) -> bool {
     }
 }
 
-/// The fields that the configuration lists for this request; none where nobody would take them.
+/// The configured fields for this request; none if the client would not use them.
 pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLines {
     let mut fields = FieldLines::new();
     let rulebook = request.snapshot.router.rules();
@@ -30,7 +30,7 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
     if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
         return fields;
     }
-    // The things that a page needs are of no use to whoever asks for something else (Fetch, §2.2.5).
+    // The resources of a page are useless for other kinds of requests (Fetch, §2.2.5).
     let is_page = || {
         let mode = request.view.get_all(b"Sec-Fetch-Mode").next();
         mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
@@ -43,7 +43,7 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
     }
     for hint in hints {
         let mut value = Vec::new();
-        // A script that failed gives no hint.
+        // A script that failed yields no hint.
         let rendered = decision.render(hint, request, &mut value);
         if rendered.is_ok() && !value.is_empty() && is_field_value(&value) {
             fields.push(b"Link", &value);
@@ -52,8 +52,8 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
     fields
 }
 
-/// Passes an interim answer on that a server or an application has given, without fields that would say something of its framing: it has no body
-/// (RFC 9110 §15.2), and a client that believed them would take the next head for one.
+/// Forwards an interim response of a server or an application, without framing fields: it has no body (RFC 9110 §15.2), and a client that
+/// trusted them would take the next head for one.
 pub(crate) fn pass_on<'f>(
     request: &Request<'_>,
     status: u16,
@@ -71,7 +71,7 @@ pub(crate) fn pass_on<'f>(
     }
 }
 
-/// Sends those of the plan.
+/// Sends the hints of the plan.
 pub(crate) fn send(request: &Request<'_>, plan: &mut Plan, output: &mut Output) {
     if plan.changes.hints.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The next step for a request, with everything that it takes. Owned: it outlives the buffers.
+//! The next step for a request, with all data it needs. Owned: it outlives the buffers.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use tutti_cache::Found;
 
 /// The next step of an exchange: what it waits for, or how its response has ended.
 pub(crate) enum ExchangeStep {
-    /// Wait for the guards of this, for so long at least.
+    /// Wait for the guards of this plan, at least for this pause.
     Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body.
     Body(Box<Plan>),
     /// Wait for a response in the cache.
     Cache(Box<Fetch>),
-    /// Perform an action that waits for something.
+    /// Run an action that waits.
     Action(Box<Plan>, Collected),
     /// Send the rest of a response.
     Send(Box<Response>),
     /// Answer another request in place of this one.
     Substitute(Box<Substitute>),
-    /// A server has changed the protocol, and the response is in the output.
+    /// A server has switched protocols, and the response is in the output.
     Tunnel(Box<Tunnel>),
     /// An application has accepted a WebSocket handshake, and the response is in the output.
     WebSocket(Box<Upgraded>),
@@ -42,17 +42,17 @@ pub(crate) struct Fetch {
     pub(crate) plan: Plan,
 }
 
-/// A connection that is a tunnel to a server from now on. The response that says so is in the output.
+/// A connection that becomes a tunnel to a server. The 101 is in the output.
 pub(crate) struct Tunnel {
     pub(crate) to_server: Box<tutti_proxy::Tunnel>,
-    /// The fields of the response's head, where the access log may ask for them.
+    /// The fields of the response's head, if the access log needs them.
     pub(crate) head: FieldLines,
 }
 
-/// A connection that is a WebSocket from now on.
+/// A connection that becomes a WebSocket.
 pub(crate) struct Upgraded {
     pub(crate) exchange: ApplicationExchange,
-    /// The fields of the response's head, where the access log may ask for them.
+    /// The fields of the response's head, if the access log needs them.
     pub(crate) head: FieldLines,
 }
 

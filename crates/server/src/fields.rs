@@ -1,10 +1,10 @@
-//! Header fields as the configuration has them: who is believed in which ([`forwarded`], [`request_id`]), what is changed in those of a request
-//! and of its response ([`request_headers`], [`response_headers`]), and what the server says itself ([`server_date`]).
+//! Header fields as configured: which senders are trusted ([`forwarded`], [`request_id`]), which fields of a request and of its response
+//! are changed ([`request_headers`], [`response_headers`]), and which ones the server adds ([`server_date`]).
 //!
-//! Called by `server` when a head has come and before one goes. Knows fields and the configuration's words about them, no connection and no snapshot,
-//! and does no I/O.
+//! Called by `server` when a head has been received and before one is sent. Depends on fields and their options, on no connection and no
+//! snapshot, and does no I/O.
 //!
-//! Must never: believe a field that somebody may have written who is not named, or change one that says where a message ends.
+//! Must never: trust a field that an untrusted sender may have written, or change one that determines the end of a message.
 
 pub(crate) mod forwarded;
 pub(crate) mod request_headers;

@@ -1,10 +1,9 @@
-//! Stands before actions: one place for everything that may answer a request, change its fields or make it wait before anything
-//! else is done with it.
+//! Guards of actions: the only stage that may answer a request, change its fields or delay it before its action.
 //!
-//! [`enter`] is called with the plan for each request whose actions have a guard, [`wait`] where that has to wait. The decisions are
-//! `tutti-guard`'s; here are the request they are about, the fields that come of them, and the state that outlives a configuration.
+//! [`enter`] is called with the plan for each request whose actions have a guard, [`wait`] if the guard must wait. `tutti-guard` makes the
+//! decisions; this module has the request, the resulting fields, and the state that outlives a configuration.
 //!
-//! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
+//! Must never: pass a request for which no decision could be made, or begin an action before all its guards have passed.
 
 mod identity;
 mod limits;
@@ -28,19 +27,19 @@ use tutti_conn::output::{Gone, Output};
 use self::limits::Pace;
 use self::response::GuardResponse;
 
-/// The way of a request past its guards.
+/// The result of the guards for a request.
 pub(crate) enum Entrance {
     Open,
     /// It is answered here.
     Closed(GuardResponse),
-    /// It has to wait: for stores that count it, for its time, where it came too soon, and then for whoever says who it is from.
+    /// It must wait: for stores that count it, for its turn if it came too soon, and then for authentication.
     Waits(Duration),
 }
 
 /// Decides about a request as far as that needs no waiting.
 pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
     let guards = &request.snapshot.guards;
-    // The last action says who may read its answers; browsers ask about that without a password, so it comes first.
+    // The last action's CORS rules apply; browsers send preflights without a password, so this comes first.
     let said = guards
         .of(&plan.guards)
         .rev()
@@ -69,7 +68,7 @@ pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
     }
 }
 
-/// Waits. Returns the plan, which goes on, or the step after an answer in its place.
+/// Waits. Returns the plan to continue with, or the step after an answer in its place.
 pub(crate) async fn wait(
     request: &Request<'_>,
     mut plan: Box<Plan>,
@@ -77,7 +76,7 @@ pub(crate) async fn wait(
     output: &mut Output,
 ) -> Result<Result<Box<Plan>, ExchangeStep>, Gone> {
     let client = request.client;
-    // Earlier answers must not wait for this one.
+    // Earlier responses must not wait for this one.
     request.flush(output).await?;
     client.set_deadline(NEVER);
     let pause = match stores::ask(request, &plan, pause).await? {
@@ -87,20 +86,20 @@ pub(crate) async fn wait(
     if !pause.is_zero() {
         request.unless_gone(tokio::time::sleep(pause)).await?;
     }
-    // In a box, because most requests that wait do not wait for this.
+    // Boxed, because most requests that wait do not wait for this.
     match request
         .unless_gone(Box::pin(identify(request, &plan)))
         .await?
     {
-        Ok(told) => {
-            // Nobody says it beside the guard: not `request_headers` either.
-            let is_told = |edit: &Edit| {
-                let mut names = told.iter().map(|one| one.name().as_bytes());
+        Ok(added) => {
+            // Only the guard may set these fields: `request_headers` may not, either.
+            let is_set = |edit: &Edit| {
+                let mut names = added.iter().map(|one| one.name().as_bytes());
                 names.any(|name| is_alias(name, edit.name().as_bytes()))
             };
-            plan.changes.edits.retain(|edit| !is_told(edit));
-            plan.changes.edits.extend(told);
-            // An answer to somebody who is known is for others only if it says so itself.
+            plan.changes.edits.retain(|edit| !is_set(edit));
+            plan.changes.edits.extend(added);
+            // A response to an authenticated user is for others only if it permits that itself.
             let is_known = request
                 .snapshot
                 .guards
@@ -115,10 +114,10 @@ pub(crate) async fn wait(
     }
 }
 
-/// Finds who a request is from, for each guard that wants to know.
+/// Authenticates a request, for each guard that requires it.
 async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
     let guards = &request.snapshot.guards;
-    let mut told: Vec<Edit> = Vec::new();
+    let mut fields: Vec<Edit> = Vec::new();
     for guard in guards.of(&plan.guards) {
         if let Some(identity) = &guard.identity {
             let found = identity::find(request, guard, identity, guards.desk()).await;
@@ -126,15 +125,15 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
                 guards.note_not_let_in(AuthKind::of(&identity.model));
             }
             let found = found?;
-            // The last one, who is nearest to the action, is right where two say the same.
-            told.retain(|edit| !found.iter().any(|one| one.is_of(edit.name())));
-            told.extend(found);
+            // If two set the same field, the last one, which is nearest to the action, wins.
+            fields.retain(|edit| !found.iter().any(|one| one.is_of(edit.name())));
+            fields.extend(found);
         }
     }
-    Ok(told)
+    Ok(fields)
 }
 
-/// Notes what the answer says to pages of other origins; an answer where they only ask.
+/// Notes the CORS fields of the response; returns an answer to a preflight.
 fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<GuardResponse> {
     let admission = &request.exchange.admission;
     admission.say_of_origins();

@@ -1,4 +1,4 @@
-//! The handshake of a WebSocket (RFC 6455 §4.2.1), for a request that goes to an application.
+//! Checks the WebSocket handshake (RFC 6455 §4.2.1) of a request for an application.
 
 use tutti_conn::output::Output;
 use tutti_http::websocket::handshake::{self, Handshake};
@@ -9,10 +9,10 @@ use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Changes, Plan};
 
-/// A handshake that is not as it must be.
+/// An invalid handshake.
 pub(crate) struct InvalidHandshake(Handshake);
 
-/// Notes in the plan for an application that the request asks for WebSocket.
+/// Notes a WebSocket handshake in the plan for an application.
 pub(crate) fn check(request: &Request<'_>, plan: &mut Plan) -> Result<(), InvalidHandshake> {
     let Act::Application(called) = &mut plan.act else {
         return Ok(());

@@ -1,10 +1,10 @@
-//! Answers in place of others: pages for errors, and the routes that `X-Accel-Redirect` and `X-Sendfile` name.
+//! Answers in place of others: error pages, and the routes that `X-Accel-Redirect` and `X-Sendfile` name.
 //!
-//! An action that fails calls [`fail`]; one that has the head of a response calls [`begin`], and gets a [`Writer`] unless something stands in.
-//! Both may give a [`Substitute`], which the pipeline answers next.
+//! An action that fails calls [`fail`]; one that has the head of a response calls [`begin`], and gets a [`Writer`] unless the response is
+//! replaced. Both may return a [`Substitute`], which the pipeline handles next.
 //!
-//! Must never: answer in place of an error page, go on without end, or let an answer lead to something that the configuration has not
-//! named: what it names is a path for the routes, never one of the file system.
+//! Must never: replace an error page, continue without end, or redirect to something that the configuration has not named: the value is a
+//! path for the routes, never one of the file system.
 
 use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
@@ -20,18 +20,18 @@ use tutti_cache::now;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;
 
-/// An error that the server itself has to tell, or another answer without content.
+/// An error of the server itself, or another answer without content.
 #[derive(Clone, Copy)]
 pub(crate) struct ErrorResponse<'a> {
     pub(crate) status: u16,
-    /// More fields of the answer.
+    /// Additional fields of the answer.
     pub(crate) fields: &'a FieldLines,
     /// Part of the request's body has not been read.
     pub(crate) is_body_coming: bool,
 }
 
 impl<'a> ErrorResponse<'a> {
-    /// One of a request whose body has been read.
+    /// A failure of a request whose body has been read.
     pub(crate) fn of(status: u16, fields: &'a FieldLines) -> Self {
         Self {
             status,
@@ -41,7 +41,7 @@ impl<'a> ErrorResponse<'a> {
     }
 }
 
-/// Answers with a page of the server's own, or without content below 400.
+/// Answers with one of the server's own pages, or without content below 400.
 pub(crate) fn page(
     request: &Request<'_>,
     answer: &ErrorResponse<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn page(
     }
 }
 
-/// Tells an error, by the page that the configuration has for it, or the server's own.
+/// Reports an error, with the configured page or the server's own.
 pub(crate) fn fail(
     request: &Request<'_>,
     failure: &ErrorResponse<'_>,
@@ -78,7 +78,7 @@ pub(crate) fn fail(
         return ExchangeStep::Substitute(substitute);
     }
     let (mut status, mut fields) = (failure.status, failure.fields);
-    // The action for an error has failed itself: the client learns of the first error.
+    // The action for an error has itself failed: the client gets the first error.
     if let Some(mended) = request.mended()
         && request.exchange.answerer.get() != Answerer::Return
     {
@@ -105,7 +105,7 @@ pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) ->
     page(request, &answer, &Changes::default(), output)
 }
 
-/// The end of an answer of an application or a server that its client does not get.
+/// The replacement of a response of an application or a server.
 pub(crate) enum Instead {
     /// Another request is answered in its place.
     Substitute(Box<Substitute>),
@@ -114,8 +114,8 @@ pub(crate) enum Instead {
 }
 
 impl Instead {
-    /// Goes on with it, when the answer itself has ended.
-    pub(crate) fn go_on(
+    /// Carries it out, when the response itself has ended.
+    pub(crate) fn into_step(
         self,
         request: &Request<'_>,
         is_body_coming: bool,
@@ -138,17 +138,17 @@ impl Instead {
     }
 }
 
-/// The use of a response's head that an application or a server has given.
+/// The result of beginning a response whose head came from an application or a server.
 pub(crate) enum Begun {
     /// The head is in the output, and the body follows.
     Sent(Writer),
-    /// A stored response stands in for it.
+    /// A stored response replaces it.
     Held,
-    /// Something else is answered in its place, once the response itself has ended.
+    /// It is replaced, once the response itself has ended.
     Replaced(Instead),
 }
 
-/// Begins the response to the client, unless something stands in for it: a stored response goes before a page for an error.
+/// Begins the response to the client, unless it is replaced: a stored response takes precedence over an error page.
 pub(crate) fn begin<'f>(
     request: &Request<'_>,
     head: &Head,
@@ -167,7 +167,7 @@ pub(crate) fn begin<'f>(
     }
 }
 
-/// Returns what is answered in place of this response of an application or a server.
+/// Returns the replacement of a response of an application or a server, if it is replaced.
 pub(crate) fn of_answer<'f>(
     request: &Request<'_>,
     status: u16,
@@ -179,7 +179,7 @@ pub(crate) fn of_answer<'f>(
     }
     let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
-    if rulebook.leads_on(&rules)
+    if rulebook.redirects_internally(&rules)
         && let Some(named) = named(fields.clone())
     {
         not_kept(changes, status, fields.clone());
@@ -195,7 +195,7 @@ pub(crate) fn of_answer<'f>(
     Some(Instead::Substitute(substitute))
 }
 
-/// Tells the cache of an answer that its client does not get.
+/// Notifies the cache of a response that is replaced.
 fn not_kept<'f>(
     changes: &Changes,
     status: u16,
@@ -206,47 +206,47 @@ fn not_kept<'f>(
     }
 }
 
-/// Follows an answer that names a place.
+/// Follows an internal redirect.
 fn led<'f>(
     request: &Request<'_>,
     named: Named<'_>,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     changes: &Changes,
 ) -> Instead {
-    let complain = |status: u16, reason: &str| {
+    let fail = |status: u16, reason: &str| {
         let shown = refusals::shown(named.value());
-        let reason = format!("the answer leads to {shown:?}: {reason}");
+        let reason = format!("the response redirects internally to {shown:?}: {reason}");
         refusals::failed(&request.client.local, request, status, &reason);
         Instead::Failure(status)
     };
     let place = match crate::substitute::path(named) {
         Ok(place) => place,
-        Err(reason) => return complain(502, reason),
+        Err(reason) => return fail(502, reason),
     };
     let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
     let Some(route) = rulebook.internal(&rules, place.as_path().path()) else {
-        return complain(502, "`internal` has no route for it");
+        return fail(502, "`internal` has no route for it");
     };
     let way = Way::Route(route, rules.clone());
     drop(rules);
     let original = original(request, changes);
     if original.is_last() {
-        return complain(500, "the answers go round in circles");
+        return fail(500, "the internal redirects form a loop");
     }
     match original.lead(place.as_path().target(), way, fields) {
         Some(substitute) => Instead::Substitute(substitute),
-        None => complain(502, "that is no path of a request"),
+        None => fail(502, "that is not a valid path"),
     }
 }
 
-/// True of a job and of a question whether somebody may pass: the server itself reads the answer, and must see it as it is.
+/// True for a job and for a guard's question: the server itself reads the response, and must see it unchanged.
 fn is_of_the_server(request: &Request<'_>) -> bool {
     let listener = request.client.listener.id;
     request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener)
 }
 
-/// The request, as another stands in its place.
+/// The request that is to be replaced.
 fn original<'o>(request: &Request<'o>, changes: &'o Changes) -> Original<'o> {
     Original {
         view: request.view,
@@ -268,7 +268,7 @@ fn of_error(request: &Request<'_>, status: u16, changes: &Changes) -> Option<Box
     original.mend(Way::Page(page), Mended { status, answer })
 }
 
-/// The page of the maintenance.
+/// The maintenance page.
 pub(crate) fn of_maintenance(request: &Request<'_>, fields: FieldLines) -> Option<Box<Substitute>> {
     let mended = Mended {
         status: 503,

@@ -1,6 +1,6 @@
-//! The way of a job from a listen thread to whoever stores it, and its body until then.
+//! Passes a job from a listen thread to the code that stores it, and holds its body until then.
 //!
-//! Must never: let the bodies of jobs that are not stored yet take more memory than [`MOST_BYTES`], however many clients send some.
+//! Must never: let the bodies of jobs that are not stored yet use more memory than [`MOST_BYTES`], however many clients send some.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tutti_config::model::Spooler;
 
-/// Bytes of bodies that have come and are not stored yet, of all clients together: beyond, 503. A disk that takes 100 MB a second
-/// takes so much in a second.
+/// Bytes of received bodies that are not stored yet, of all clients together: beyond, 503. A disk that writes 100 MB a second needs about a
+/// second for them.
 const MOST_BYTES: usize = 128 << 20;
 
 /// A job to be stored.
@@ -22,32 +22,32 @@ pub struct Post {
     pub method: String,
     /// Path and query.
     pub target: Vec<u8>,
-    /// Fields that belong to the request, not to its connection.
+    /// Fields of the request, without those of its connection.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The whole of it.
+    /// The whole body.
     pub body: Vec<u8>,
-    /// It is not to be delivered before this time has passed.
+    /// It must not be delivered before this time has passed.
     pub delay: Duration,
-    /// Takes the number of the job when it is on disk. Nobody listens any more: it is not to be stored.
+    /// Receives the number of the job when it is on disk. If the receiver has been dropped, the job must not be stored.
     pub answer: oneshot::Sender<Result<String, JobNotStored>>,
 }
 
 /// Why a job was not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobNotStored {
-    /// The status that says so: 503 where there is no room among the jobs, 507 on the disk.
+    /// The status: 503 if the spooler is full, 507 if the disk is.
     pub status: u16,
-    /// When to come again, in seconds.
+    /// `Retry-After`, in seconds.
     pub retry_after: u32,
-    /// For the log; `None` where that has been told of.
+    /// The reason for the log; `None` if it has been logged.
     pub reason: Option<String>,
 }
 
-/// Hands jobs to whoever stores them.
+/// Passes jobs to the code that stores them.
 #[derive(Debug)]
 pub(crate) struct Desk {
     posts: mpsc::UnboundedSender<Post>,
-    /// Bytes of bodies on their way.
+    /// Bytes of bodies in transit.
     bytes: AtomicUsize,
 }
 
@@ -59,13 +59,13 @@ impl Desk {
         }
     }
 
-    /// Hands it over; false if nobody stores jobs any more.
+    /// Passes a job; false if jobs are not stored any more.
     pub(crate) fn post(&self, post: Post) -> bool {
         self.posts.send(post).is_ok()
     }
 }
 
-/// The body of a job.
+/// The collected body of a job.
 #[derive(Default)]
 pub(crate) struct Gathered {
     bytes: Vec<u8>,
@@ -82,7 +82,7 @@ impl Gathered {
         }
     }
 
-    /// Adds bytes; the status if that is not possible.
+    /// Adds bytes; the error is a status.
     pub(crate) fn add(&mut self, data: &[u8]) -> Result<(), u16> {
         let Some(desk) = &self.desk else {
             return Err(500);
@@ -118,7 +118,7 @@ impl Drop for Gathered {
     }
 }
 
-/// Bytes that count as on their way.
+/// Bytes that count as in transit.
 pub(crate) struct Counted {
     length: usize,
     desk: Option<Arc<Desk>>,

@@ -1,14 +1,15 @@
 //! The server: connections, HTTP/1.1 and HTTP/2, routing to an action, the live configuration.
 //!
-//! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
-//! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
+//! Owns everything between an accepted connection and its response. The binary starts a [`Server`], which runs one thread for each of the
+//! pool's [`Threads`](tutti_pool::Threads); the code that applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `http1` (each complete request), or a stream of
-//! `http2` or `http3` → `arrival` (its client, its trace) → the stages of `pipeline`, one after the other. What belongs to it is its `exchange`, the bytes
-//! of it and its response are in `messages`, and the way to its `client` is a `channel`. All of them read the [snapshot] in force.
+//! The path of a request: `accept` (with TLS, `handshake`) → `connection_task` (reads) → `http1` (each complete request), or a stream of
+//! `http2` or `http3` → `arrival` (its client, its trace) → the stages of `pipeline`, one after the other. Its state is its `exchange`, its
+//! bytes and those of its response are in `messages`, and the connection to its `client` is a `channel`. All of them read the [snapshot] in
+//! force.
 //!
-//! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
-//! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
+//! Must never happen: a request without a response on a connection that continues; a wait for a client without a deadline; bytes of a file
+//! outside the configured shares; a listen thread that blocks on anything but a regular file.
 
 mod action;
 mod cache;

@@ -1,7 +1,7 @@
-//! Holds the state that the connections of one listen thread share without locks, and the state that all threads share.
+//! The state that the connections of one listen thread share without locks, and the state that all threads share.
 //!
-//! Made by [`thread`](crate::server::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
-//! of a call only, never over an `await`.
+//! Made by [`thread`](crate::server::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed within a
+//! call only, never across an `await`.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -39,26 +39,26 @@ use tutti_request_log::{LogBuffer, Recent};
 
 /// An order to a listen thread.
 pub(crate) enum Command {
-    /// Serve a connection another thread accepted.
+    /// Serve a connection that another thread accepted.
     Adopt(Accepted),
-    /// Serve a connection that the server makes to itself. It is counted as open.
+    /// Serve a connection of the server to itself. It is already counted as open.
     Serve(Accepted),
-    /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
+    /// Accept on this listener. Its socket is included: the listener itself may have released it by then.
     Listen(Arc<SharedListener>, Arc<OwnedFd>),
-    /// Take the datagrams of this listener that are this thread's.
+    /// Receive this thread's share of the datagrams of this listener.
     TakeDatagrams(Arc<SharedListener>, Arc<Ports>),
-    /// Meet nobody new on these sockets.
+    /// Refuse new connections on these sockets.
     LeaveDatagrams(Arc<Ports>),
-    /// Stop accepting on the listener of this id, and close its idle connections.
+    /// Stop accepting on the listener with this id, and close its idle connections.
     Unlisten(ListenerHold),
-    /// Another configuration is live.
+    /// Another configuration is in force.
     Refresh,
-    /// Stop accepting at all, let connections finish their request; the thread ends after the last one, when no other thread can hand
-    /// it another.
+    /// Stop accepting at all, let connections finish their request; the thread ends after the last one, when no other thread can pass it
+    /// another.
     Drain,
     /// No thread accepts any more.
     AllDrained,
-    /// Drop what comes with it, when every connection that the commands before have woken has had its turn.
+    /// Drop the sender, when every connection woken by earlier commands has had its turn.
     Answer(oneshot::Sender<()>),
     /// End now.
     Quit,
@@ -76,19 +76,19 @@ pub(crate) struct Shared {
     pub(crate) holdings: Arc<ResponseBuffers>,
     /// The latest failed and slow requests of all threads.
     pub(crate) recent: Recent,
-    /// Threads that may still accept a connection, and hand it to another one.
+    /// Threads that may still accept a connection and pass it to another.
     pub(crate) accepting: AtomicUsize,
-    /// Asks for the metrics.
+    /// Requests the metrics.
     pub(crate) scraper: Scraper,
-    /// Takes jobs.
+    /// Accepts jobs.
     pub(crate) desk: Arc<Desk>,
-    /// All threads are to end, or will be in a moment: nobody takes a listener out of the configuration.
+    /// All threads are ending, or will be in a moment: listeners are not removed from the configuration any more.
     pub(crate) is_draining: AtomicBool,
-    /// While draining, idle connections are given much time for one more request.
+    /// While draining, idle connections get a long time for one more request.
     pub(crate) drains_gently: AtomicBool,
-    /// The time for that is over.
+    /// That time is over.
     pub(crate) is_cut: AtomicBool,
-    /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
+    /// For each listener removed recently: the last configuration that had it, for requests that are on their way.
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
 }
 
@@ -96,7 +96,7 @@ impl Shared {
     /// For as many threads as there are `inboxes`, with an empty configuration.
     ///
     /// # Errors
-    /// The empty configuration cannot be compiled: the error says why.
+    /// The empty configuration cannot be compiled.
     pub(crate) fn new(
         pool: Arc<ThreadWakers>,
         log: Arc<dyn LogSink>,
@@ -128,12 +128,12 @@ impl Shared {
     }
 
     pub(crate) fn retired(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<Snapshot>>> {
-        // Entries come and go whole.
+        // Entries are added and removed whole.
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// State of one thread. Cells and `RefCell`s are borrowed for the length of a call only, never over an `await`.
+/// State of one thread. Cells and `RefCell`s are borrowed within a call only, never across an `await`.
 pub(crate) struct Local {
     pub(crate) thread: u32,
     pub(crate) shared: Arc<Shared>,
@@ -145,12 +145,12 @@ pub(crate) struct Local {
     /// Connections and buffers of requests to upstreams.
     pub(crate) proxy: Rc<Resources>,
     pub(crate) draining: Cell<bool>,
-    /// Copies of requests under way.
+    /// Mirrored requests in progress.
     pub(crate) copies: Cell<u32>,
-    /// Bounds the lines of [`Local::complain`].
-    complained: LineLimit,
-    /// Bounds the lines of [`Local::mention`].
-    mentioned: LineLimit,
+    /// Rate limit of the lines about failures.
+    failures: LineLimit,
+    /// Rate limit of the lines about errors of clients.
+    client_errors: LineLimit,
     /// Keys of `$request_id`.
     identity: std::hash::RandomState,
     serial: Cell<u64>,
@@ -164,11 +164,11 @@ pub(crate) struct Local {
     snapshot: RefCell<arc_swap::Cache<LiveRef, Arc<Snapshot>>>,
     /// The MIME table the cached files were typed with.
     mime: RefCell<Arc<MimeTypes>>,
-    /// The last connection has ended while draining.
+    /// Notified when the last connection has ended while draining.
     pub(crate) ended: tokio::sync::Notify,
 }
 
-/// Lets `arc_swap::Cache` look into [`Shared`].
+/// Lets `arc_swap::Cache` read [`Shared`].
 #[derive(Clone)]
 pub(crate) struct LiveRef(Arc<Shared>);
 
@@ -180,20 +180,20 @@ impl std::ops::Deref for LiveRef {
     }
 }
 
-/// For so long a line of the log is not repeated.
+/// How long a line of the log is not repeated.
 const LINE_WINDOW: Duration = Duration::from_secs(1);
 
-/// Different lines in that time: more may name things that clients choose.
+/// Most different lines in that time: more may contain values that clients choose.
 const DIFFERENT_LINES: usize = 8;
 
 /// Request heads kept per thread, and as many lists of fields.
 const KEPT_HEADS: usize = 64;
 
-/// Bytes and fields of the head of a response that most do not exceed.
+/// Most response heads have no more bytes and fields.
 const HEAD_BYTES: usize = 512;
 const HEAD_FIELDS: usize = 16;
 
-/// A list of fields that has become larger is not kept.
+/// A longer list of fields is not kept.
 const KEPT_FIELD_BYTES: usize = 8 * 1024;
 
 impl Local {
@@ -209,8 +209,8 @@ impl Local {
             proxy: Rc::new(Resources::new(buffers)),
             draining: Cell::new(false),
             copies: Cell::new(0),
-            complained: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
-            mentioned: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
+            failures: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
+            client_errors: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
             identity: std::hash::RandomState::new(),
             serial: Cell::new(0),
             heads: RefCell::default(),
@@ -230,33 +230,45 @@ impl Local {
         self.shared.log.log(level, message);
     }
 
-    /// Logs a failure that may happen to very many requests at once: each line at most once a second and thread, with the number of those left out.
-    pub(crate) fn complain(&self, level: Level, message: &str) {
-        self.seldom(&self.complained, level, message, String::new);
+    /// Logs a failure that may affect very many requests at once: each line at most once a second and thread, with the number of suppressed
+    /// ones.
+    pub(crate) fn log_failure(&self, level: Level, message: &str) {
+        self.log_limited(&self.failures, level, message, String::new);
     }
 
-    /// The same, of a request: `id` makes its id, which makes no line different from another.
-    pub(crate) fn complain_of(&self, level: Level, message: &str, id: impl FnOnce() -> String) {
-        self.seldom(&self.complained, level, message, id);
+    /// The same for a request: `id` returns its id, which does not count when lines are compared.
+    pub(crate) fn log_failure_of(&self, level: Level, message: &str, id: impl FnOnce() -> String) {
+        self.log_limited(&self.failures, level, message, id);
     }
 
-    /// The same for faults of clients, which must not hide complaints.
-    pub(crate) fn mention_of(&self, level: Level, message: &str, id: impl FnOnce() -> String) {
-        self.seldom(&self.mentioned, level, message, id);
+    /// The same for errors of clients, which must not hide failures.
+    pub(crate) fn log_client_error_of(
+        &self,
+        level: Level,
+        message: &str,
+        id: impl FnOnce() -> String,
+    ) {
+        self.log_limited(&self.client_errors, level, message, id);
     }
 
-    /// The same of no request.
-    pub(crate) fn mention(&self, level: Level, message: &str) {
-        self.seldom(&self.mentioned, level, message, String::new);
+    /// The same for an error of a client without a request.
+    pub(crate) fn log_client_error(&self, level: Level, message: &str) {
+        self.log_limited(&self.client_errors, level, message, String::new);
     }
 
-    fn seldom(&self, limit: &LineLimit, level: Level, message: &str, id: impl FnOnce() -> String) {
+    fn log_limited(
+        &self,
+        limit: &LineLimit,
+        level: Level,
+        message: &str,
+        id: impl FnOnce() -> String,
+    ) {
         let Some(left_out) = limit.admit(message, now_millis()) else {
             return;
         };
         let mut line = Cow::Borrowed(message);
         if left_out > 0 {
-            line = format!("{message} (and {left_out} more lines were left out)").into();
+            line = format!("{message} (and {left_out} more lines were suppressed)").into();
         }
         match id().as_str() {
             "" => self.log(level, &line),
@@ -264,7 +276,7 @@ impl Local {
         }
     }
 
-    /// The live configuration. A request keeps the one it began with.
+    /// The configuration in force. A request keeps the one with which it began.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let snapshot = Arc::clone(self.snapshot.borrow_mut().load());
         let mut mime = self.mime.borrow_mut();
@@ -275,12 +287,12 @@ impl Local {
         snapshot
     }
 
-    /// The timeouts of the live configuration.
+    /// The timeouts of the configuration in force.
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.snapshot.borrow_mut().load().timeouts
     }
 
-    /// Closes idle connections to servers that the live configuration does not have.
+    /// Closes idle connections to servers that are not in the configuration any more.
     pub(crate) fn prune_upstreams(&self) {
         let snapshot = self.snapshot();
         let is_used = |id| {
@@ -290,7 +302,7 @@ impl Local {
         self.proxy.keep_only(is_used);
     }
 
-    /// The configuration for requests that come through `listener`.
+    /// The configuration for requests that arrive through `listener`.
     pub(crate) fn snapshot_of(&self, listener: &SharedListener) -> Arc<Snapshot> {
         let live = self.snapshot();
         if live.position_of(listener.id).is_some() {
@@ -308,7 +320,7 @@ impl Local {
         self.serial.get()
     }
 
-    /// A number that cannot be guessed, for the request of this number.
+    /// A number that cannot be guessed, for the request with this number.
     pub(crate) fn hash(&self, serial: u64, salt: u8) -> u64 {
         self.identity.hash_one((self.thread, serial, salt))
     }
@@ -331,7 +343,7 @@ impl Local {
         kept.unwrap_or_else(|| FieldLines::with_capacity(HEAD_BYTES, HEAD_FIELDS))
     }
 
-    /// Takes a list back whose response has been sent and logged.
+    /// Takes back a list whose response has been sent and logged.
     pub(crate) fn give_fields(&self, mut list: FieldLines) {
         let mut fields = self.fields.borrow_mut();
         if (HEAD_BYTES..=KEPT_FIELD_BYTES).contains(&list.capacity()) && fields.len() < KEPT_HEADS {
@@ -340,30 +352,30 @@ impl Local {
         }
     }
 
-    /// This thread accepts nothing any more; what it has handed to others is in their inboxes. The last one tells all.
+    /// Called when this thread accepts nothing any more; connections passed to others are in their inboxes. The last thread notifies all.
     pub(crate) fn accepts_no_more(&self) {
         if self.shared.accepting.fetch_sub(1, Ordering::AcqRel) == 1 {
             for inbox in &self.shared.inboxes {
-                // One that has ended needs to be told nothing.
+                // A thread that has ended needs no notification.
                 let _ = inbox.send(Command::AllDrained);
             }
         }
     }
 
-    /// True if the thread is to end, has no connection, and will get none: one on its way is counted before it is handed over.
+    /// True if the thread must end, has no connection, and will get none: one on its way is counted before it is passed.
     pub(crate) fn has_drained(&self) -> bool {
         self.draining.get()
             && self.shared.accepting.load(Ordering::Acquire) == 0
             && self.counters().open.load(Ordering::Relaxed) == 0
     }
 
-    /// True if connections that must end must do so because the server ends. Ask it only after seeing that they must end.
+    /// True if connections must end because the server ends. Check it only after seeing that they must end.
     pub(crate) fn is_draining(&self) -> bool {
         fence(Ordering::Acquire);
         self.shared.is_draining.load(Ordering::Relaxed)
     }
 
-    /// True if connections that must end may still finish by themselves. Ask it only after seeing that they must end.
+    /// True if connections that must end may still finish by themselves. Check it only after seeing that they must end.
     pub(crate) fn drains_gently(&self) -> bool {
         fence(Ordering::Acquire);
         self.shared.drains_gently.load(Ordering::Relaxed)
@@ -375,7 +387,7 @@ impl Local {
         self.shared.is_cut.load(Ordering::Relaxed)
     }
 
-    /// Has this thread serve a connection of its own to itself, which counts as open from now on.
+    /// Has this thread serve a connection of the server to itself, which counts as open from now on.
     pub(crate) fn serve(&self, command: Command) -> Result<(), ()> {
         let open = &self.counters().open;
         open.fetch_add(1, Ordering::Relaxed);
@@ -387,7 +399,7 @@ impl Local {
         Err(())
     }
 
-    /// A connection has ended.
+    /// Called when a connection has ended.
     pub(crate) fn connection_ended(&self) {
         let counters = self.counters();
         counters.closed.add(1);

@@ -1,4 +1,4 @@
-//! Maintenance: requests get 503 and a page, whatever their route, but those of the clients that are served as ever.
+//! Maintenance: requests get 503 and a page, whatever their route, except from the clients that are exempt.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -12,7 +12,7 @@ use crate::internal_redirect;
 use crate::plan::{Act, Plan, Served};
 use tutti_request_log::Answerer;
 
-/// True if a request is answered by the maintenance, whatever its route; jobs of the server itself go on.
+/// True if a request gets the maintenance page; jobs of the server itself continue.
 pub(crate) fn applies(request: &Request<'_>) -> bool {
     let Some(maintenance) = request.snapshot.maintenance.as_deref() else {
         return false;
@@ -25,9 +25,9 @@ pub(crate) fn applies(request: &Request<'_>) -> bool {
 /// The answer to such a request.
 pub(crate) fn act(request: &Request<'_>) -> Act {
     request.exchange.answerer.set(Answerer::Maintenance);
-    // The requests count as none of a route.
+    // These requests do not count for a route.
     request.exchange.route.take();
-    // It must not outlive the maintenance anywhere.
+    // It must not be cached beyond the maintenance.
     let mut fields = FieldLines::of("Cache-Control", b"no-store");
     let maintenance = request.snapshot.maintenance.as_deref();
     if let Some(retry_after) = maintenance
@@ -47,7 +47,7 @@ pub(crate) fn act(request: &Request<'_>) -> Act {
     }
 }
 
-/// The page of the maintenance.
+/// The maintenance page.
 pub(crate) fn page(request: &Request<'_>) -> Plan {
     request.exchange.answerer.set(Answerer::Maintenance);
     let maintenance = request.snapshot.maintenance.as_deref();
@@ -58,7 +58,7 @@ pub(crate) fn page(request: &Request<'_>) -> Plan {
     let mut path = page.as_os_str().as_bytes().to_vec();
     let found = share::find(request, &mut path, "", None, true);
     let Found::File(file) = found else {
-        let reason = format!("the page of the maintenance, {page:?}, cannot be read");
+        let reason = format!("the maintenance page {page:?} cannot be read");
         refusals::failed(&request.client.local, request, 503, &reason);
         return Plan::new(Act::page(503));
     };

@@ -1,8 +1,8 @@
-//! Copies of requests, to an upstream whose answers nobody waits for (`mirror`).
+//! Copies of requests to an upstream whose responses are discarded (`mirror`).
 //!
-//! A copy is a task of its own on the listen thread: it has its own head and body, its own time, and a client that throws everything
-//! away. Must never: delay a request, fail one, or take what others wait for. Where there are as many copies under way as there may be,
-//! or every server of the upstream has as many requests as it may, there is none.
+//! A copy is a separate task on the listen thread: it has its own head, body and timeout, and a client that discards everything. Must
+//! never: delay a request, make one fail, or use what others wait for. If the limit of concurrent copies is reached, or every server of the
+//! upstream is busy, no copy is sent.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -23,11 +23,11 @@ use crate::exchange::collector::Collected;
 use crate::exchange::request::Request;
 use crate::local::Local;
 
-/// Sends a copy of the request, if there is to be one. `body` is all of its body.
+/// Sends a copy of the request, if configured. `body` is its whole body.
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
     let rules = request.exchange.rules.borrow();
     let router = &request.snapshot.router;
-    // A request that is answered in place of another has been copied with that. A job is not copied.
+    // The request that this one replaces has been copied. Jobs are not copied.
     let Some((mirror, _, upstream)) = router
         .rules()
         .mirror(&rules)
@@ -47,13 +47,13 @@ pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
     }
 }
 
-/// Part of all requests: by their ids, which are random.
+/// Selects a share of all requests, by their random ids.
 fn is_chosen(mirror: &Mirror, id: u128) -> bool {
     let place = (id as u64) as f64 / u64::MAX as f64;
     place < mirror.options.ratio || mirror.options.ratio >= 1.0
 }
 
-/// One copy, which owns all that it needs.
+/// One copy, which owns all its data.
 struct Copy {
     local: Rc<Local>,
     upstream: std::sync::Arc<ServerGroup>,
@@ -66,7 +66,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// `None`: there is no room for one, or it cannot be made.
+    /// `None`: the limit is reached, or it cannot be made.
     fn new(
         request: &Request<'_>,
         mirror: &Mirror,
@@ -91,14 +91,14 @@ impl Copy {
             head,
             bytes,
             body: body.to_vec(),
-            // A client cannot say there who it is either.
+            // Identity fields of a client are removed there, too.
             edits: fields.map(|name| Edit::own(name.clone(), None)).collect(),
             remote: request.remote(),
             is_https: request.is_https(),
         })
     }
 
-    /// Sends it, and forgets it when its time has come.
+    /// Sends it, and drops it at its timeout.
     fn send(self, mirror: &Mirror) {
         let (local, upstream) = (
             Rc::clone(&self.local),
@@ -109,7 +109,7 @@ impl Copy {
         let timeout = mirror.options.timeout;
         tokio::task::spawn_local(async move {
             let local = Rc::clone(&self.local);
-            // In a box: most of the task is this.
+            // Boxed: most of the task is this.
             let outcome = tokio::time::timeout(timeout, Box::pin(self.run())).await;
             local.copies.set(local.copies.get().saturating_sub(1));
             upstream.note_copy(outcome.unwrap_or(CopyFate::Failed));
@@ -133,23 +133,23 @@ impl Copy {
             },
         };
         let log = |level: Level, line: &str| self.local.log(level, line);
-        let complain = |line: &str| {
-            let line = format!("a copy of a request: {line}");
-            self.local.complain(Level::Warn, &line);
+        let log_error = |line: &str| {
+            let line = format!("mirrored request: {line}");
+            self.local.log_failure(Level::Warn, &line);
         };
-        let mut nobody = Nobody::new(self.remote, self.is_https, &log, &complain);
+        let mut sink = Nobody::new(self.remote, self.is_https, &log, &log_error);
         let resources = &self.local.proxy;
-        let _ = tutti_proxy::run(request, &mut nobody, None, resources).await;
-        match nobody.outcome() {
+        let _ = tutti_proxy::run(request, &mut sink, None, resources).await;
+        match sink.outcome() {
             Ok(()) => CopyFate::Answered,
-            // There was no room for it.
+            // There was no capacity for it.
             Err(503) => CopyFate::Dropped,
             Err(_) => CopyFate::Failed,
         }
     }
 }
 
-/// The head as the client sent it, with what belongs to this connection left out and the length of the body.
+/// The client's head, without the fields of this connection and with the length of the body.
 fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>)> {
     let view = request.view;
     if view.method() == Method::Connect || view.origin_target().first() != Some(&b'/') {

@@ -1,10 +1,10 @@
 //! The stages of an exchange, in their order.
 //!
-//! [`start`] takes a request through them on the stack, until it is answered or has to wait for something; [`run`] waits, and goes on with the stages
-//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`ExchangeStep`] where a
-//! response has begun.
+//! [`start`] takes a request through them on the stack, until it is answered or has to wait; [`run`] waits, and continues with the later
+//! stages. Each stage is a file of its own, called only from here, and passes its result to the next one: a [`Plan`] from the route on, a
+//! [`ExchangeStep`] when a response has begun.
 //!
-//! Must never: do anything of an action before all stages before it have let the request pass.
+//! Must never: begin an action before all stages before it have let the request pass.
 
 use tutti_conn::output::{Gone, Output};
 
@@ -33,13 +33,13 @@ use crate::websocket;
 pub(crate) enum Ending {
     /// Its connection takes the next one.
     Idle,
-    /// Close the connection: all has been said.
+    /// Close the connection: everything has been sent.
     Close,
-    /// Close it, without a word that would make what has been sent look whole.
+    /// Close it abruptly, so that what has been sent does not look complete.
     Abort,
-    /// A response has been sent that the client may not have read while it still sends: read on for a while, then close.
+    /// A response has been sent that the client may not have read, because it is still sending: read on for a while, then close.
     Linger,
-    /// The client speaks HTTP/2; these are the bytes that it has sent so far.
+    /// The client speaks HTTP/2; these are its first bytes.
     Http2(Vec<u8>),
 }
 
@@ -53,7 +53,7 @@ impl Ending {
     }
 }
 
-/// The stages at which a request can begin, or go on after it has waited.
+/// The stages at which a request can begin, or continue after waiting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Head,
@@ -63,12 +63,12 @@ enum Stage {
     Hints,
 }
 
-/// Takes a request whose head has come as far as that needs no waiting.
+/// Takes a request with a complete head as far as possible without waiting.
 pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> ExchangeStep {
     stages(request, Stage::Head, None, Collected::None, output)
 }
 
-/// The stages from `from` on. A request that has waited brings its plan, and its body.
+/// The stages from `from` on. A request that has waited brings its plan and its body.
 fn stages(
     request: &Request<'_>,
     from: Stage,
@@ -117,10 +117,10 @@ fn stages(
         }
     }
     early_hints::send(request, &mut plan, output);
-    action::perform(request, plan, body, output)
+    action::run_now(request, plan, body, output)
 }
 
-/// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
+/// Runs until the exchange has ended; [`Ending::Idle`]: the connection continues after its request.
 pub(crate) async fn run(
     client: &ClientSide,
     messages: &mut Messages,
@@ -148,14 +148,14 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits for what the request needs next, and takes it through the stages behind.
+/// Waits for what the request needs next, and runs the later stages.
 async fn step(
     client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
     step: ExchangeStep,
 ) -> Result<Result<ExchangeStep, Ending>, Gone> {
-    // Has the body's bytes and those behind it while the body is read during the action.
+    // Holds the bytes of a streamed body and those after it.
     let mut input = Vec::new();
     let (request, mut plan, body, output) = match step {
         ExchangeStep::Action(plan, body) => {
@@ -175,7 +175,7 @@ async fn step(
             input = client.local.buffers.take();
             let (request, body, output) =
                 messages.detach_body(client, exchange, decoder, &mut input);
-            // Nothing of the body is there for a copy or for the cache.
+            // The body is not available for a copy or for the cache.
             match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
                 ExchangeStep::Action(plan, _) => {
                     (request, plan, ActionBody::Stream(Box::new(body)), output)
@@ -189,7 +189,7 @@ async fn step(
         step => return wait(client, messages, exchange, step).await,
     };
     let outcome = action::run(&request, &plan, body, output).await;
-    // A stored response may stand in for what came of it.
+    // A stored response may replace the result.
     let step = cache::settle(&request, &mut plan, outcome, output)?;
     if input.capacity() > 0 {
         messages.take_back(client, input);
@@ -197,7 +197,7 @@ async fn step(
     Ok(Ok(step))
 }
 
-/// The same for a request that waits for anything but its action.
+/// The same for a request that waits for something other than its action.
 async fn wait(
     client: &ClientSide,
     messages: &mut Messages,

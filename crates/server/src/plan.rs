@@ -1,4 +1,4 @@
-//! The plan for a request's answer, as its route decides.
+//! The plan for a request's response, as its route decides.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,55 +15,55 @@ use tutti_cache::{CacheLookup, Recording};
 use tutti_files::cache::CachedFile;
 use tutti_files::folder::Folder;
 
-/// The plan for a request's answer. Owned: it outlives the buffers.
+/// The plan for a request's response. Owned: it outlives the buffers.
 pub(crate) struct Plan {
     pub(crate) act: Act,
     pub(crate) changes: Changes,
     /// Its guards.
     pub(crate) guards: Guards,
-    /// The cache is asked first.
+    /// The cache is searched first.
     pub(crate) asked: Option<Box<CacheLookup>>,
 }
 
 /// The kinds of plans.
 pub(crate) enum Act {
-    /// The server's own page, or an empty response; with these fields.
+    /// One of the server's own pages, or an empty response; with these fields.
     Page {
         status: u16,
         fields: FieldLines,
     },
     File(Served),
-    /// A list of what is in a folder.
+    /// The list of a folder.
     Listing(Arc<Folder>),
     /// Another request is answered in its place.
     Substitute(Box<Substitute>),
     /// The metrics of the server.
     Metrics,
-    /// To be stored as a job.
+    /// Store the request as a job.
     Spooler(Arc<Spooler>),
     Application(Called),
     Upstream(Box<UpstreamDestination>),
 }
 
-/// An application as a request calls it.
+/// A request's call of an application.
 pub(crate) struct Called {
     pub(crate) application: Arc<ApplicationPool>,
     pub(crate) target: Option<Box<str>>,
-    /// `Sec-WebSocket-Accept`, if the request asks for WebSocket.
+    /// `Sec-WebSocket-Accept`, for a WebSocket handshake.
     pub(crate) upgrade: Option<[u8; 28]>,
 }
 
 /// A file that is served.
 pub(crate) struct Served {
     pub(crate) file: Rc<CachedFile>,
-    /// It is compressed already: nothing else is done to it.
+    /// It is precompressed, and sent unchanged.
     pub(crate) is_encoded: bool,
-    /// There may be other forms of it for other clients.
+    /// Other clients may get other forms of it.
     pub(crate) varies: bool,
 }
 
 impl Served {
-    /// A file that is what it is.
+    /// A file without other forms.
     pub(crate) fn plain(file: Rc<CachedFile>) -> Self {
         Self {
             file,
@@ -73,23 +73,23 @@ impl Served {
     }
 }
 
-/// The changes that the configuration makes to a request and its response, beyond the action.
+/// The configured changes to a request and its response, beyond the action.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// `rewrite`.
     pub(crate) rewritten: Option<Rc<OwnedPath>>,
     /// `response_headers`, `response_headers_always`.
     pub(crate) headers: Vec<ResponseHeader>,
-    /// `request_headers`, for whoever gets the request.
+    /// `request_headers`, for the application or upstream.
     pub(crate) edits: Vec<Edit>,
     /// Fields of a 103 that the client gets first.
     pub(crate) hints: FieldLines,
-    /// Minds the answer for the cache.
+    /// Records the response for the cache.
     pub(crate) cache: Option<Rc<Recording>>,
 }
 
 impl Changes {
-    /// The path that the request goes to.
+    /// The path of the request for its action.
     pub(crate) fn request_path<'a>(&'a self, view: &RequestView<'a>) -> RequestPath<'a> {
         let rewritten = self.rewritten.as_deref();
         rewritten.map_or_else(|| view.request_path(), OwnedPath::as_path)
@@ -97,7 +97,7 @@ impl Changes {
 }
 
 impl Act {
-    /// Variables of a gateway that the configuration sets.
+    /// Configured variables of a gateway.
     pub(crate) fn parameters(&self) -> &[GatewayParameter] {
         match self {
             Self::Upstream(destination) => destination.upstream.model().protocol.parameters(),
@@ -123,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// Takes out of the decision what it has for the answer: to move all of it would cost each request a copy.
+    /// Takes what the response needs out of the decision: moving all of it would cost each request a copy.
     pub(crate) fn with(
         act: Act,
         decision: &mut Decision<'_>,

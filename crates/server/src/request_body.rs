@@ -1,6 +1,6 @@
-//! The body of a request before its action: whether there may be one, and receiving it.
+//! The body of a request before its action: checks whether it may have one, and receives it.
 //!
-//! An application or an upstream may want it as it comes; otherwise it is collected, so that a slow client occupies no worker, or read and dropped.
+//! An application or an upstream may have it streamed; otherwise it is collected, so that a slow client occupies no worker, or discarded.
 
 use tutti_conn::output::Gone;
 use tutti_http::websocket::handshake::{self, Handshake};
@@ -15,10 +15,10 @@ use crate::exchange::request::Request;
 use crate::job_submission::Gathered;
 use crate::plan::{Act, Plan};
 
-/// Checks a head's word about the body before anything else is looked at.
+/// Checks the head's framing of the body before anything else.
 ///
 /// # Errors
-/// The status that the request is refused with.
+/// The status with which the request is refused.
 pub(crate) fn check(request: &Request<'_>) -> Result<(), u16> {
     match request.view.body_length() == BodyLength::Chunked && !request.snapshot.accepts_chunked {
         true => Err(411),
@@ -29,12 +29,12 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), u16> {
 /// True if there is a body to be read.
 ///
 /// # Errors
-/// The status that the request is refused with.
+/// The status with which the request is refused.
 pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<bool, u16> {
     if request.view.body_length() == BodyLength::None {
         return Ok(false);
     }
-    // A handshake with a body is none; and the body is not read for it.
+    // A handshake must not have a body, and the body is not read for it.
     match matches!(plan.act, Act::Application(_))
         && handshake::check(&request.view) != Handshake::None
     {
@@ -52,7 +52,7 @@ pub(crate) fn decoder(request: &Request<'_>) -> Result<BodyDecoder, u16> {
     BodyDecoder::new(length, &request.snapshot.limits).map_err(|error| error.status())
 }
 
-/// True if the action takes the body while it comes.
+/// True if the body is streamed to the action.
 pub(crate) fn is_streamed(request: &Request<'_>, plan: &Plan) -> bool {
     match &plan.act {
         Act::Application(called) => called.application.streams_requests(),
@@ -61,7 +61,7 @@ pub(crate) fn is_streamed(request: &Request<'_>, plan: &Plan) -> bool {
     }
 }
 
-/// Reads the body for the action, or past it, where the action needs none; a status where it is refused.
+/// Receives the body for the action, or discards it if the action needs none; a status if it is refused.
 pub(crate) async fn receive(
     (client, exchange): (&ClientSide, &Exchange),
     messages: &mut Messages,
@@ -100,7 +100,7 @@ pub(crate) async fn receive(
     Ok(outcome.map(|()| collector.finish()))
 }
 
-/// Reads the body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in the input, directly behind the head.
+/// Reads the body and passes it to `sink`, which may refuse with a status. Bytes after the body stay in the input, directly after the head.
 async fn read(
     (client, exchange): (&ClientSide, &Exchange),
     messages: &mut Messages,

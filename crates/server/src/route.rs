@@ -1,14 +1,13 @@
-//! Where a request goes: the decision of `tutti-routing` carried out as far as the file system is concerned.
+//! Where a request goes: carries out the decision of `tutti-routing` with respect to the file system.
 //!
-//! A `share` tries its paths in order; where none can be served its `fallback` decides anew, where one is there its
-//! `found`, if it has that.
+//! A `share` tries its paths in order; if none can be served its `fallback` decides, if one exists its `found`, if it has that.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{Encoding, Template};
-use tutti_http::edits::{Edit, mentions};
+use tutti_http::edits::{Edit, has_edit_of};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{
@@ -36,7 +35,7 @@ use tutti_files::listing;
 use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_request_log::Answerer;
 
-/// Decides what `request` is answered with.
+/// Decides how `request` is answered.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
     let router = &request.snapshot.router;
     if let Some(substitute) = request.substitute {
@@ -53,7 +52,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         };
     }
     let Some(listener) = request.snapshot.position_of(request.client.listener.id) else {
-        // The listener was removed while the request was on its way.
+        // The listener was removed while the request was in transit.
         return Plan::new(Act::page(404));
     };
     if request.snapshot.logs_routes {
@@ -65,7 +64,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     carry_out(request, decision)
 }
 
-/// Finds what the decision comes to.
+/// Carries out the decision.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
     let is_closed = maintenance::applies(request);
@@ -75,14 +74,14 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
         }
         let answerer = Answerer::of(&decision.action);
         request.exchange.answerer.set(answerer);
-        // A page in place of an error has no route: the client's counts.
+        // An error page has no route of its own: the client's counts.
         if decision.route.is_some() {
             request.exchange.route.set(decision.route);
         }
         let act = match decision.action {
             DecisionKind::Application(found) => {
                 match request.snapshot.applications.get(found.index) {
-                    // No application gets the connection that a tunnel needs.
+                    // An application cannot take a tunnel.
                     Some(_) if request.view.method() == Method::Connect => Act::page(405),
                     Some(application) => Act::Application(Called {
                         application: application.clone(),
@@ -96,7 +95,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
                 Some(upstream) => match destination(upstream, &decision, request) {
                     Ok(destination) => Act::Upstream(Box::new(destination)),
-                    // One that ends in a slash would be sent to itself.
+                    // A path that ends in a slash would be redirected to itself.
                     Err(NoScript::Folder) if decision.path(request).ends_with(b"/") => {
                         Act::page(404)
                     }
@@ -126,7 +125,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             DecisionKind::Spooler(index) => spooler(request, index),
             DecisionKind::NotFound => Act::page(404),
             DecisionKind::Loop => {
-                let reason = format!("the routes go round in circles at `{}`", decision.pointer);
+                let reason = format!("the routes form a loop at `{}`", decision.pointer);
                 refusals::failed(&request.client.local, request, 500, &reason);
                 Act::page(500)
             }
@@ -144,7 +143,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                     }
                 },
                 Ok(act) => act,
-                // The fallback is for what is not there.
+                // The fallback is only for missing files.
                 Err(NoFile::Undecided) => Act::page(500),
                 Err(NoFile::Denied) => denied(request, &decision),
                 Err(NoFile::Status(status)) => match router.fallback(decision, request) {
@@ -166,8 +165,8 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     }
 }
 
-/// True if an action leads to the metrics, or to a file, beside which it may lead there. Monitoring goes on: a server in maintenance is not a server
-/// that is down.
+/// True if an action leads to the metrics, or to a file, besides which it may lead there. Monitoring continues: a server in maintenance is
+/// not down.
 fn may_be_metrics(action: &DecisionKind<'_>) -> bool {
     match action {
         DecisionKind::Metrics => true,
@@ -176,7 +175,7 @@ fn may_be_metrics(action: &DecisionKind<'_>) -> bool {
     }
 }
 
-/// The plan of what the decision comes to, with what it changes in the request and the rules for the answer.
+/// The plan for the decision, with its changes of the request and the rules for the response.
 fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> Plan {
     let edits = match act {
         Act::Application(_) | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
@@ -184,7 +183,7 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> 
     };
     let rules = std::mem::take(&mut decision.rules);
     request.exchange.rules.replace(rules);
-    // A substitute has a path of its own, which is not the client's.
+    // A substitute has its own path, which is not the client's.
     if request.substitute.is_none() && decision.rewritten.is_some() {
         let rewritten = decision.rewritten.clone();
         request.exchange.rewritten.replace(rewritten);
@@ -220,7 +219,7 @@ fn cached(
         }
         _ => None,
     };
-    // A page for an error is for this client only.
+    // An error page is for this client only.
     let cache = decision.cache.filter(|_| request.mended().is_none());
     let concern = cache.and_then(|cache| {
         let answerer = answerer()?;
@@ -240,7 +239,7 @@ fn cached(
     plan
 }
 
-/// A job is something to be done: a request that only reads is none.
+/// Jobs are for methods with an effect: a request that only reads cannot be one.
 fn spooler(request: &Request<'_>, index: usize) -> Act {
     if !matches!(
         request.view.method(),
@@ -261,10 +260,11 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
     spooler.map_or_else(|| Act::page(404), |one| Act::Spooler(Arc::clone(one)))
 }
 
-/// The changes to a request for whoever gets it: the configured ones, the trace it belongs to and its id, unless those say that themselves.
+/// The changes to a request for its application or upstream: the configured ones, `traceparent` and the request id, unless those are
+/// configured.
 fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
     let mut edits = request_headers::edits(decision, request)?;
-    if !mentions(&edits, TRACEPARENT)
+    if !has_edit_of(&edits, TRACEPARENT)
         && let Some(propagated) = request.exchange.traced.propagated()
     {
         edits.extend(propagated.edits());
@@ -275,14 +275,14 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
     Ok(edits)
 }
 
-/// Nobody but a guard says who a request is from, wherever it goes. A job has had its guard when it was stored.
+/// Only guards may identify the user of a request, wherever it goes. A job has passed its guard when it was stored.
 fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
     let fields = request.snapshot.guards.fields();
     if fields.is_empty() || request.snapshot.is_of_job(request.client.listener.id) {
         return;
     }
     for name in fields {
-        if !mentions(edits, name) {
+        if !has_edit_of(edits, name) {
             edits.push(Edit::own(name.clone(), None));
         }
     }
@@ -290,11 +290,11 @@ fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
 
 /// Why a share has no file to serve.
 enum NoFile {
-    /// With this status, if there is no fallback.
+    /// This status, if there is no fallback.
     Status(u16),
-    /// The script that should say where it is has failed, or the pattern that should say whether it may be served.
+    /// A script for the path has failed, or a pattern that decides whether the file may be served.
     Undecided,
-    /// `deny` has its path: nobody is told whether there is such a file, and no fallback is asked.
+    /// `deny` matches the path: the client does not learn whether the file exists, and the fallback is not used.
     Denied,
 }
 
@@ -313,7 +313,7 @@ fn serve(
     if is_denied(request, share, decision.path(request))? {
         return Err(NoFile::Denied);
     }
-    // A look that only asks for a file leaves the method to the action behind it.
+    // If a share only checks for a file, its `found` action decides about the method.
     if !share.has_found() && !matches!(request.view.method(), Method::Get | Method::Head) {
         return Err(NoFile::Status(405));
     }
@@ -383,11 +383,11 @@ fn serve(
 enum Missed {
     /// The status, and the reason for the log.
     Status(u16, &'static str),
-    /// A pattern has no answer, as has been logged.
+    /// A pattern could not be evaluated, which has been logged.
     Undecided,
 }
 
-/// Where a share looks for a file.
+/// The parameters for looking up a file of a share.
 struct Look<'a> {
     request: &'a Request<'a>,
     decision: &'a Decision<'a>,
@@ -400,8 +400,8 @@ impl Look<'_> {
     fn at(&self, template: &Template, path: &mut Vec<u8>) -> Result<Act, Missed> {
         let (request, share) = (self.request, self.share);
         let names_directory = path.ends_with(b"/");
-        // Text that the configuration itself wrote may contain `..`; a variable may not bring it in, nor a script, where nobody can
-        // tell one from the other.
+        // Literal text of the configuration may contain `..`; a variable may not insert it, nor a script, whose parts cannot be
+        // distinguished.
         let may_climb = memchr::memmem::find(path, b"..").is_some()
             && !template.is_script()
             && template.source().contains("..");
@@ -415,10 +415,10 @@ impl Look<'_> {
                     Err(Missed::Status(403, why))
                 }
             }
-            // Where the redirect would lead to the same path again, there is none.
+            // A redirect would lead to the same path again.
             Found::Directory if share.has_found() => Err(Missed::Status(404, "is a directory")),
             Found::Directory if template.as_literal().is_some() || asked.ends_with(b"/") => {
-                let why = "is a directory; a `share` that serves what is in one ends with `$uri`";
+                let why = "is a directory; hint: end the `share` with `$uri` to serve its contents";
                 Err(Missed::Status(404, why))
             }
             Found::Directory => Ok(Act::Page {
@@ -429,7 +429,7 @@ impl Look<'_> {
         }
     }
 
-    /// The form of the file that the client likes best: itself, or a compressed one that stands beside it.
+    /// The form of the file that the client prefers: itself, or a precompressed one.
     fn best(&self, file: Rc<CachedFile>, path: &[u8]) -> Served {
         let (request, share) = (self.request, self.share);
         if share.options.precompressed.is_empty() || share.has_found() {
@@ -464,7 +464,7 @@ impl Look<'_> {
         }
     }
 
-    /// The list of what is in the folder, where there are lists and it is one. Nobody is told of a folder that is denied.
+    /// The list of the folder, if lists are configured and it is one. Denied folders are not listed.
     fn listing(&self, folder: Vec<u8>) -> Option<Act> {
         let (request, share) = (self.request, self.share);
         let format = share.options.listing.filter(|_| !share.has_found())?;
@@ -484,7 +484,7 @@ impl Look<'_> {
             limit: share.options.listing_limit as usize,
         };
         let path = self.decision.path(request);
-        // A list of `/a` would have links that lead beside it.
+        // A list of `/a` would have links to its siblings.
         if !path.ends_with(b"/") || !listing::is_folder(&look) {
             return None;
         }
@@ -497,7 +497,7 @@ impl Look<'_> {
         })))
     }
 
-    /// True if `types` lets the file be served.
+    /// True if `types` permits the file.
     fn is_wanted(&self, file: &CachedFile) -> Result<bool, Missed> {
         let Some(types) = &self.share.types else {
             return Ok(true);
@@ -511,7 +511,7 @@ impl Look<'_> {
     }
 }
 
-/// The end of the name of a file that stands compressed beside another.
+/// The extension of a precompressed file.
 fn extension(encoding: Encoding) -> &'static [u8] {
     match encoding {
         Encoding::Br => b".br",
@@ -521,16 +521,16 @@ fn extension(encoding: Encoding) -> &'static [u8] {
     }
 }
 
-/// Why a share has no file at the path it tried last.
+/// Why a share has no file at the last path it tried.
 fn reason(status: u16) -> &'static str {
     match status {
-        404 => "is not there",
+        404 => "does not exist",
         403 => "may not be read, or leads out of the share",
         _ => "cannot be read",
     }
 }
 
-/// The answer for a path that `deny` has; the log says why.
+/// The answer for a path that matches `deny`; the log has the reason.
 fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
     let path = String::from_utf8_lossy(decision.path(request));
     let reason = format!("{path:?} is denied by `{}`", decision.pointer);
@@ -538,7 +538,7 @@ fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
     Act::page(404)
 }
 
-/// True if `deny` has this path.
+/// True if `deny` matches this path.
 fn is_denied(request: &Request<'_>, share: &CompiledShare, path: &[u8]) -> Result<bool, NoFile> {
     let Some(deny) = &share.deny else {
         return Ok(false);
@@ -549,7 +549,7 @@ fn is_denied(request: &Request<'_>, share: &CompiledShare, path: &[u8]) -> Resul
     })
 }
 
-/// True if the file that stands for a folder is denied by its own path.
+/// True if the index file of a folder is denied by its own path.
 fn is_index_denied(
     request: &Request<'_>,
     share: &CompiledShare,
@@ -580,12 +580,12 @@ fn location_field(
     let mut value = Vec::new();
     decision.render(location, request, &mut value)?;
     let mut fields = FieldLines::new();
-    // It would be this very request again (RFC 3986 §4.4), without end.
+    // It would be this same request again (RFC 3986 §4.4), without end.
     if value.is_empty() {
         return Ok(fields);
     }
-    // Nothing a variable brings in may end the line, the attribute of a page that shows the URI, or be read as something else than one
-    // URI, which has none of these characters (RFC 3986 §2).
+    // The value of a variable must not end the line or the attribute in a page that shows the URI, or be read as something other than one
+    // URI, which contains none of these characters (RFC 3986 §2).
     let may_stay = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>');
     if value.iter().all(|byte| may_stay(*byte)) {
         fields.push(b"Location", &value);
@@ -595,8 +595,8 @@ fn location_field(
     Ok(fields)
 }
 
-/// The path with a slash behind it, and the query. It is the normalised path, encoded anew: `//host` cannot become a redirect to
-/// another host.
+/// The path with a slash appended, and the query. It is the normalised path, encoded again: `//host` cannot become a redirect to another
+/// host.
 fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
     let mut value = Vec::with_capacity(path.len() + 8);
     // Two slashes at the front would name another host (RFC 3986 §4.2).

@@ -1,6 +1,6 @@
-//! Sending responses whose body is data: all of it in memory, a stored response, segments of a file, and what a slow client has not taken.
+//! Sends responses whose body is data: in memory, a stored response, segments of a file, and bytes that a slow client has not taken.
 //!
-//! The ways without a copy are fast paths in here: a file's pages ([`transfer`]), and stored bytes by `writev`. Only a little is handed to the socket ahead
+//! Zero-copy fast paths are here: a file's pages ([`transfer`]), and stored bytes by `writev`. Only a little is passed to the socket ahead
 //! of the client, and other connections of the thread get their turns.
 
 use std::os::fd::OwnedFd;
@@ -16,16 +16,16 @@ use crate::plan::Changes;
 use crate::transfer;
 use crate::writer::{Body, Head, Response, Segment, Writer, Written};
 
-/// Bytes of a stored body that are put into the output at once; a larger one goes out piece by piece, so that a slow client does not have
-/// a copy of it in memory.
+/// Bytes of a stored body that are put into the output at once; a larger one is sent piece by piece, so that a slow client does not hold a
+/// copy of it in memory.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A response with all of its content in memory.
+/// A response with all its content in memory.
 pub(crate) struct Whole<'c> {
     pub(crate) status: u16,
     pub(crate) fields: &'c [(&'c [u8], &'c [u8])],
     pub(crate) body: &'c [u8],
-    /// Part of the request's body has not come, and is not waited for.
+    /// Part of the request's body has not arrived, and is not waited for.
     pub(crate) is_body_coming: bool,
 }
 
@@ -73,7 +73,7 @@ impl Response {
         Ok(writer.end(request, output))
     }
 
-    /// Sends what is left of it, and logs the request.
+    /// Sends the rest, and logs the request.
     pub(crate) async fn send(
         mut self: Box<Self>,
         request: &Request<'_>,
@@ -106,7 +106,7 @@ impl Response {
     }
 }
 
-/// Sends a stored body piece by piece, without a copy where the client gets it as it is.
+/// Sends a stored body piece by piece, without a copy if the client gets it unchanged.
 async fn stored(
     writer: &mut Writer,
     body: &Bytes,
@@ -130,12 +130,12 @@ async fn stored(
             return writer.finish(request, Trailers::default(), output);
         }
         request.flush(output).await?;
-        // Others get a turn, however fast this client is.
+        // Yields to other connections, however fast this client is.
         tokio::task::yield_now().await;
     }
 }
 
-/// Sends segments of a file as they are.
+/// Sends segments of a file unchanged.
 async fn plain(
     writer: &mut Writer,
     file: &OwnedFd,
@@ -153,8 +153,8 @@ async fn plain(
             }
             Segment::File(range) => range.clone(),
         };
-        // Not `MSG_MORE`: with the head in front of them in one segment, the file's pages straddle the segments, and a 100 KB file
-        // cost twice as much (27 against 13 µs).
+        // Not `MSG_MORE`: with the head before them in one segment, the file's pages straddle the segments, and a 100 KB file cost twice as
+        // much (27 against 13 µs).
         request.flush(output).await?;
         writer.body_bytes += std::mem::take(&mut text_bytes);
         let timeout = request.snapshot.timeouts.send;
@@ -185,7 +185,7 @@ async fn compressed(
             offset += transfer::read_some(request.client, file, rest, &mut piece)?;
             writer.write(request, std::iter::once(&*piece), output)?;
             request.flush(output).await?;
-            // Compressing takes longer than sending: others get a turn after each piece.
+            // Compressing takes longer than sending: other connections get a turn after each piece.
             tokio::task::yield_now().await;
         }
     }

@@ -1,4 +1,4 @@
-//! The server as the binary sees it: start threads, prepare and commit configurations, count, drain.
+//! The server's interface for the binary: start threads, prepare and commit configurations, count, drain.
 
 mod caches;
 mod metrics;
@@ -37,19 +37,19 @@ use tutti_request_log::Recent;
 
 pub use shared_limits::{SharedLimitStore, StoreStatus};
 
-/// The terms on which a server is started.
+/// The parameters of a server.
 pub struct StartOptions {
-    /// The listen threads as the pool knows them: there will be that many, for the life of the server.
+    /// The pool's listen threads: the server runs as many, for its whole life.
     pub threads: Arc<ThreadWakers>,
     /// Receives the server's log lines.
     pub log: Arc<dyn LogSink>,
-    /// Takes requests for the metrics.
+    /// Receives requests for the metrics.
     pub scrapes: UnboundedSender<Scrape>,
-    /// Takes jobs.
+    /// Receives jobs.
     pub posts: UnboundedSender<Post>,
-    /// Takes requests for files that the configuration names, and that are needed to find servers of upstreams.
+    /// Receives requests for configured files that are needed to find servers of upstreams.
     pub files: UnboundedSender<FileWanted>,
-    /// Tells of the nodes of the fleet.
+    /// The nodes of the fleet.
     pub nodes: Nodes,
 }
 
@@ -59,16 +59,17 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     running: watch::Receiver<usize>,
     monitor: Monitor,
-    /// Holds back what caches have on disk.
+    /// Disables responses on disk.
     pub(crate) disk_hold: Arc<DiskHold>,
     pub(crate) files: UnboundedSender<FileWanted>,
 }
 
-/// The configuration that a commit has replaced. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
+/// The configuration that a commit has replaced. Dropping thousands of compiled routes takes milliseconds, which a listen thread must not
+/// spend.
 pub struct Retired(Arc<Snapshot>);
 
 impl Retired {
-    /// Waits until no request and no listen thread needs it, and takes it apart on this thread.
+    /// Waits until no request and no listen thread uses it, and drops it on this thread.
     pub async fn end(self) {
         let mut pause = FIRST_LOOK;
         while Arc::strong_count(&self.0) > 1 {
@@ -78,7 +79,7 @@ impl Retired {
     }
 }
 
-/// The listen threads let go at once unless a request holds it; a WebSocket may for days.
+/// The listen threads release it at once unless a request holds it; a WebSocket may for days.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
@@ -124,10 +125,10 @@ impl Server {
         })
     }
 
-    /// Makes a configuration ready: binds what is new, compiles what has to be compiled. Changes nothing that is live.
+    /// Prepares a configuration: binds and compiles what is new. Changes nothing that is in force.
     ///
     /// # Errors
-    /// Everything that stands against it, each fault at its place in the configuration.
+    /// All faults, each at its place in the configuration.
     pub fn prepare(
         &self,
         config: &Config,
@@ -155,19 +156,18 @@ impl Server {
         Ok(prepared)
     }
 
-    /// Gives these answers to authorities from now on, and no others.
+    /// Gives exactly these answers to authorities from now on.
     pub fn set_challenges(&self, challenges: tutti_tls::AuthorityAnswers) {
         self.shared.challenges.store(Arc::new(challenges));
     }
 
-    /// The spools that [`prepare`](Self::prepare) will ask for, so that they can be opened before.
+    /// The spools that [`prepare`](Self::prepare) will request, so that they can be opened before.
     pub fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
         self.shared.live.load().spools_needed(config)
     }
 
-    /// Puts a prepared configuration in place: new listeners accept, removed ones stop and their connections end with the request they
-    /// are at. Only one caller at a time, with what was prepared last. What was in force before is returned, for
-    /// [`Retired::end`].
+    /// Commits a prepared configuration: new listeners accept, removed ones stop and their connections end with their current request. Call
+    /// it from one caller at a time, with the last prepared configuration. Returns the former one, for [`Retired::end`].
     pub fn commit(&self, prepared: PreparedSnapshot) -> Retired {
         let PreparedSnapshot { snapshot, added } = prepared;
         let kept: Vec<u64> = snapshot
@@ -190,7 +190,7 @@ impl Server {
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
-            self.tell_all(|| Command::Unlisten(ListenerHold::new(listener)));
+            self.send_all(|| Command::Unlisten(ListenerHold::new(listener)));
         }
         for entry in &self.shared.live.load().listeners {
             let before = previous
@@ -213,18 +213,18 @@ impl Server {
         };
         self.monitor.watch(&live.upstreams, ways, &report);
         self.begin_limit_stores();
-        // Threads without traffic let go of the former configuration too.
-        self.tell_all(|| Command::Refresh);
+        // Threads without traffic must release the former configuration, too.
+        self.send_all(|| Command::Refresh);
         for listener in &added {
             if let Some(socket) = listener.socket() {
-                self.tell_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
+                self.send_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
             }
         }
         self.change_datagrams(&live, &previous);
         Retired(previous)
     }
 
-    /// Has the listen threads take the datagrams of listeners that speak HTTP/3 now, and meet nobody new on those that did.
+    /// Has the listen threads receive the datagrams of listeners with HTTP/3, and refuse new connections on former ones.
     fn change_datagrams(&self, live: &Snapshot, previous: &Snapshot) {
         let is_in = |snapshot: &Snapshot, wanted: &Arc<Ports>| {
             let mut spoken = snapshot
@@ -237,14 +237,14 @@ impl Server {
             if let Some(spoken) = &entry.http3
                 && !is_in(live, &spoken.ports)
             {
-                self.tell_all(|| Command::LeaveDatagrams(Arc::clone(&spoken.ports)));
+                self.send_all(|| Command::LeaveDatagrams(Arc::clone(&spoken.ports)));
             }
         }
         for entry in &live.listeners {
             if let Some(spoken) = &entry.http3
                 && !is_in(previous, &spoken.ports)
             {
-                self.tell_all(|| {
+                self.send_all(|| {
                     let (listener, ports) =
                         (Arc::clone(&entry.listener), Arc::clone(&spoken.ports));
                     Command::TakeDatagrams(listener, ports)
@@ -253,7 +253,7 @@ impl Server {
         }
     }
 
-    /// Says which upstreams are new whose servers may be anybody.
+    /// Warns of new upstreams whose servers' certificates are not verified.
     fn warn_of_unverified(&self, snapshot: &Snapshot, previous: &Snapshot) {
         for upstream in &snapshot.upstreams {
             let is_unverified = |tls: &Arc<UpstreamTls>| !tls.options.verify;
@@ -262,7 +262,7 @@ impl Server {
                 && !previous.upstreams.iter().any(is_known)
             {
                 let text = format!(
-                    "upstream \"{}\": certificates of its servers are not verified (`verify` is off): whoever is on the way can \
+                    "upstream \"{}\": certificates of its servers are not verified (`verify` is off): an attacker on the path can \
                      read and change everything",
                     upstream.name()
                 );
@@ -271,11 +271,11 @@ impl Server {
         }
     }
 
-    /// A connection of the server to itself, for the jobs of this spooler: the client's end of it. The listen thread with the fewest
-    /// connections serves the other end.
+    /// Opens a connection of the server to itself for the jobs of this spooler, and returns the client's end. The listen thread with the
+    /// fewest connections serves the other end.
     ///
     /// # Errors
-    /// There is no such spooler, or no descriptor for it.
+    /// There is no such spooler, or no free descriptor.
     pub fn connect(&self, spooler: &str) -> io::Result<OwnedFd> {
         let live = self.shared.live.load();
         let entry = live.entrance_of(spooler).ok_or(io::ErrorKind::NotFound)?;
@@ -301,7 +301,7 @@ impl Server {
         Ok(ours)
     }
 
-    /// Goes on with another descriptor of the logs at this path (after log rotation); nothing if there is none.
+    /// Uses another descriptor for the logs with this path (after log rotation); does nothing if there is none.
     pub fn replace_log(&self, path: &Path, descriptor: &OwnedFd) -> io::Result<()> {
         for log in self.shared.live.load().logs.at(path) {
             log.replace(descriptor.try_clone()?);
@@ -309,7 +309,7 @@ impl Server {
         Ok(())
     }
 
-    /// The files that the live configuration needs before it lets anybody in.
+    /// The files for access control in the configuration in force.
     pub fn guard_files(&self) -> Vec<PathBuf> {
         let live = self.shared.live.load();
         let mut files: Vec<PathBuf> = live.guards.files().map(Path::to_owned).collect();
@@ -318,13 +318,13 @@ impl Server {
         files
     }
 
-    /// Goes on with this content of such a file. Returns why not, where it cannot be used: then what was known stands.
+    /// Replaces the content of such a file. Returns its faults: then the former content stays.
     pub fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
         let live = self.shared.live.load();
         live.guards.replace_file(path, content)
     }
 
-    /// The listeners of the live configuration.
+    /// The listeners of the configuration in force.
     pub fn listeners(&self) -> Vec<Arc<SharedListener>> {
         self.shared
             .live
@@ -339,7 +339,7 @@ impl Server {
         &self.shared.log
     }
 
-    /// The live configuration.
+    /// The configuration in force.
     pub(crate) fn live(&self) -> Arc<Snapshot> {
         self.shared.live.load_full()
     }
@@ -349,7 +349,7 @@ impl Server {
         ConnectionTotals::sum(self.shared.counters.iter().map(Arc::as_ref))
     }
 
-    /// Returns the amounts that wait for clients at this moment.
+    /// Returns the amounts that currently wait for clients.
     pub fn held(&self) -> BufferedBytes {
         self.shared.holdings.held()
     }
@@ -359,7 +359,7 @@ impl Server {
         &self.shared.recent
     }
 
-    /// The upstreams of the live configuration, those of `proxy` among them, with what is known of their servers.
+    /// The upstreams of the configuration in force, including those of `proxy`, with the state of their servers.
     pub fn upstreams(&self) -> Vec<(String, Vec<ServerStatus>)> {
         let now = now_millis();
         let live = self.shared.live.load();
@@ -379,47 +379,47 @@ impl Server {
             .collect()
     }
 
-    /// Begins to end gracefully: no new connections, those that wait for their next request are closed if none comes within half a
-    /// second, each of the others ends with its current request.
+    /// Begins to end gracefully: accepts no new connections, closes idle ones unless a request arrives within half a second, and ends each
+    /// of the others with its current request.
     pub fn drain(&self) {
         self.drain_how(false);
     }
 
-    /// The same, but a connection that waits for its next request may send one more, within ten seconds: it is answered with
-    /// `Connection: close`. For an upgrade, after which somebody else accepts: a client that keeps its connection never finds
-    /// it closed at the moment it sends. WebSocket connections go on until their application ends.
+    /// The same, but an idle connection may send one more request within ten seconds, which is answered with `Connection: close`. For an
+    /// upgrade, after which another process accepts: a client with a kept connection never finds it closed while it sends. WebSocket
+    /// connections continue until their application ends.
     pub fn drain_gently(&self) {
         self.drain_how(true);
     }
 
-    /// The time for draining [gently](Self::drain_gently) is over: WebSocket connections are closed with 1012. Others end with the process.
+    /// Ends a [gentle](Self::drain_gently) drain: WebSocket connections are closed with 1012. Others end with the process.
     pub fn cut(&self) {
         self.shared.is_cut.store(true, Ordering::Relaxed);
         // As for `drain_how`.
         fence(Ordering::Release);
-        self.tell_all(|| Command::Drain);
+        self.send_all(|| Command::Drain);
     }
 
-    /// Completes when connections have said what they say at the server's end: close frames are with the kernel, unless their client takes nothing.
+    /// Completes when the close frames of WebSocket connections have been passed to the kernel, except to clients that do not read.
     pub async fn farewells_said(&self) {
         self.threads_answer().await;
-        // A stream of HTTP/2 or HTTP/3 has only given its frame to the task of its connection by then.
+        // By then, a stream of HTTP/2 or HTTP/3 has only passed its frame to the task of its connection.
         self.threads_answer().await;
     }
 
     fn drain_how(&self, gently: bool) {
         self.shared.drains_gently.store(gently, Ordering::Relaxed);
         self.shared.is_draining.store(true, Ordering::Relaxed);
-        // A thread that sees a listener closed has to see this too: its connections look at the one, then at the other.
+        // A thread that sees a listener closed must see this, too: its connections check the one, then the other.
         fence(Ordering::Release);
         for entry in self.shared.live.load().entrances() {
             entry.listener.close();
         }
-        self.tell_all(|| Command::Drain);
+        self.send_all(|| Command::Drain);
     }
 
-    /// Completes when every thread that has not ended has carried out its commands: none of them hangs, and after [`Server::commit`] no
-    /// request that is sent from then on is answered by the configuration before.
+    /// Completes when every running thread has carried out its commands: then none of them hangs, and after [`Server::commit`] later
+    /// requests are not answered by the former configuration.
     pub fn threads_answer(&self) -> impl Future<Output = ()> + Send + use<> {
         let answers: Vec<_> = self
             .shared
@@ -433,7 +433,7 @@ impl Server {
             .collect();
         async move {
             for answer in answers {
-                // It is dropped by the thread, or with the inbox of one that has ended.
+                // Dropped by the thread, or with the inbox of one that has ended.
                 let _ = answer.await;
             }
         }
@@ -442,24 +442,24 @@ impl Server {
     /// Completes when every thread has ended, after [`Server::drain`] or [`Server::quit`].
     pub async fn ended(&self) {
         let mut running = self.running.clone();
-        // The sender lives in the threads: gone means ended.
+        // The threads hold the sender.
         let _ = running.wait_for(|running| *running == 0).await;
-        // Nobody is left to find out that the last connection of a removed listener has ended.
+        // Nothing else would notice that the last connection of a removed listener has ended.
         self.shared.retired().clear();
     }
 
-    /// Ends all threads now; connections are closed where they are.
+    /// Ends all threads now; connections are closed in any state.
     pub fn quit(mut self) {
-        self.tell_all(|| Command::Quit);
+        self.send_all(|| Command::Quit);
         for thread in self.threads.drain(..) {
             // A panic in a thread has been reported by the panic hook.
             let _ = thread.join();
         }
     }
 
-    fn tell_all(&self, command: impl Fn() -> Command) {
+    fn send_all(&self, command: impl Fn() -> Command) {
         for inbox in &self.shared.inboxes {
-            // A thread that has ended (drained) needs to be told nothing.
+            // A thread that has ended (drained) needs no commands.
             let _ = inbox.send(command());
         }
     }
@@ -467,11 +467,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.tell_all(|| Command::Quit);
+        self.send_all(|| Command::Quit);
     }
 }
 
-/// Descriptors kept by file caches: an eighth of what the process may have, shared by the threads.
+/// Descriptors kept by file caches: an eighth of the process's limit, shared by the threads.
 fn cache_limits(threads: usize) -> CacheLimits {
     let defaults = CacheLimits::default();
     let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile)

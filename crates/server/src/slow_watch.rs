@@ -1,4 +1,4 @@
-//! Watches requests that go to applications and upstreams: one that takes longer than the slow log allows is told of while it runs.
+//! Watches requests to applications and upstreams: one that exceeds the threshold of the slow log is logged while it is running.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -9,8 +9,8 @@ use tutti_pool::Level;
 
 use crate::exchange::request::Request;
 
-/// Does the work of answering a request; meanwhile its time may pass. The work is pinned where it was made: it has kilobytes, which would be
-/// copied for each request otherwise.
+/// Runs the work of answering a request, while the threshold may pass. The work is pinned where it was made: it has kilobytes, which would
+/// be copied for each request otherwise.
 pub(crate) async fn watched<T>(
     request: &Request<'_>,
     mut work: Pin<&mut impl Future<Output = T>>,
@@ -23,17 +23,17 @@ pub(crate) async fn watched<T>(
     let outcome = match early {
         Ok(outcome) => outcome,
         Err(_) => {
-            tell(request);
+            write_entry(request);
             work.await
         }
     };
-    // It would keep the memory of an application that has gone.
+    // It would keep the memory of an application that has ended.
     request.exchange.whereabouts.take();
     outcome
 }
 
-/// Writes the entry, when the application has said where it stands.
-fn tell(request: &Request<'_>) {
+/// Writes the entry, when the application has reported its position.
+fn write_entry(request: &Request<'_>) {
     let Some(slow) = &request.snapshot.logs.slow else {
         return;
     };

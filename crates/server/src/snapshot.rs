@@ -1,11 +1,11 @@
-//! The configuration as requests see it: prepared as a whole from the one before it and from what it needs outside, swapped in one step, kept until
-//! its last request has ended.
+//! The configuration as requests see it: prepared as a whole from the former one and from outside resources, replaced in one step, kept
+//! until its last request has ended.
 //!
-//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`PreparedSnapshot`] is dropped. The server's `commit` cannot fail.
-//! It carries over what did not change: listening sockets, MIME table, access log file. [`SnapshotEnvironment`] gives what a configuration needs from
-//! outside: sockets, logs, spools, applications.
+//! `prepare` may fail and has no effect then: sockets it bound are closed when [`PreparedSnapshot`] is dropped. The server's `commit` cannot fail.
+//! It keeps what did not change: listening sockets, MIME table, access log file. [`SnapshotEnvironment`] provides the outside resources: sockets,
+//! logs, spools, applications.
 //!
-//! Must never: touch the configuration in force, whatever fails; leave behind what was opened for one that failed; or open again what has not changed.
+//! Must never: affect the configuration in force, whatever fails; leak what was opened for one that failed; or reopen what has not changed.
 
 mod entry_points;
 mod environment;
@@ -59,38 +59,38 @@ pub(crate) struct Timeouts {
 
 /// One whole configuration.
 pub(crate) struct Snapshot {
-    /// Bounds on the heads and bodies of requests.
+    /// Limits of the heads and bodies of requests.
     pub(crate) limits: MessageLimits,
-    /// How long clients are waited for.
+    /// Timeouts for clients.
     pub(crate) timeouts: Timeouts,
     /// `settings.http.websocket`.
     pub(crate) websocket: SessionOptions,
     /// `Server` has the version.
     pub(crate) shows_version: bool,
-    /// The types of files.
+    /// The MIME types of files.
     pub(crate) mime: Arc<MimeTypes>,
     mime_source: BTreeMap<String, String>,
-    /// The ways in with a socket.
+    /// The listeners with a socket.
     pub(crate) listeners: Vec<ListenerEntry>,
     /// The compiled routes.
     pub(crate) router: Router,
-    /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
+    /// Internal listeners for the jobs of spoolers, including runs of schedules, in the router's order.
     job_entrances: Vec<ListenerEntry>,
-    /// The same for the questions of guards.
+    /// Internal listeners for the questions of guards.
     question_entrances: Vec<ListenerEntry>,
-    /// In the order of their names, as the router numbers them.
+    /// Sorted by name, as in the router.
     pub(crate) spoolers: Vec<Arc<model::Spooler>>,
-    /// In the order of their names, as the router numbers them.
+    /// Sorted by name, as in the router.
     pub(crate) applications: Vec<Arc<ApplicationPool>>,
-    /// As the router numbers them.
+    /// In the router's order.
     pub(crate) upstreams: Vec<Arc<ServerGroup>>,
-    /// How the names of their servers are looked up.
+    /// How the names of servers are resolved.
     pub(crate) resolver: model::Resolver,
-    /// How the API server of Kubernetes is reached, where they are Services.
+    /// How the Kubernetes API server is reached, for servers that are Services.
     pub(crate) kubernetes: model::Kubernetes,
-    /// Large bodies of requests to upstreams; there if there is an upstream.
+    /// For large bodies of requests to upstreams; set if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
-    /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
+    /// The store for responses to slow clients; set if there is an upstream or an application, and `response_buffering` is not 0.
     pub(crate) store: Option<OverflowFile>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
@@ -98,17 +98,17 @@ pub(crate) struct Snapshot {
     pub(crate) logs: Logs,
     /// `None`: requests are not traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The modules that scripts of the configuration may use.
+    /// The modules for scripts of the configuration.
     pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
     pub(crate) compression: Option<CompressionPolicy>,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
-    /// Who is told the ids of requests, and whose are believed.
+    /// Which clients' request ids are trusted, and where ids are sent.
     pub(crate) request_id: Option<Box<model::RequestId>>,
     /// `None`: requests are served.
     pub(crate) maintenance: Option<Box<model::Maintenance>>,
-    /// Who gets 103.
+    /// Which clients get 103.
     pub(crate) early_hints: model::EarlyHints,
     /// `log_route`.
     pub(crate) logs_routes: bool,
@@ -116,36 +116,36 @@ pub(crate) struct Snapshot {
     pub(crate) accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
     pub(crate) body_buffer_bytes: usize,
-    /// Requests by what answered them.
+    /// Counts of requests by answerer.
     pub(crate) counts: ResponseCounts,
-    /// The guards of actions, as the router numbers them.
+    /// The guards of actions, in the router's order.
     pub(crate) guards: GuardTable,
-    /// The stores of responses.
+    /// The caches.
     pub(crate) caches: Vec<Arc<tutti_cache::ResponseStore>>,
 }
 
-/// The spools that a change needs and the server does not have: what [`SnapshotEnvironment`] will be asked for.
+/// The spools that a change needs in addition: they will be requested from [`SnapshotEnvironment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpoolsNeeded {
     /// For request bodies that are sent to servers.
     pub requests: bool,
-    /// For answers that slow clients have not taken.
+    /// For responses to slow clients.
     pub responses: bool,
 }
 
-/// A configuration that is ready to be used.
+/// A prepared configuration.
 pub struct PreparedSnapshot {
     /// It replaces the one in force.
     pub(crate) snapshot: Snapshot,
-    /// Listeners that the live configuration does not have.
+    /// Listeners that are not in the configuration in force.
     pub(crate) added: Vec<Arc<SharedListener>>,
 }
 
 impl Snapshot {
-    /// A configuration without listeners, for so many listen threads.
+    /// A configuration without listeners, for this many listen threads.
     ///
     /// # Errors
-    /// None: there is nothing in it that could be at fault.
+    /// None: it contains nothing that could be at fault.
     pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
         let config = Config::default();
         let mut empty = Self::settings(&config, None, Router::compile(&config)?);
@@ -215,10 +215,10 @@ impl Snapshot {
         }
     }
 
-    /// Opens the file where answers wait for slow clients, or takes over the one of `previous`, if there is anything to wait for.
+    /// Opens the file for responses to slow clients, or takes the one of `previous`, if it may be needed.
     ///
     /// # Errors
-    /// Why it cannot be made; answers wait in memory then.
+    /// Why it cannot be made; then responses wait in memory.
     pub(crate) fn open_store(
         &mut self,
         config: &Config,
@@ -237,21 +237,21 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The store, if it is where it is to be and answers may be as large as before.
+    /// The store, if its folder and its limit have not changed.
     fn store_for(&self, http: &model::Http) -> Option<&OverflowFile> {
         let is_same = self.body_folder == http.body_temp_path;
         let store = self.store.as_ref().filter(|_| is_same)?;
         (store.most == http.response_buffering).then_some(store)
     }
 
-    /// The spool of request bodies, if it is where it is to be and bodies may be as large as before.
+    /// The spool of request bodies, if its folder and its limit have not changed.
     fn body_spool_for(&self, http: &model::Http) -> Option<&Spool> {
         let is_same = self.body_folder == http.body_temp_path;
         let is_same = is_same && self.limits.max_body_size == http.max_body_size;
         self.body_spool.as_ref().filter(|_| is_same)
     }
 
-    /// The spools that a configuration needs besides those of this one.
+    /// The spools that a configuration needs in addition to those of this one.
     pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
         let http = &config.settings.http;
         let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
@@ -263,49 +263,49 @@ impl Snapshot {
         }
     }
 
-    /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
+    /// Limits of HTTP/2 on a listener; `None` if it is disabled there.
     pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.options.http2.on()
     }
 
-    /// HTTP/3 on a listener; `None` if it is not spoken there.
+    /// HTTP/3 on a listener; `None` if it is disabled there.
     pub(crate) fn http3_of(&self, listener: u64) -> Option<&Spoken> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.http3.as_ref()
     }
 
-    /// All ways in.
+    /// All listeners, including internal ones.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
         let own = self.job_entrances.iter().chain(&self.question_entrances);
         self.listeners.iter().chain(own)
     }
 
-    /// The way in for a question of a guard, by its number among those that ask.
+    /// The internal listener for a guard's question, by its number.
     pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<SharedListener>> {
         let entry = self.question_entrances.get(number)?;
         Some(&entry.listener)
     }
 
-    /// True of the ways in for the questions of guards.
+    /// True for the internal listeners of guards' questions.
     pub(crate) fn is_question(&self, listener: u64) -> bool {
         let mut entrances = self.question_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
-    /// The way in for the jobs of this spooler.
+    /// The internal listener for the jobs of this spooler.
     pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
         let mut entrances = self.job_entrances.iter();
         entrances.find(|entry| entry.listener.name() == spooler)
     }
 
-    /// True of the way in for the jobs of a spooler.
+    /// True for the internal listener of a spooler's jobs.
     pub(crate) fn is_of_job(&self, listener: u64) -> bool {
         let mut entrances = self.job_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
-    /// The upstreams of each name: `proxy` actions with one URL and different options are one upstream to people.
+    /// The upstreams of each name: `proxy` actions with one URL and different options are shown as one upstream.
     pub(crate) fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<ServerGroup>>> {
         let mut by_name: BTreeMap<&str, Vec<&Arc<ServerGroup>>> = BTreeMap::new();
         for upstream in &self.upstreams {
@@ -326,7 +326,7 @@ impl Snapshot {
         entry.offer.as_deref()
     }
 
-    /// Makes `config` ready to replace `previous`. All faults are reported, not the first.
+    /// Prepares `config` to replace `previous`. All faults are reported, not only the first.
     ///
     /// # Errors
     /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
@@ -430,10 +430,10 @@ impl Snapshot {
     }
 }
 
-/// The protocols inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
+/// The ALPN protocols, the preferred first (RFC 7301 §6); the first only if HTTP/2 is enabled.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// The paths that requests may have.
+/// The rules for paths of requests.
 fn path_rules(http: &model::Http) -> PathRules {
     PathRules {
         merge_slashes: http.merge_slashes,
@@ -447,7 +447,7 @@ fn path_rules(http: &model::Http) -> PathRules {
     }
 }
 
-/// The protocols that an upstream is offered inside TLS.
+/// The ALPN protocols offered to an upstream.
 fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {
     match options.http_version {
         model::HttpVersion::Http1 => &[b"http/1.1"],
@@ -455,7 +455,7 @@ fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u
     }
 }
 
-/// TLS of a listener, with what its clients remember where they may go on with it.
+/// TLS of a listener; clients can resume earlier sessions if that is possible.
 fn offer(
     wanted: &model::Listener,
     limits: &MessageLimits,
@@ -491,7 +491,7 @@ fn offer(
     Ok(Some(Arc::new(offer)))
 }
 
-/// Certificates of the configuration or of a file.
+/// A certificate of the configuration or of a file.
 fn found(
     source: CertificateSource<'_>,
     around: &mut dyn SnapshotEnvironment,
@@ -504,7 +504,7 @@ fn found(
     }
 }
 
-/// The socket of a listener that is there already, or a new one.
+/// The existing socket of a listener, or a new one.
 fn listener(
     wanted: &model::Listener,
     previous: &Snapshot,
@@ -539,7 +539,7 @@ fn listener(
     Ok((entry, kept.is_none()))
 }
 
-/// The ways in for the jobs of spoolers: those there are already, by name, and new ones.
+/// The internal listeners for the jobs of spoolers: existing ones, by name, and new ones.
 fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
         let kept = previous.entrance_of(&spooler.name);
@@ -548,14 +548,14 @@ fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     config.delivering_spoolers().map(one).collect()
 }
 
-/// The modules there are if they are the same: they know their engines again without being compared.
+/// The existing modules if they are equal: their engines are then recognised without a comparison.
 fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
     let wanted = &config.settings.modules;
     let kept = previous.filter(|previous| previous.modules == *wanted);
     kept.map_or(wanted, |previous| &previous.modules).clone()
 }
 
-/// The upstreams of the configuration. What did not change goes on, and so do servers in what did.
+/// The upstreams of the configuration. Unchanged ones are kept, and so are unchanged servers of changed ones.
 fn upstreams(
     router: &Router,
     previous: &Snapshot,
@@ -572,7 +572,7 @@ fn upstreams(
         let before = same_name()
             .find(|known| known.model() == wanted)
             .or_else(|| {
-                // One that goes on as it is keeps its counters to itself.
+                // An unchanged one keeps its counters.
                 let mut known = same_name();
                 known.find(|known| !router.upstreams().contains(known.model()))
             });
@@ -596,7 +596,7 @@ fn upstreams(
     router.upstreams().iter().filter_map(one).collect()
 }
 
-/// The tracer there is, if it is as it is wished, or a new one.
+/// The existing tracer if its options are unchanged, or a new one.
 fn tracer(
     wanted: &model::Telemetry,
     previous: &Snapshot,

@@ -1,10 +1,10 @@
-//! Requests in place of others: a page for an error, and the route that `X-Accel-Redirect` or `X-Sendfile` names.
+//! Requests in place of others: error pages, and the routes that `X-Accel-Redirect` or `X-Sendfile` name.
 //!
-//! [`instead`](crate::instead) finds that an answer is not to go out, and where to; here is the request that is acted on in its place
-//! ([`Original`] makes a [`Substitute`]), the place that an answer names ([`Named`]), and the fields that stay ([`Kept`]). A substitute has a head
-//! of its own: GET or HEAD, no body, the fields of the client's request without those about its body. The client's request is what is logged.
+//! [`instead`](crate::instead) decides that a response is replaced, and by which route or page; this module makes the request for that
+//! ([`Original`] makes a [`Substitute`]), reads the named path ([`Named`]), and keeps fields ([`Kept`]). A substitute has its own head: GET
+//! or HEAD, no body, the fields of the client's request without those about its body. The client's request is logged.
 //!
-//! Must never: let an answer lead to something that is no path for the routes, or go on without end.
+//! Must never: redirect to something that is not a path for the routes, or continue without end.
 
 mod head;
 mod kept_fields;
@@ -17,26 +17,26 @@ use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
 pub(crate) use kept_fields::Kept;
 pub(crate) use redirect_target::{Named, named, path};
 
-/// Answers in place of others for one request; more are a circle. nginx allows ten.
+/// Most substitutes for one request; more are a loop. nginx permits ten.
 const MOST: u8 = 8;
 
-/// Where a request goes that is answered in place of another.
+/// The destination of a substitute.
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
-    /// To the action for an error.
+    /// The action for an error.
     Page(PageNumber),
-    /// To a route, by the rules of the answer that has led there.
+    /// A route, by the rules of the redirecting response.
     Route(InternalNumber, RuleSet),
-    /// To the page of the maintenance.
+    /// The maintenance page.
     Maintenance,
 }
 
-/// The error that an answer stands in place of.
+/// The error that a page replaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mended {
     /// The status of the error.
     pub(crate) status: u16,
-    /// The status of the answer, if there is one.
+    /// The status of the page, if configured.
     pub(crate) answer: PageStatus,
 }
 
@@ -47,15 +47,15 @@ pub(crate) struct Substitute {
     bytes: Vec<u8>,
     /// Where it goes.
     pub(crate) way: Way,
-    /// The fields that its answer has from the one before.
+    /// The fields kept from the replaced response.
     pub(crate) kept: Kept,
     /// `response_headers` of the actions before.
     pub(crate) headers: Vec<ResponseHeader>,
-    /// `None`: an answer has led here.
+    /// `None`: an internal redirect.
     pub(crate) mended: Option<Mended>,
     /// How many there have been for one request.
     depth: u8,
-    /// The client may still be sending its body, which nobody reads.
+    /// The client may still be sending its body, which is not read.
     pub(crate) lingers: bool,
 }
 
@@ -66,19 +66,19 @@ impl Substitute {
     }
 }
 
-/// The request that another is to be answered in place of.
+/// The request that is to be replaced.
 #[derive(Clone, Copy)]
 pub(crate) struct Original<'o> {
     /// Its head.
     pub(crate) view: RequestView<'o>,
-    /// There if it stands in place of another itself.
+    /// Set if it is a substitute itself.
     pub(crate) before: Option<&'o Substitute>,
     /// `response_headers` of its own actions.
     pub(crate) headers: &'o [ResponseHeader],
 }
 
 impl Original<'_> {
-    /// True if there have been as many as one request may have.
+    /// True if the limit of substitutes is reached.
     pub(crate) fn is_last(&self) -> bool {
         self.depth() >= MOST
     }
@@ -87,7 +87,7 @@ impl Original<'_> {
         self.before.map_or(0, |before| before.depth)
     }
 
-    /// Makes the request for an error, to the same target; `None`: no head can be made of it.
+    /// Makes the request for an error page, with the same target; `None`: the head cannot be made.
     pub(crate) fn mend(&self, way: Way, mended: Mended) -> Option<Box<Substitute>> {
         let asked = self.view.origin_target();
         let target = if asked.starts_with(b"/") { asked } else { b"/" };
@@ -96,7 +96,7 @@ impl Original<'_> {
         Some(substitute)
     }
 
-    /// Makes the request to the place that an answer with these fields has named; `None`: that is no path of a request.
+    /// Makes the request for the path named by these fields; `None`: that is not a valid path.
     pub(crate) fn lead<'f>(
         &self,
         target: &[u8],
@@ -110,7 +110,7 @@ impl Original<'_> {
         Some(substitute)
     }
 
-    /// Makes the request, with what is left of those before it.
+    /// Makes the request, with what is kept from those before it.
     fn make(&self, target: &[u8], way: Way) -> Option<Box<Substitute>> {
         let is_error = !matches!(way, Way::Route(..));
         let (head, bytes) = head::write(&self.view, target, is_error)?;

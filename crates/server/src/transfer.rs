@@ -1,10 +1,10 @@
 //! A range of a file as the body of an answer.
 //!
-//! Called by [`sending`](crate::sending) for files that are not kept in memory. A plain socket gets the file's bytes straight
-//! ([`sendfile`](tutti_conn::sendfile)); where the connection's channel changes the bytes, they are read into memory and go the way of all
-//! others. Either way only a little is handed to the socket ahead of the client.
+//! Called by [`sending`](crate::sending) for files that are not kept in memory. A plain socket gets the file's bytes directly
+//! ([`sendfile`](tutti_conn::sendfile)); if the connection's channel transforms the bytes, they are read into memory and sent as usual.
+//! Either way, only a little is passed to the socket ahead of the client.
 //!
-//! Must never: send more than the range, go on after a file that has become shorter as if nothing had happened, or keep the thread for
+//! Must never: send more than the range, continue after a file that has become shorter as if nothing had happened, or occupy the thread for
 //! more than [`TURN_BYTES`] at a time.
 
 use std::ops::Range;
@@ -17,17 +17,17 @@ use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::poll_attempt;
 
-/// Bytes that are read into memory at a time where a socket does not get them as they are: four of TLS's records (RFC 8446 §5.1).
+/// Bytes read into memory at a time if the socket does not get them directly: four TLS records (RFC 8446 §5.1).
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes after which other connections of the thread get a turn, however fast this client takes them.
+/// Bytes after which other connections of the thread get a turn, however fast this client is.
 const TURN_BYTES: u64 = 512 * 1024;
 
-/// From this size on, a range is worth the system calls that prepare the socket, and is copied to a client on this machine. Below, the
-/// whole answer fits the socket at once.
+/// From this size on, a range is worth the system calls that configure the socket, and is copied for a client on this machine. Smaller
+/// responses fit the socket at once.
 const LARGE_BYTES: u64 = 1024 * 1024;
 
-/// Sends `range` of `file` and counts in `sent`; a client that takes too little is given up as `send_timeout` says.
+/// Sends `range` of `file` and adds to `sent`; a client that takes too little is given up by `send_timeout`.
 pub(crate) async fn send_range(
     client: &ClientSide,
     file: &OwnedFd,
@@ -86,7 +86,7 @@ async fn send_read(
     Ok(())
 }
 
-/// Reads some of the beginning of `range` into `buffer`, in place of the bytes there; returns how much. Little, if much waits for the client.
+/// Reads the beginning of `range` into `buffer`, replacing its content; returns how much. Little if much waits for the client.
 pub(crate) fn read_some(
     client: &ClientSide,
     file: &OwnedFd,
@@ -102,7 +102,7 @@ pub(crate) fn read_some(
     Ok(read as u64)
 }
 
-/// Chooses the way, and sets up the socket when that has not been done.
+/// Chooses the way, and configures the socket if that has not been done.
 fn way(client: &ClientSide, range: &Range<u64>) -> Way {
     if range.end - range.start < LARGE_BYTES {
         return Way::Pages;

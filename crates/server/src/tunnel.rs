@@ -1,6 +1,6 @@
-//! The client's end of a [tunnel](tutti_proxy::Tunnel): its connection, whatever carries that.
+//! The client's end of a [tunnel](tutti_proxy::Tunnel): its connection, over any channel.
 //!
-//! A tunnel must end when the server stops or the listener is removed. Where an upgrade drains the server it goes on, until the time for that is
+//! A tunnel must end when the server stops or the listener is removed. When an upgrade drains the server it continues, until that time is
 //! over (`settings.http.drain_timeout`).
 
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;
 
-/// Carries bytes until both sides have finished, and logs the request.
+/// Copies bytes until both sides have finished, and logs the request.
 pub(crate) async fn run(
     client: &ClientSide,
     messages: &mut Messages,

@@ -1,8 +1,8 @@
 //! The bytes of a WebSocket connection: between the client's socket, the [`WebSocketSession`] and the application's rings.
 //!
-//! Entered from the [`pipeline`](crate::pipeline) when an application has accepted a handshake; ends with the connection. One task,
-//! as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to write, a
-//! deadline. While nothing happens it holds no buffer.
+//! Called from the [`pipeline`](crate::pipeline) when an application has accepted a handshake; ends with the connection. One task, as for
+//! every connection; it waits for any event: the client sends or reads, the application reads or writes, a deadline passes. While idle it
+//! holds no buffer.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -20,10 +20,10 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;
 
-/// Looks at everything in a row, before other connections of the thread get a turn.
+/// Rounds in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Serves a connection whose handshake is in `messages.output`, until it ends; true if the client may still be sending.
+/// Serves a connection whose handshake response is in `messages.output`, until it ends; true if the client may still be sending.
 pub(crate) async fn run(
     client: &ClientSide,
     messages: &mut Messages,
@@ -32,7 +32,7 @@ pub(crate) async fn run(
 ) -> Result<bool, Gone> {
     let end = messages.body_start();
     let input = messages.input.split_off(end.min(messages.input.len()));
-    // Only the access log looks at the request again.
+    // From here on, only the access log uses the request.
     messages.input.shrink_to_fit();
     let websocket = messages.snapshot.websocket;
     let mut taken = upgraded.exchange;
@@ -69,14 +69,14 @@ pub(crate) async fn run(
 /// The application's end.
 struct Link {
     exchange: tutti_pool::ApplicationExchange,
-    /// Counts what went over in either direction.
+    /// Counts the bytes moved in either direction.
     activity: u64,
 }
 
-/// The code that a connection is closed with whose application is gone.
+/// The close code for a connection whose application has ended.
 fn ended(error: &ExchangeError) -> Next {
     Next::Ended(match error {
-        // Come again: there is, or will be, another process.
+        // The client may connect again: there is, or will be, another process.
         ExchangeError::Stopped | ExchangeError::Drained | ExchangeError::StartFailed(_) => {
             close_code::SERVICE_RESTART
         }
@@ -92,7 +92,7 @@ impl MessageHandler for Link {
     fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]) {
         self.activity += 1;
         if let Some(opcode) = tutti_pool::MessageOpcode::of(opcode.bits()) {
-            // There is room for all of it, or it would not be put.
+            // There is room for all of it, as the caller has checked.
             let _ = self.exchange.write_piece(opcode, bytes, is_last);
         }
     }
@@ -104,17 +104,17 @@ impl MessageHandler for Link {
     fn next(&mut self) -> Next {
         match self.exchange.piece() {
             Ok(Some(piece)) => Next::Piece {
-                // The same numbers.
+                // The numbers are the same.
                 opcode: Opcode::from_bits(piece.head.opcode as u8).unwrap_or(Opcode::Binary),
                 length: piece.head.length,
                 is_last: piece.head.is_last,
             },
             Ok(None) => match self.exchange.ready() {
                 Ok(readable) if readable.finished && readable.is_empty() => {
-                    // An application that is told that its time is over may have returned by now.
+                    // A cancelled application may have returned by now.
                     match self.exchange.verdict() {
                         Err(error @ ExchangeError::Drained) => ended(&error),
-                        // Also when its process has left since: it had finished.
+                        // Even if its process has ended since: it had finished.
                         _ => Next::Ended(close_code::NORMAL),
                     }
                 }
@@ -138,14 +138,14 @@ impl MessageHandler for Link {
     }
 }
 
-/// All that is moved for one connection.
+/// The state for moving one connection's bytes.
 struct Pump<'a> {
     client: &'a ClientSide,
     session: WebSocketSession,
     link: Link,
-    /// Bytes that the client has sent and the session has not taken.
+    /// Received bytes that the session has not taken.
     input: Vec<u8>,
-    /// The client will send nothing more.
+    /// The client sends no more data.
     has_input_ended: bool,
     output: Output,
     /// Bytes that the client's socket has taken.
@@ -154,7 +154,7 @@ struct Pump<'a> {
 }
 
 impl Pump<'_> {
-    /// Moves what can be moved, until the connection has ended (true: the client may still be sending) or has to wait.
+    /// Moves bytes, until the connection has ended (true: the client may still be sending) or has to wait.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Gone>> {
         let outcome = self.turns(context);
         if let Poll::Ready(Err(_)) = outcome {
@@ -167,13 +167,12 @@ impl Pump<'_> {
         for _ in 0..TURNS {
             let now = now_millis();
             let before = self.progress();
-            // First, or something that happens during the look would be missed.
-            // An error is the exchange's end, which `next` tells.
+            // Registered first, so that no event during the check is missed. An error means the end of the exchange, which `next` returns.
             let _ = self.link.exchange.watch(context);
             if let Some(code) = self.client.farewell() {
                 let reason = match code {
                     close_code::SERVICE_RESTART => "the server restarts",
-                    _ => "the server goes away",
+                    _ => "the server is going away",
                 };
                 let out = &mut self.output.bytes;
                 self.session.dismiss(code, reason, out, now);
@@ -187,7 +186,7 @@ impl Pump<'_> {
             if self.is_sent() {
                 self.client.note_all_taken();
                 if let Some(linger) = self.session.ended() {
-                    // The application's last message goes before it loses the connection.
+                    // The application's last message is delivered before it loses the connection.
                     self.session.deliver(&mut self.link);
                     return Poll::Ready(Ok(linger));
                 }
@@ -208,18 +207,18 @@ impl Pump<'_> {
         Poll::Pending
     }
 
-    /// Changes whenever something has been moved.
+    /// Changes whenever bytes have been moved.
     fn progress(&self) -> (u64, u64, usize, usize) {
         let written = self.sent as usize + self.output.pending().len();
         (self.link.activity, self.sent, written, self.input.len())
     }
 
-    /// Nothing waits for the client to take it.
+    /// True if no bytes wait for the client.
     fn is_sent(&self) -> bool {
         self.client.channel.has_sent(&self.output)
     }
 
-    /// Takes from the client; false if it is not listened to, because what it sent before has to be dealt with first.
+    /// Reads from the client; false if earlier bytes must be processed first.
     fn receive(&mut self, context: &mut Context<'_>, now: Millis) -> Result<bool, Gone> {
         if !self.input.is_empty() {
             let pending = self.output.pending().len();
@@ -241,7 +240,8 @@ impl Pump<'_> {
         }
         match self.client.channel.poll_receive(&mut self.input, context) {
             Poll::Ready(Ok(ReadResult::Bytes(_))) | Poll::Pending => Ok(true),
-            // It may shut its half down behind its close frame, and read the answer (RFC 6455 §7.1.1 has it wait, and not all clients do).
+            // It may shut its sending side down after its close frame, and read the answer (RFC 6455 §7.1.1 has it wait, but not all
+            // clients do).
             Poll::Ready(Ok(ReadResult::End)) if self.session.has_client_closed() => {
                 self.has_input_ended = true;
                 Ok(true)
@@ -251,7 +251,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Hands to the client's socket what it takes.
+    /// Sends to the client.
     fn send(&mut self, context: &mut Context<'_>) -> Result<(), Gone> {
         loop {
             let before = self.output.pending().len();
@@ -264,7 +264,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Keeps no buffer that is empty.
+    /// Frees empty buffers.
     fn let_go(&mut self) {
         let buffers = &self.client.local.buffers;
         if self.input.is_empty() {

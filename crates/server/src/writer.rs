@@ -1,12 +1,12 @@
 //! The writer of responses: one for all actions and all protocols.
 //!
-//! An action says what its response is: a [`Head`] with fields, and a body that is bytes, pieces that come one after the other, the memory of an
-//! application, ranges of a file, or a stored response. The writer frames the response, compresses it, has it recorded for the cache, sends trailers, leaves
-//! the body out for HEAD, counts, and logs. What a client does not take at once stays in the output; a [`Response`] whose body is still to be sent, or
-//! waits for a slow client, goes on in [`sending`](crate::sending).
+//! An action describes its response: a [`Head`] with fields, and a body that is bytes, successive pieces, the memory of an application,
+//! ranges of a file, or a stored response. The writer frames the response, compresses it, has it recorded for the cache, sends trailers,
+//! omits the body for HEAD, counts, and logs. What a client does not take at once stays in the output; a [`Response`] whose body is not
+//! sent completely, or waits for a slow client, continues in [`sending`](crate::sending).
 //!
-//! Must never: let another server or an application speak for the connection, write a body that contradicts its head, send the end of a response that was
-//! cut short, or log a response twice.
+//! Must never: let another server or an application control the connection, write a body that contradicts its head, end a response normally
+//! that was cut short, or log a response twice.
 
 use std::io;
 use std::ops::Range;
@@ -38,9 +38,9 @@ pub(crate) struct Head {
     pub(crate) status: u16,
     /// The length of its body; `None`: unknown.
     pub(crate) length: Option<u64>,
-    /// Which of the server's own fields it lacks.
+    /// Which of the server's own fields to add.
     pub(crate) own: Own,
-    /// The connection can take another request, as far as the body of this one is concerned.
+    /// The request body allows the connection to be reused.
     pub(crate) may_persist: bool,
     /// Trailer fields may follow the body.
     pub(crate) may_have_trailers: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Head {
 pub(crate) struct Encoder {
     pub(crate) compressor: Compressor,
     body: Option<CompressedBody>,
-    /// The memory for it.
+    /// The reservation of its memory.
     _charge: EncoderCharge,
 }
 
@@ -79,20 +79,20 @@ pub(crate) struct Writer {
     status: u16,
     framing: ResponseFraming,
     pub(crate) persistence: Persistence,
-    /// There if the body is compressed and the client gets one.
+    /// Set if the body is compressed and the client gets one.
     encoder: Option<Encoder>,
-    /// Takes the response down for the cache.
+    /// Records the response for the cache.
     recording: Option<Rc<Recording>>,
-    /// Nothing of it is sent: the client gets a stored response instead.
+    /// Withheld: the client gets a stored response instead.
     is_held: bool,
-    /// The fields of the head, where the access log may ask for them.
+    /// The fields of the head, if the access log needs them.
     head: FieldLines,
-    /// Bytes of the body so far, as the client gets them.
+    /// Bytes of the body so far, as sent to the client.
     pub(crate) body_bytes: u64,
 }
 
 impl Writer {
-    /// Puts the head into `output`. `fields` are those for the client: none that belongs to the connection they came on.
+    /// Puts the head into `output`. `fields` are those for the client, without any of the connection they came on.
     pub(crate) fn begin<'f>(
         request: &Request<'_>,
         head: &Head,
@@ -108,15 +108,15 @@ impl Writer {
         }
         let recording = changes.cache.clone();
         let altered = recording.as_ref().map(|recording| {
-            let told = (head.status, head.length.filter(|_| !request.is_head()));
+            let declared = (head.status, head.length.filter(|_| !request.is_head()));
             recording.begin(
-                told,
+                declared,
                 fields.clone(),
                 values(&request.view, &changes.edits),
                 now(),
             )
         });
-        let told_status = head.status;
+        let sent_status = head.status;
         let own_status = altered
             .as_ref()
             .map_or(head.status, |altered| altered.status);
@@ -125,7 +125,7 @@ impl Writer {
             ..*head
         };
         let status = request.status(own_status);
-        let (choice, says_vary) = choose(request, head, fields.clone());
+        let (choice, varies_by_encoding) = choose(request, head, fields.clone());
         let encoder = match choice {
             Choice::Compress(compressor) => Encoder::new(request.client, compressor),
             Choice::Never | Choice::NotThis => None,
@@ -161,11 +161,11 @@ impl Writer {
                 encoder.compressor.encoding.word().as_bytes(),
             );
         }
-        if choice.varies() && !says_vary {
+        if choice.varies() && !varies_by_encoding {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
-            recording.add_cache_status(sent, altered, told_status);
+            recording.add_cache_status(sent, altered, sent_status);
         }
         response.frame(&decision);
         request.adjust(changes, &mut response);
@@ -180,7 +180,7 @@ impl Writer {
         }
     }
 
-    /// A response whose head is in the output already.
+    /// A response whose head is already in the output.
     pub(crate) fn begun(
         status: u16,
         (framing, persistence): (ResponseFraming, Persistence),
@@ -199,7 +199,7 @@ impl Writer {
         }
     }
 
-    /// A response that is not sent, because the client gets a stored one.
+    /// A response that is withheld, because the client gets a stored one.
     pub(crate) fn held(request: &Request<'_>, status: u16) -> Self {
         let framing = (ResponseFraming::NoBody, request.persistence());
         Self {
@@ -208,33 +208,33 @@ impl Writer {
         }
     }
 
-    /// Takes it down for the cache, as far as that still takes anything.
+    /// The recording for the cache, while it takes more.
     pub(crate) fn recording(&self) -> Option<&Recording> {
         self.recording.as_deref().filter(|one| one.is_taking())
     }
 
-    /// True if the client gets the body as it is, with nothing around it.
+    /// True if the client gets the body unchanged and unframed.
     pub(crate) fn is_plain(&self) -> bool {
         self.encoder.is_none()
             && self.recording.is_none()
             && matches!(self.framing, ResponseFraming::Length(_))
     }
 
-    /// True if the body is compressed on its way.
+    /// True if the body is compressed while it is sent.
     pub(crate) fn is_compressed(&self) -> bool {
         self.encoder.is_some()
     }
 
-    /// The body cannot be compressed: there is no memory. Its head has been decided: the client must see that the rest does not come.
+    /// The body cannot be compressed, because memory is short. The head has been decided, so the client must see that the rest is missing.
     fn failed(&self, request: &Request<'_>, error: &io::Error) -> Gone {
         let message = format!("cannot compress a response: {error}");
-        request.client.local.complain(Level::Error, &message);
+        request.client.local.log_failure(Level::Error, &message);
         request.finished(500, 0, &NO_FIELDS);
         Gone::Closed
     }
 
-    /// Appends `pieces` of the body, as one chunk where there are chunks, so that the client gets all of them. What is beyond the
-    /// declared length is left out: it would be taken for the next response.
+    /// Appends `pieces` of the body, as one chunk if it is chunked, so that the client gets all of them. Bytes beyond the declared length
+    /// are dropped: they would be taken for the next response.
     pub(crate) fn write<'b>(
         &mut self,
         request: &Request<'_>,
@@ -294,7 +294,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends what an encoder holds back: the rest of the body may not come for a long time.
+    /// Appends what an encoder buffers: the rest of the body may not come for a long time.
     pub(crate) fn flush_encoder(
         &mut self,
         request: &Request<'_>,
@@ -311,7 +311,7 @@ impl Writer {
         Ok(())
     }
 
-    /// True if the client needs no more than these `length` bytes to have all of the response.
+    /// True if these `length` bytes complete the response.
     pub(crate) fn is_last(&self, length: usize) -> bool {
         match self.framing {
             ResponseFraming::NoBody => true,
@@ -320,7 +320,7 @@ impl Writer {
         }
     }
 
-    /// Has the cache keep what has come, and all of it when that is whole.
+    /// Has the cache record what has arrived, and store it when it is complete.
     pub(crate) fn record_ring(&self, readable: &Readable<'_>) {
         let Some(recording) = &self.recording else {
             return;
@@ -337,8 +337,7 @@ impl Writer {
         }
     }
 
-    /// Sends what is in `output` and then `readable`, framed, as far as the channel takes it; the rest is kept in `output`. Not for a body that is
-    /// compressed.
+    /// Sends `output` and then `readable`, framed, as much as the channel takes; the rest is kept in `output`. Not for a compressed body.
     pub(crate) fn write_ring(
         &mut self,
         client: &ClientSide,
@@ -351,7 +350,7 @@ impl Writer {
         let with_trailers;
         match self.framing {
             ResponseFraming::NoBody => length = 0,
-            // More than was declared is not sent: it would be taken for the next response.
+            // Bytes beyond the declared length are not sent: they would be taken for the next response.
             ResponseFraming::Length(declared) => {
                 let left = declared.saturating_sub(self.body_bytes);
                 length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -398,7 +397,7 @@ impl Writer {
         client.channel.send_body(output, &part)
     }
 
-    /// The body has ended, with these trailer fields behind it for a client that takes them.
+    /// Ends the body, with these trailer fields for a client that accepts them.
     pub(crate) fn finish(
         &mut self,
         request: &Request<'_>,
@@ -427,7 +426,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Less has come than was declared: the client waits for the rest, and must see that it does not come.
+    /// Fails if fewer bytes have arrived than declared: the client must see that the rest is missing.
     pub(crate) fn check_whole(&self) -> Result<(), Gone> {
         match self.framing {
             ResponseFraming::Length(declared) if self.body_bytes < declared => Err(Gone::Closed),
@@ -435,14 +434,14 @@ impl Writer {
         }
     }
 
-    /// Logs the request, whose response is whole, or is not and ends here.
+    /// Logs the request, whose response is complete, or ends incomplete here.
     pub(crate) fn log(&self, request: &Request<'_>) {
         if !self.is_held {
             request.finished(self.status, self.body_bytes, &self.head);
         }
     }
 
-    /// The end of the response has been put into `output`, or sent: logs the request, unless that must wait for a slow client.
+    /// Called when the end of the response is in `output`, or sent: logs the request, unless that must wait for a slow client.
     pub(crate) fn end(self, request: &Request<'_>, output: &Output) -> Written {
         if output.is_spilled() {
             return Written::Rest(Box::new(Response {
@@ -464,7 +463,7 @@ fn push_last_chunk(trailers: &Trailers, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(end);
 }
 
-/// Chooses how a response is compressed; true if it says already that it depends on `Accept-Encoding`.
+/// Chooses how a response is compressed; true if its `Vary` contains `Accept-Encoding` already.
 fn choose<'f>(
     request: &Request<'_>,
     head: &Head,
@@ -478,19 +477,19 @@ fn choose<'f>(
         length: head.length,
         ..Described::default()
     };
-    let mut says_vary = false;
+    let mut varies_by_encoding = false;
     for (name, value) in fields {
         described.note(name, value);
-        says_vary |= compression::says_vary(name, value);
+        varies_by_encoding |= compression::varies_by_encoding(name, value);
     }
-    (request.compression(&described), says_vary)
+    (request.compression(&described), varies_by_encoding)
 }
 
-/// The rest of a body that does not go out at once.
+/// The rest of a body that is not sent at once.
 pub(crate) enum Body {
-    /// Nothing: all of it is in the output, part of that in a file, and the client takes it slowly.
+    /// None: all of it is in the output, partly in a file, for a slow client.
     Buffered,
-    /// A stored response, and how much of it has gone out.
+    /// A stored response, and how much of it has been sent.
     Stored(Bytes, usize),
     /// Segments of a file, in order.
     File(Rc<CachedFile>, SmallVec<[Segment; 1]>),
@@ -504,7 +503,7 @@ pub(crate) enum Segment {
     Text(Vec<u8>),
 }
 
-/// A response whose body is still to be sent, or waits for a slow client.
+/// A response whose body is not sent completely, or waits for a slow client.
 pub(crate) struct Response {
     pub(crate) writer: Writer,
     pub(crate) body: Body,
@@ -512,18 +511,18 @@ pub(crate) struct Response {
     pub(crate) lingers: bool,
 }
 
-/// How far a response has got.
+/// The state of a response after writing.
 pub(crate) enum Written {
     /// It is complete in the output, and logged.
     End(Persistence),
     /// The same, but the client may still be sending.
     Linger,
-    /// This is to be sent yet.
+    /// This remains to be sent.
     Rest(Box<Response>),
 }
 
 impl Written {
-    /// The same, where the client may still be sending (or may not).
+    /// The same, with whether the client may still be sending.
     pub(crate) fn lingering(self, lingers: bool) -> Self {
         match self {
             Self::End(_) if lingers => Self::Linger,

@@ -63,12 +63,12 @@ fn requests_are_answered_by_workers_on_a_connection_that_stays() {
     assert_eq!(client.response("GET").text(), "Hello from a worker\n");
 }
 
-/// Issue 10: a request was active for a moment after its client had the whole answer.
+/// Issue 10: a request was counted as active for a moment after its client had the whole response.
 #[test]
 fn a_request_that_has_been_answered_is_not_active() {
     let app = App::new(1);
     for method in ["GET", "HEAD"] {
-        // The worker goes on for a while, and the client stays.
+        // The worker continues for a while, and the client stays.
         let mut client = app.site.connect();
         client.send(format!(
             "{method} /linger?ms=100 HTTP/1.1\r\nHost: test\r\n\r\n"
@@ -158,14 +158,14 @@ fn a_response_of_unknown_length_is_chunked_or_ends_with_the_connection() {
 }
 
 #[test]
-fn what_a_worker_flushes_arrives_before_the_rest() {
+fn flushed_data_arrives_before_the_rest() {
     let app = App::new(1);
     let mut client = app.site.connect();
     let gate = Gate::new();
     client.send(get(&format!("/flush?file={}", gate.file().display())));
     assert_eq!(client.head().field("Transfer-Encoding"), Some("chunked"));
     assert_eq!(client.chunk().unwrap(), b"first\n");
-    // The second piece is not even made yet.
+    // The second piece is not even produced yet.
     gate.open();
     assert_eq!(client.chunk().unwrap(), b"second\n");
     assert_eq!(client.chunk(), None);
@@ -175,7 +175,7 @@ fn what_a_worker_flushes_arrives_before_the_rest() {
 fn a_slow_reader_does_not_hold_the_worker() {
     let app = App::new(1);
     let mut slow = app.site.connect();
-    // More than the socket and the slot take, less than is absorbed beyond them.
+    // More than the socket and the slot hold, less than the buffer beyond them.
     slow.send(get("/big?n=400000"));
     let mut other = app.site.connect();
     other.send(get("/hello"));
@@ -214,7 +214,7 @@ fn a_worker_that_dies_costs_its_request_only() {
     assert_eq!(client.response("GET").status, 200);
 }
 
-/// The client has seen nothing of the answer yet: it gets an error, not the half of it.
+/// The client has received nothing of the response yet, so it gets an error and not a truncated response.
 #[test]
 fn an_answer_that_was_not_handed_over_when_its_worker_died_is_a_502() {
     let app = App::new(1);
@@ -255,7 +255,7 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
         "the end of a response that has none"
     );
     app.site.log.wait_for(
-        "was killed by signal 9 while serving `GET /big?n=2000000000`; its answer is broken off",
+        "was killed by signal 9 while serving `GET /big?n=2000000000`; its response was cut short",
     );
     assert_eq!(app.site.get("/hello").status, 200);
 }
@@ -267,7 +267,7 @@ fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");
-    // Or another worker would take the second as soon as the first is late.
+    // Otherwise another worker would take the second request as soon as the first is late.
     let prototype = *app.launcher.pids.lock().unwrap().iter().next().unwrap();
     signal::send(prototype, SIGSTOP).unwrap();
     let mut first = app.site.connect();
@@ -293,7 +293,7 @@ fn a_full_queue_is_answered_503_with_retry_after() {
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");
-    // Slots are taken first, so that only what exceeds them meets the queue.
+    // Slots are filled first, so that only the excess reaches the queue.
     let mut clients: Vec<Client> = (0..400).map(|_| app.site.connect()).collect();
     for client in &mut clients {
         client.send(get("/sleep?ms=20"));
@@ -320,7 +320,7 @@ fn a_full_queue_is_answered_503_with_retry_after() {
 }
 
 #[test]
-fn a_client_that_has_gone_is_not_served() {
+fn a_client_that_has_disconnected_is_not_served() {
     let app = App::new(1);
     let mut busy = app.site.connect();
     let gate = Gate::new();
@@ -333,7 +333,7 @@ fn a_client_that_has_gone_is_not_served() {
     wait_until("the second is withdrawn", || app.active() == 1);
     gate.open();
     assert_eq!(busy.response("GET").status, 200);
-    // The worker has served `/wait` and this one, nothing in between.
+    // The worker has served `/wait` and this one, and nothing in between.
     assert_eq!(app.site.get("/count").text(), "2\n");
 }
 
@@ -357,7 +357,7 @@ fn left_while_waiting(abandoned: Option<Abandoned>, method: &str, leave: fn(Clie
     ));
     wait_until("the second waits", || app.active() == 2);
     leave(leaving);
-    // The connection is seen to end before the worker is free.
+    // The server notices the end of the connection before the worker is free.
     let log = || std::fs::read_to_string(app.site.path().join("access.log")).unwrap_or_default();
     let is_dropped = match (abandoned, method) {
         (Some(abandoned), _) => abandoned == Abandoned::Drop,
@@ -385,7 +385,7 @@ fn a_request_that_waits_is_run_without_its_client_unless_its_method_is_safe() {
         let count = left_while_waiting(abandoned, method, Client::reset);
         assert_eq!(count, served, "{abandoned:?} {method}");
     }
-    // With `drop`, the end of the sending side is enough.
+    // With `drop`, the end of the sending side suffices.
     assert_eq!(
         left_while_waiting(Some(Abandoned::Drop), "POST", drop),
         "2\n"
@@ -411,7 +411,7 @@ fn a_client_that_has_ended_its_sending_side_gets_its_response() {
     let all = waiting.read_to_end();
     assert!(all.starts_with("HTTP/1.1 200 "), "{}", &all[..100]);
     assert!(all.len() > 3_000_000, "{}", all.len());
-    // All that a client has sent before it ended its side is answered.
+    // Everything that a client sent before it ended its side is answered.
     let mut client = app.site.connect();
     client.send([get("/hello"), get("/hello")].concat());
     client.finish();
@@ -439,7 +439,7 @@ fn pipelined_requests_to_files_and_workers_keep_their_order() {
 }
 
 #[test]
-fn response_headers_and_the_access_log_know_of_applications() {
+fn response_headers_and_the_access_log_apply_to_applications() {
     let app = App::new(1);
     let response = app.site.get("/headers");
     assert_eq!(
@@ -466,7 +466,7 @@ fn expect_continue_is_answered_before_the_body_is_sent() {
 
 /// Issue 10: an answer to HEAD without a body said `Content-Length: 0` (RFC 9110 §8.6).
 #[test]
-fn head_tells_the_length_that_get_would_or_none() {
+fn head_has_the_content_length_of_get_or_none() {
     let app = App::new(1);
     let mut client = app.site.connect();
     for target in [
@@ -488,13 +488,13 @@ fn head_tells_the_length_that_get_would_or_none() {
             "{target}: {length:?}"
         );
         if target == "/echo" {
-            // It has no body here, and nobody knows whether it would have one there.
+            // The response here has no body, so the length of the one to GET is unknown.
             assert_eq!(length, None);
         }
     }
 }
 
-/// Issue 10: which request failed was not told.
+/// Issue 10: the log did not say which request failed.
 #[test]
 fn a_request_that_is_given_up_is_in_the_log_with_its_client() {
     let app = App::new(1);
@@ -502,8 +502,7 @@ fn a_request_that_is_given_up_is_in_the_log_with_its_client() {
     app.site.log.wait_for("\"app\": the application process gave this request up; answered 502, client 127.0.0.1, request \"GET /status?code=99999 HTTP/1.1\"");
 }
 
-/// Issue 11: `response_headers` could take away the field that says that an answer is chunked, and the client took the framing for
-/// content.
+/// Issue 11: `response_headers` could remove the field that marks a response as chunked, so that the client took the framing for content.
 #[test]
 fn response_headers_do_not_change_how_an_answer_is_sent() {
     let app = App::new(1);
@@ -525,7 +524,7 @@ fn response_headers_do_not_change_how_an_answer_is_sent() {
     }
     app.site
         .log
-        .wait_for("`response_headers`: `Transfer-Encoding` says how an answer is sent");
+        .wait_for("`response_headers`: `Transfer-Encoding` determines how a response is sent");
 }
 
 /// Issue 10: a chunked answer's framing could not be logged.

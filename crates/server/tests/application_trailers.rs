@@ -1,4 +1,4 @@
-//! Applications send answers before the one and fields behind it; clients send fields behind their requests.
+//! Interim responses and trailer fields of applications, and trailer fields of clients.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ impl TrailerRequest {
     }
 }
 
-/// The head of the answer, its body, and the fields behind that. `seen` is called when the head has come.
+/// Returns the head of the response, its body and the trailer fields. `seen` is called when the head has arrived.
 fn over_http2(
     address: SocketAddr,
     asked: TrailerRequest,
@@ -80,7 +80,7 @@ fn over_http2(
     })
 }
 
-/// Checks the fields behind a body: those that an application of the sample host may send there, and no others.
+/// Checks the trailer fields: exactly those that an application of the sample host may send.
 fn check(trailers: &HeaderMap) {
     assert_eq!(trailers.len(), 2, "{trailers:?}");
     assert_eq!(trailers["x-sum"], "1");
@@ -122,7 +122,7 @@ fn a_client_of_http1_gets_fields_that_the_head_has_announced_if_it_takes_them() 
     assert!(!answer.contains("X-Sum"), "{answer}");
 }
 
-/// One answer is whole when its head is sent, the body of the other ends later.
+/// One response is complete when its head is sent; the body of the other ends later.
 #[test]
 fn a_client_of_http2_gets_fields_also_unannounced() {
     let app = App::new(1);
@@ -141,7 +141,7 @@ fn a_client_of_http2_gets_fields_also_unannounced() {
         assert_eq!(body, b"body");
         check(&trailers);
     }
-    // With a length, the head must say that there is more behind the body.
+    // With a length, the head must announce the trailer fields.
     let asked = TrailerRequest::get("/trail?length=1");
     let (head, body, trailers) = over_http2(app.site.address(), asked, || {});
     assert_eq!(
@@ -153,7 +153,7 @@ fn a_client_of_http2_gets_fields_also_unannounced() {
     check(&over_http2(app.site.address(), asked, || {}).2);
 }
 
-/// A response without such fields says its length, as ever, and HEAD has none behind it.
+/// A response without trailer fields has its length as usual, and HEAD has none.
 #[test]
 fn a_client_of_http2_gets_the_length_where_nothing_follows() {
     let app = App::new(1);
@@ -174,7 +174,7 @@ fn a_client_of_http2_gets_the_length_where_nothing_follows() {
     assert!(body.is_empty() && trailers.is_empty(), "{trailers:?}");
 }
 
-/// An interim answer has no body, whatever it says: what it says of one would have the client take the answer behind it for that.
+/// An interim response has no body. Framing fields in it would let the client take the final response for its body.
 #[test]
 fn an_interim_answer_says_nothing_of_framing() {
     let whole = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\n";
@@ -197,7 +197,7 @@ fn an_interim_answer_says_nothing_of_framing() {
     assert!(answer.starts_with(whole), "{answer}");
 }
 
-/// Neither the request that they follow nor the next one on the connection has fields that came behind a body.
+/// Trailer fields appear neither in their request nor in the next one of the connection.
 #[test]
 fn an_application_sees_no_field_that_came_behind_a_body() {
     let late = [

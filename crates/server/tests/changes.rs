@@ -1,4 +1,4 @@
-//! Changes of the configuration, one after the other, while clients of every kind ask: each request is answered, and rightly.
+//! Configuration changes in a row while clients of every kind send requests: each request gets the right response.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,8 +22,8 @@ const CHANGES: usize = 56;
 /// Requests that are answered between two changes, at least.
 const BETWEEN: usize = 20;
 
-/// Says who was asked for what, with which body.
-fn telling(name: &'static str) -> Backend {
+/// A server whose responses name it, the target and the body.
+fn echo(name: &'static str) -> Backend {
     Backend::new(move |peer| {
         while let Some(asked) = peer.request() {
             let body = format!("{name} {} {}", asked.line(), sum(&asked.body));
@@ -37,7 +37,7 @@ fn sum(body: &[u8]) -> String {
     format!("{} {sum}", body.len())
 }
 
-/// Whatever has been answered, and the end of it all.
+/// The responses so far, and the signal to end.
 #[derive(Default)]
 struct Load {
     has_ended: AtomicBool,
@@ -45,7 +45,7 @@ struct Load {
 }
 
 impl Load {
-    /// Sends the requests that `requests` makes of a number until the end; the answers' bodies without the server's name.
+    /// Sends the requests that `requests` makes of a number until the end. Returns the bodies of the responses without the server's name.
     fn client<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
@@ -65,7 +65,7 @@ impl Load {
                 client.send(request);
                 let answer = client.response("GET");
                 assert_eq!(
-                    (answer.status, told(&answer)),
+                    (answer.status, described(&answer)),
                     (200, expected),
                     "{}",
                     answer.head
@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-fn told(answer: &Reply) -> String {
+fn described(answer: &Reply) -> String {
     let text = answer.text();
     let servers = ["a ", "b ", "c "];
     let without = servers.iter().find_map(|name| text.strip_prefix(name));
@@ -124,14 +124,14 @@ fn chunked(number: usize) -> (Vec<u8>, String) {
     (request.into(), expected)
 }
 
-/// The configuration after so many changes.
+/// The configuration after this number of changes.
 fn configuration(folder: &str, round: usize, servers: [&Backend; 3]) -> String {
     let [a, b, c] = servers.map(|backend| backend.address);
     let group = match round % 7 {
         0 => format!(r#"{{"servers": {{"{a}": {{}}}}}}"#),
         1 => format!(r#"{{"servers": {{"{a}": {{}}, "{b}": {{"weight": 3}}}}}}"#),
         2 => format!(r#"{{"servers": {{"{b}": {{}}, "{c}": {{"weight": 0.5}}}}, "keepalive": 0}}"#),
-        // Requests wait, some for servers that only the former configuration kept busy.
+        // Requests wait, some for servers that only the previous configuration kept busy.
         3 => format!(
             r#"{{"servers": {{"{b}": {{"max_connections": 1}}, "{c}": {{"max_connections": 1}}}},
                  "queue": 1000, "queue_timeout": 1000}}"#
@@ -158,7 +158,7 @@ fn configuration(folder: &str, round: usize, servers: [&Backend; 3]) -> String {
     )
 }
 
-/// Issue 10: the answer to a change came before every thread had it, so a request right behind it could be served by what was before.
+/// Issue 10: a change was answered before every thread had it, so that the next request could be served by the previous configuration.
 #[test]
 fn a_request_behind_a_change_is_not_served_by_the_configuration_before() {
     let with = |listeners: &[u16], status: u16| {
@@ -211,7 +211,7 @@ fn a_request_behind_a_change_is_not_served_by_the_configuration_before() {
                         assert_eq!(client.response("GET").status, status);
                     }
                     change(&[1], status);
-                    // The last to be closed first.
+                    // The last one is closed first.
                     for client in removed.iter_mut().rev() {
                         // It may be closed already.
                         let _ = client
@@ -231,7 +231,7 @@ fn a_request_behind_a_change_is_not_served_by_the_configuration_before() {
 
 #[test]
 fn changes_under_load_lose_no_request() {
-    let servers = ["a", "b", "c"].map(telling);
+    let servers = ["a", "b", "c"].map(echo);
     let each = || servers.each_ref();
     let site = Site::new(2, |folder| configuration(folder, 0, each()));
     site.write("files/one", "of a file");

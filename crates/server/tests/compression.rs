@@ -83,7 +83,7 @@ fn the_head_of_a_compressed_file_is_that_of_get() {
         let mut client = site.connect();
         client.send(format!("HEAD {name} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         let head = client.response("HEAD");
-        // On the same connection: the head had no body behind it.
+        // On the same connection: the response to HEAD had no body.
         client.send(format!("GET {name} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         let get = client.response("GET");
         for field in [
@@ -148,7 +148,7 @@ fn a_changed_file_and_a_changed_level_count_at_once() {
 }
 
 #[test]
-fn what_is_short_compressed_or_asked_for_by_an_old_client_stays_as_it_is() {
+fn short_or_compressed_files_and_responses_to_old_clients_are_unchanged() {
     let site = Site::sharing(
         r#"{"compression": {"types": "*", "compressors": {"encoding": "gzip", "min_length": 1000}}}"#,
     );
@@ -267,7 +267,7 @@ fn proxied_answers_are_compressed_however_they_are_framed() {
 }
 
 #[test]
-fn proxied_answers_that_must_stay_as_they_are_do() {
+fn proxied_answers_that_must_not_be_transformed_are_unchanged() {
     let backend = Backend::new(|peer| {
         while let Some(asked) = peer.request() {
             let says = asked.field("X-Says").unwrap().replace("; ", "\r\n");
@@ -305,7 +305,7 @@ fn proxied_answers_that_must_stay_as_they_are_do() {
 }
 
 #[test]
-fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
+fn data_of_the_server_is_flushed_to_the_client_while_it_pauses() {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let backend = Backend::new(move |peer| {
@@ -350,7 +350,7 @@ fn what_a_server_has_said_reaches_the_client_before_it_goes_on() {
     wait_until("nothing is held", || {
         site.server.held() == tutti_server::BufferedBytes::default()
     });
-    // One that breaks off has none.
+    // A response that breaks off has none.
     let mut client = ask("/breaks");
     assert_eq!(client.head().field("Content-Encoding"), Some("gzip"));
     go.send(()).unwrap();

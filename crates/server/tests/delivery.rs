@@ -1,4 +1,4 @@
-//! Answers in place of others, pages for errors, maintenance, copies of requests, early hints, files beside files, lists of folders.
+//! Internal redirects, error pages, maintenance, mirrored requests, early hints, compressed files beside files, directory lists.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::Site;
 use support::backend::Backend;
 use tutti_testkit::wait_until;
 
-/// A server whose answer to a path is `answers`' to it.
+/// A server whose response to a path is `answers` of the path.
 fn answering(answers: fn(&str, &str) -> String) -> Backend {
     Backend::new(move |peer| {
         while let Some(asked) = peer.request() {
@@ -55,7 +55,7 @@ fn leading(method: &str, path: &str) -> String {
         answer(
             "200 OK",
             &format!("X-Accel-Redirect: {target}\r\n{fields}"),
-            "nobody sees this",
+            "hidden",
         )
     };
     match path {
@@ -77,7 +77,7 @@ fn leading(method: &str, path: &str) -> String {
 }
 
 #[test]
-fn an_answer_leads_to_a_file_and_keeps_what_nginx_keeps() {
+fn an_internal_redirect_serves_a_file_and_keeps_the_fields_that_nginx_keeps() {
     let backend = answering(leading);
     let site = site(&backend, "", INTERNAL);
     site.write("private/a b.txt", "0123456789");
@@ -116,7 +116,7 @@ fn an_answer_leads_to_a_file_and_keeps_what_nginx_keeps() {
         (head.status, head.field("Content-Length")),
         (200, Some("10"))
     );
-    // A GET stands in place of a POST.
+    // A GET is served in place of a POST.
     assert_eq!(site.request("POST", "/method", "").text(), "GET");
     let log = std::fs::read_to_string(site.path().join("access.log")).unwrap_or_default();
     assert!(log.is_empty() || log.contains("POST /file 200"), "{log}");
@@ -128,7 +128,7 @@ fn clients_and_bad_paths_do_not_get_where_answers_lead() {
     let site = site(&backend, "", INTERNAL);
     site.write("private/a.txt", "private");
     site.write("secret.txt", "secret");
-    // The route is reached by no path of a client: it goes to the backend.
+    // A client cannot reach the internal route by its path: the request goes to the backend.
     assert_eq!(site.get("/protected/a.txt").text(), "plain");
     for path in ["/climb", "/climb-encoded", "/elsewhere"] {
         let reply = site.get(path);
@@ -140,7 +140,7 @@ fn clients_and_bad_paths_do_not_get_where_answers_lead() {
     assert_eq!(missing.field("Content-Type"), Some("text/html"));
     let circle = site.get("/loop");
     assert_eq!(circle.status, 500);
-    wait_until("the circle is told", || site.log.has("round in circles"));
+    wait_until("the loop is logged", || site.log.has("form a loop"));
     assert!(site.log.has("it climbs"));
 }
 
@@ -197,7 +197,7 @@ fn without_leave_the_field_is_one_as_any() {
         r#"{"main": [{"action": {"proxy": "http://BACKEND"}}]}"#,
     );
     let reply = site.get("/file");
-    assert_eq!(reply.text(), "nobody sees this");
+    assert_eq!(reply.text(), "hidden");
     assert_eq!(
         reply.field("X-Accel-Redirect"),
         Some("/protected/a%20b.txt")
@@ -252,7 +252,7 @@ fn errors_of_the_server_get_their_pages_and_keep_their_status() {
         ("POST", "Content-Length: 0\r\n"),
     ] {
         let reply = site.request(method, "/files/none", fields);
-        // A POST to a file is 405, which has the page that is not there.
+        // A POST to a file gets 405, whose page does not exist.
         if method == "POST" {
             assert_eq!(
                 (reply.status, reply.field("Allow")),
@@ -288,14 +288,14 @@ fn errors_of_the_server_get_their_pages_and_keep_their_status() {
         asked.contains(&"GET /error/503 HTTP/1.1".to_owned()),
         "{asked:?}"
     );
-    // A page that fails itself: the client learns of the first error.
+    // A page that fails itself: the client gets the first error.
     assert_eq!(site.get("/return/451").status, 451);
     let failing = site.get("/return/500");
     assert_eq!(
         (failing.status, failing.text().as_str()),
         (500, "it fails itself")
     );
-    // The connection goes on.
+    // The connection is kept.
     let mut client = site.connect();
     for _ in 0..3 {
         client.send("GET /files/none HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -335,7 +335,7 @@ fn answers_of_servers_get_pages_only_where_that_is_said() {
     }
     assert_eq!(site.get("/status/410").text(), "own");
     assert_eq!(site.get("/status/503").text(), "GET page");
-    // One for which there is no page that works has the server's own.
+    // A status without a working page has the server's own page.
     let reply = site.get("/status/402");
     assert_eq!(reply.status, 402);
     assert!(!reply.text().contains("own"), "{}", reply.text());
@@ -374,12 +374,12 @@ fn maintenance_answers_all_but_some() {
     configure(r#"{"page": "FOLDER/none.html", "retry_after": 0}"#);
     let reply = site.get("/a.txt");
     assert_eq!((reply.status, reply.field("Retry-After")), (503, None));
-    wait_until("that is told", || site.log.has("none.html"));
+    wait_until("that is logged", || site.log.has("none.html"));
     configure(r#"{"except": ["127.0.0.0/8"]}"#);
     assert_eq!(site.get("/a.txt").text(), "a");
     configure(r#"{"except": ["!127.0.0.0/8", "10.0.0.0/8"]}"#);
     assert_eq!(site.get("/a.txt").status, 503);
-    // Monitoring goes on, whichever way leads to it: nobody makes the page here, which is a 503 without the fields of the maintenance.
+    // Metrics are served by every route. There is no metrics page here, so it is a 503 without the fields of the maintenance.
     let folder = site.path().to_str().unwrap();
     site.configure(&format!(
         r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"maintenance": {{"retry_after": 60}}}}, "routes": [
@@ -423,11 +423,14 @@ fn mirrored(copies: &Backend, to: &str, options: &str) -> Site {
 fn a_copy_has_the_request_and_its_body() {
     let real = Backend::echoing("real");
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&seen);
+    let requests = Arc::clone(&seen);
     let copies = Backend::new(move |peer| {
         while let Some(asked) = peer.request() {
             let body = String::from_utf8_lossy(&asked.body).into_owned();
-            told.lock().unwrap().push(format!("{}{body}", asked.head));
+            requests
+                .lock()
+                .unwrap()
+                .push(format!("{}{body}", asked.head));
             peer.answer(b"copied");
         }
     });
@@ -465,10 +468,10 @@ fn measured(site: &Site) -> String {
 }
 
 #[test]
-fn a_hanging_server_of_copies_delays_nobody_and_takes_few() {
+fn a_hanging_mirror_server_delays_no_request_and_gets_few() {
     let real = Backend::answering(answer("200 OK", "", "real"));
     let copies = Backend::new(|peer| {
-        // It reads and says nothing, until the other side has enough.
+        // It reads and sends nothing, until the other side closes.
         peer.wait_closed();
     });
     let site = mirrored(
@@ -495,10 +498,10 @@ fn early_hints_go_to_clients_that_take_them() {
         )
     });
     let address = backend.address;
-    let configured = |who: &str| {
+    let configured = |value: &str| {
         Site::new(1, |_| {
             format!(
-                r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {{"early_hints": "{who}"}}}},
+                r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {{"early_hints": "{value}"}}}},
                      "routes": [{{"action": {{"proxy": "http://{address}", "early_hints": ["</$arg_a.css>; rel=preload"]}}}}]}}"#
             )
         })
@@ -517,24 +520,24 @@ fn early_hints_go_to_clients_that_take_them() {
         (103, Some("</b.css>"))
     );
     assert_eq!(client.response("GET").text(), "ok");
-    // A script or an image has no use for what the configuration lists; what the server says goes on.
+    // A script or an image does not need the configured links; hints of the server are passed on.
     client.send("GET / HTTP/1.1\r\nHost: a\r\nSec-Fetch-Mode: no-cors\r\n\r\n");
     assert_eq!(client.response("GET").field("Link"), Some("</b.css>"));
     assert_eq!(client.response("GET").text(), "ok");
-    // A line that a variable would break is left out.
+    // A link that a variable would break is omitted.
     client.send("GET /?a=%0d%0aX:y HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response("GET").field("Link"), Some("</b.css>"));
     assert_eq!(client.response("GET").text(), "ok");
     let old = site.exchange("GET / HTTP/1.0\r\n\r\n");
     assert!(old.starts_with("HTTP/1.1 200"), "{old}");
-    for who in ["http2", "never"] {
-        let site = configured(who);
-        assert_eq!(site.get("/").status, 200, "{who}");
+    for value in ["http2", "never"] {
+        let site = configured(value);
+        assert_eq!(site.get("/").status, 200, "{value}");
     }
 }
 
 #[test]
-fn a_compressed_file_beside_a_file_is_served_to_who_takes_it() {
+fn a_compressed_file_beside_a_file_is_served_to_clients_that_accept_it() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
@@ -565,7 +568,7 @@ fn a_compressed_file_beside_a_file_is_served_to_who_takes_it() {
     for (target, accepted, coding, text) in [
         ("/a.css", "gzip, br", Some("br"), "of br"),
         ("/a.css", "gzip, br;q=0.5", Some("gzip"), "of gzip"),
-        // There is none of zstd: the next best.
+        // No zstd file exists: the next best encoding is served.
         ("/a.css", "zstd, gzip;q=0.1", Some("gzip"), "of gzip"),
         ("/a.css", "identity", None, "plain"),
         ("/a.css", "br;q=0", None, "plain"),
@@ -606,7 +609,7 @@ fn a_compressed_file_beside_a_file_is_served_to_who_takes_it() {
         "Accept-Encoding: br\r\nRange: bytes=0-1\r\n",
     );
     assert_eq!((part.status, part.text().as_str()), (206, "of"));
-    // A request for the compressed file itself gets it as what it is.
+    // A request for the compressed file itself gets it as a file.
     assert_eq!(asked("/a.css.gz", "gzip").field("Content-Encoding"), None);
 }
 

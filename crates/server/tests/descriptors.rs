@@ -1,4 +1,4 @@
-//! Descriptors used up: connections wait, nothing spins, and all is well again afterwards. Alone in its process, whose limit it lowers.
+//! Descriptors used up: connections wait, no thread spins, and everything works afterwards. Alone in its process, whose limit it lowers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(0, |list| list.count() as u64)
 }
 
-/// Where the kernel tells about each thread of this process but the caller's own; opened before descriptors are used up.
+/// The `stat` files of all threads of this process except the caller; opened before descriptors are used up.
 fn other_threads() -> Vec<File> {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
@@ -28,7 +28,7 @@ fn other_threads() -> Vec<File> {
         .collect()
 }
 
-/// True if the thread waits for something, or is no more (proc_pid_stat(5): the state comes after the name in parentheses).
+/// True if the thread sleeps or has ended (proc_pid_stat(5): the state follows the name in parentheses).
 fn is_asleep(stat: &File) -> bool {
     let mut text = [0; 512];
     let Ok(length) = stat.read_at(&mut text, 0) else {
@@ -48,14 +48,14 @@ fn connections_wait_while_there_are_no_descriptors() {
     first.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(first.response("GET").status, 200);
 
-    // Another server, whose clock shows that time passes: a head that is begun has a second.
+    // Another server, whose clock shows that time passes: the head of a request must be complete within a second.
     let other = Site::sharing(r#"{"header_read_timeout": 1}"#);
     let before = getrlimit(Resource::Nofile);
     let mut late = other.connect();
     late.send("GET /");
     wait_until("it is being read", || other.server.totals().active == 1);
     let threads = other_threads();
-    // The clients' sockets are in this process too: they are there before there is room for no more than some of the other ends.
+    // The clients' sockets are in this process too, so they are opened before the limit leaves room for only some of the server's.
     let sockets: Vec<_> = (0..40)
         .map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap())
         .collect();
@@ -75,11 +75,11 @@ fn connections_wait_while_there_are_no_descriptors() {
             .iter()
             .any(|line| line.contains("cannot accept on \"127.0.0.1:1\""))
     });
-    // A thread that tried again and again would never be found asleep.
+    // A thread that retried without pause would never be found asleep.
     wait_until("all threads sleep", || threads.iter().all(is_asleep));
     assert_eq!(late.response("GET").status, 408);
     wait_until("all threads sleep", || threads.iter().all(is_asleep));
-    // Each thread says it once, however often it tries.
+    // Each thread logs it once, however often it retries.
     assert!(site.log.lines().len() <= 2);
     first.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(
@@ -88,7 +88,7 @@ fn connections_wait_while_there_are_no_descriptors() {
         "a connection that is there is served"
     );
 
-    // Half of the clients leave: the others, which waited, get their turn.
+    // Half of the clients leave; the others, which waited, are served.
     let waiting = clients.split_off(clients.len() / 2);
     drop(clients);
     setrlimit(Resource::Nofile, before).unwrap();

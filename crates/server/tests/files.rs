@@ -139,7 +139,7 @@ fn ranges_of_files_in_memory_and_on_disk() {
             response.field("Content-Range"),
             Some(format!("bytes */{size}").as_str())
         );
-        // A range is for GET.
+        // Ranges are for GET only.
         assert_eq!(
             site.request("HEAD", "/f", "Range: bytes=0-0\r\n").status,
             200
@@ -180,7 +180,7 @@ fn several_ranges_come_as_multipart() {
         ]
         .concat();
         assert_eq!(response.text(), expected);
-        // The connection is in order behind it.
+        // The connection is still usable.
         client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response("GET").status, 200);
     }
@@ -256,7 +256,7 @@ fn nothing_outside_the_share_is_served() {
 
 /// Issue 10: they were 403.
 #[test]
-fn special_files_are_not_there_and_block_nobody() {
+fn special_files_are_not_found_and_block_no_request() {
     let site = Site::sharing("{}");
     let at = |name: &str| site.path().join(name);
     rustix::fs::mkfifoat(
@@ -337,7 +337,7 @@ fn clients_that_take_large_files_slowly_do_not_hold_up_others() {
         })
         .collect();
     for _ in 0..100 {
-        // One reads a little at a time, the others not at all.
+        // One client reads a little at a time, the others nothing.
         slow[0].fill().unwrap();
         let mut client = site.connect();
         client.send(request("small"));
@@ -431,7 +431,7 @@ fn shares_types_index_and_fallback_work_together() {
     );
 }
 
-/// `try_files` of nginx: a look at a file decides, and nothing of it is handed out.
+/// nginx's `try_files`: the existence of a file decides, and the file is not served.
 #[test]
 fn a_file_that_is_found_may_lead_elsewhere() {
     let site = Site::new(1, |folder| {
@@ -450,13 +450,13 @@ fn a_file_that_is_found_may_lead_elsewhere() {
     let empty = "Content-Length: 0\r\n";
     for (method, target, fields, status) in [
         ("GET", "/shop/", "", 302),
-        // The action behind it has to know the method, not the look.
+        // The next action gets the method of the request.
         ("POST", "/shop/", empty, 302),
         ("GET", "/plain/", "", 204),
         ("GET", "/plain/page.html", "", 202),
         ("POST", "/plain/page.html", empty, 202),
         ("GET", "/shop/index.php", "", 202),
-        // A folder is no file, and is not redirected.
+        // A folder is not a file, and is not redirected.
         ("GET", "/plain", "", 203),
         ("GET", "/nowhere", "", 203),
     ] {
@@ -518,7 +518,7 @@ fn links_can_be_forbidden() {
     for link in ["/deep/near", "/deep/up", "/absolute"] {
         assert_eq!(site.get(link).status, 403, "{link}");
     }
-    // In the whole path, but not in the chroot's.
+    // Applies to the whole path, but not to that of the chroot.
     let site = bounded(r#"{"share": "WWW/linked$uri", "follow_symlinks": false}"#);
     assert_eq!(site.get("/deep/file").status, 403);
     let site = bounded(
@@ -556,7 +556,7 @@ fn a_path_within_other_bounds_is_another_one() {
     }
 }
 
-/// Issue 10: what Unit takes for "nothing" was refused.
+/// Issue 10: values that Unit treats as unset were refused.
 #[test]
 fn empty_strings_mean_nothing() {
     let site = Site::new(1, |folder| {
@@ -615,9 +615,9 @@ fn a_location_is_one_uri() {
     assert!(old.contains("\r\nConnection: close\r\n"), "{old}");
 }
 
-/// CHANGES of FreeUnit 1.36.0: another file was served than the one that was meant.
+/// CHANGES of FreeUnit 1.36.0: another file than the requested one was served.
 #[test]
-fn a_path_with_a_nul_is_no_path() {
+fn a_path_with_a_nul_is_refused() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
@@ -656,9 +656,9 @@ fn the_tag_of_a_file_is_weak_until_its_second_is_over() {
     });
 }
 
-/// Issue 10: it was redirected to itself for ever.
+/// Issue 10: it was redirected to itself endlessly.
 #[test]
-fn a_share_that_is_a_directory_redirects_nobody() {
+fn a_share_that_is_a_directory_does_not_redirect() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
@@ -678,7 +678,7 @@ fn a_share_that_is_a_directory_redirects_nobody() {
     }
     assert_eq!(site.get("/back/").status, 204);
     site.log
-        .wait_for("is a directory; a `share` that serves what is in one ends with `$uri`");
+        .wait_for("is a directory; hint: end the `share` with `$uri` to serve its contents");
 }
 
 /// Issue 10: `"!IMAGE/PNG"` let a PNG through.
@@ -699,20 +699,20 @@ fn patterns_of_types_ignore_case() {
     site.log.wait_for("a.png\" is of a MIME type that `types` does not allow, client 127.0.0.1, request \"GET /not HTTP/1.1\"");
 }
 
-/// Issue 10: nothing in the log told what was looked for.
+/// Issue 10: the log did not name the missing file.
 #[test]
-fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
+fn a_missing_file_of_a_share_is_logged_with_its_path() {
     let site = Site::sharing("{}");
     assert_eq!(site.get("/missing/x?y").status, 404);
     let path = site.path().join("missing/x");
     site.log.wait_for(&format!(
-        "Info: 404: \"{}\" is not there, client 127.0.0.1, request \"GET /missing/x?y HTTP/1.1\"",
+        "Info: 404: \"{}\" does not exist, client 127.0.0.1, request \"GET /missing/x?y HTTP/1.1\"",
         path.display()
     ));
     symlink("loop", site.path().join("loop")).unwrap();
     assert_eq!(site.get("/loop").status, 403);
     site.log.wait_for("Warn: 403: \"");
-    // With a fallback nothing is missed.
+    // With a fallback nothing is logged.
     let folder = site.path().to_str().unwrap();
     site.configure(&format!(
         r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [
@@ -725,7 +725,7 @@ fn a_share_that_has_no_file_tells_the_log_which_it_looked_for() {
 
 /// Issue 10, 1.10.
 #[test]
-fn what_is_denied_is_not_there_and_no_fallback_is_asked() {
+fn denied_files_are_not_found_and_have_no_fallback() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
@@ -764,7 +764,7 @@ fn what_is_denied_is_not_there_and_no_fallback_is_asked() {
         ("/config.php", 404),
         ("/config.ph%70", 404),
         ("/config.php.bak", 404),
-        // The file that stands for the folder is denied by its own name.
+        // The index file is denied by its own name.
         ("/i/", 404),
         ("/i/a.css", 200),
         ("/old/x", 404),

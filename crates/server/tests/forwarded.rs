@@ -1,4 +1,4 @@
-//! Servers in front tell about the client: `forwarded` of a listener, and the older `client_ip`.
+//! Addresses of clients from proxies in front: `forwarded` of a listener, and the older `client_ip`.
 
 mod support;
 
@@ -83,9 +83,9 @@ fn each_request_of_a_connection_has_its_own_client_and_a_change_counts_for_the_n
     assert_eq!(ask(field), "/127.0.0.1");
 }
 
-/// Issue 10: a `source` without addresses trusted everybody.
+/// Issue 10: a `source` without addresses trusted every peer.
 #[test]
-fn a_source_without_addresses_trusts_nobody() {
+fn a_source_without_addresses_trusts_no_peer() {
     let fields = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\n";
     for listener in [
         r#", "forwarded": {"client_ip": "X-Forwarded-For", "protocol": "X-Forwarded-Proto", "source": []}"#,
@@ -101,9 +101,9 @@ fn a_source_without_addresses_trusts_nobody() {
     }
 }
 
-/// Issue 10: the same for who may announce clients.
+/// Issue 10: the same for the peers that may announce clients.
 #[test]
-fn nobody_announces_clients_where_no_proxy_is_named() {
+fn without_a_named_proxy_no_peer_may_announce_clients() {
     let site = site(r#", "proxy_protocol": {"source": []}"#);
     let mut direct = site.connect();
     direct.send("PROXY TCP4 203.0.113.7 192.0.2.1 5000 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Health checks of servers, and what becomes of requests meanwhile.
+//! Health checks of servers, and requests meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use tutti_testkit::{nobody, wait_until};
 struct Checked {
     backend: Backend,
     status: Arc<AtomicU16>,
-    /// Heads of the checks that have come.
+    /// Heads of the received checks.
     heads: Arc<Mutex<Vec<String>>>,
 }
 
@@ -74,7 +74,7 @@ fn of(backend: &Backend) -> String {
     backend.address.to_string()
 }
 
-/// The answers to so many requests, sorted, each once.
+/// The distinct responses to this number of requests, sorted.
 fn answers(site: &Site, requests: usize) -> Vec<String> {
     let one = |_| {
         let answer = site.get("/");
@@ -97,7 +97,7 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
         a.checks().len() > 1 && b.checks().len() > 1
     });
     assert_eq!(answers(&site, 8), ["a", "b"]);
-    assert_eq!(site.log.count("health check"), 0, "nothing to tell");
+    assert_eq!(site.log.count("health check"), 0, "no change to log");
     a.says(503);
     site.log.wait_for(&format!(
             "upstream \"u\": server {} fails its health check (GET /health): its answer is 503; it gets no requests until it passes 2 in a row",
@@ -116,7 +116,7 @@ fn a_server_that_fails_gets_no_requests_until_it_passes() {
 }
 
 #[test]
-fn one_failure_between_is_none() {
+fn one_failure_between_successes_changes_nothing() {
     let (a, b) = (Checked::new("a"), Checked::new("b"));
     let servers = [of(&a.backend), of(&b.backend)];
     let check = r#""uri": "/health", "interval": 0.1, "fails": 1000, "status": [200, 204]"#;
@@ -166,7 +166,7 @@ fn the_request_of_a_check() {
 fn the_first_check_decides_before_a_request_finds_out() {
     let b = Checked::new("b");
     let servers = [nobody().to_string(), of(&b.backend)];
-    // Without a `uri`: whether it takes connections.
+    // Without `uri`, a check only connects.
     let site = site(&servers, r#""interval": 60, "fails": 5"#);
     site.log
         .wait_for("fails its health check (connecting): cannot connect: Connection refused");
@@ -221,7 +221,7 @@ fn where_none_passes_requests_are_served_all_the_same() {
         r#""uri": "/health", "interval": 0.1, "passes": 1"#,
     );
     site.log
-        .wait_for("no server passes its health check; requests go to them all the same");
+        .wait_for("no server passes its health check; requests are sent to all of them anyway");
     assert_eq!(answers(&site, 8), ["a", "b"]);
     b.says(200);
     site.log.wait_for("passes its health check (GET /health)");
@@ -237,7 +237,7 @@ fn without_checks_nothing_is_left_of_them() {
     let site = site(&servers, check);
     site.log.wait_for("fails its health check");
     assert_eq!(answers(&site, 8), ["b"]);
-    // Another group of the same servers knows what is known of them.
+    // Another group of the same servers shares their state.
     let rules = format!(", \"health_check\": {{{check}}}");
     let other = config(&servers, &rules, ", \"retries\": 1");
     site.configure(&other).unwrap();
@@ -246,13 +246,13 @@ fn without_checks_nothing_is_left_of_them() {
     assert_eq!(answers(&site, 8), ["a", "b"]);
     assert_eq!(site.server.upstreams()[0].1[0].checks, None);
     let before = a.checks().len();
-    // As many rounds of another server's checks, which are made by the same thread.
+    // As many rounds of checks of another server, by the same thread.
     let c = Checked::new("c");
     let other = self::site(&[of(&c.backend)], check);
     wait_until("rounds have passed", || c.checks().len() > 4);
     drop(other);
-    assert!(a.checks().len() <= before + 1, "nobody asks any more");
-    // In another way it is asked anew, and the first check decides.
+    assert!(a.checks().len() <= before + 1, "the checks have ended");
+    // With other options it is checked anew, and the first check decides.
     let rules = r#", "health_check": {"uri": "/health", "status": 500, "interval": 60}"#;
     site.configure(&config(&servers, rules, "")).unwrap();
     site.log.wait_for(&format!(

@@ -184,7 +184,7 @@ fn malformed_requests_are_refused_and_the_connection_ends() {
     ] {
         let mut client = site.connect();
         client.send(&request);
-        // The answer comes though the client goes on sending, and is not lost to a reset.
+        // The response arrives although the client continues to send, and is not lost to a reset.
         client.send("garbage");
         let answer = client.read_to_end();
         let reason = status.split_once(' ').unwrap().1;
@@ -206,7 +206,7 @@ fn a_large_body_that_is_refused_does_not_cost_the_answer() {
 }
 
 #[test]
-fn a_body_nobody_wants_is_read_and_the_connection_goes_on() {
+fn an_unwanted_body_is_drained_and_the_connection_is_kept() {
     let site = Site::sharing("{}");
     let mut client = site.connect();
     let body = vec![b'x'; 1_000_000];
@@ -228,7 +228,7 @@ fn a_client_that_expects_continue_gets_it() {
     assert_eq!(interim.head, "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("abc");
     assert_eq!(client.response("POST").status, 200);
-    // One that sends at once does not need it.
+    // A client that sends at once does not need it.
     client.send(
         "POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
     );
@@ -262,7 +262,7 @@ fn the_head_has_one_deadline_and_the_body_one_per_read() {
     let mut client = site.connect();
     client.send("POST /return/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
     for byte in ["a", "b", "c", "d"] {
-        // Each pause is shorter than the timeout, all together are longer: a head that is begun has a second.
+        // Each pause is shorter than the timeout, but all together are longer: the head must be complete within a second.
         let mut late = site.connect();
         late.send("GET /");
         assert_eq!(late.response("GET").status, 408);
@@ -272,7 +272,7 @@ fn the_head_has_one_deadline_and_the_body_one_per_read() {
 
     let mut client = site.connect();
     client.send("GET / HTTP/1.1\r\n");
-    // Did each line give it more time, the head would end by being too large: 431.
+    // If each line extended the time, the head would end by being too large: 431.
     while client.is_quiet() {
         let _ = std::io::Write::write_all(&mut client.stream, b"X: y\r\n");
     }
@@ -317,7 +317,7 @@ fn a_head_that_is_refused_gets_no_content() {
 #[test]
 fn a_client_that_takes_nothing_is_dropped_after_send_timeout() {
     let site = Site::sharing(r#"{"send_timeout": 1}"#);
-    // More than two sockets' buffers can hold, however the kernel grows them.
+    // More than the buffers of two sockets can hold, even after the kernel has grown them.
     let file = std::fs::File::create(site.path().join("large")).unwrap();
     file.set_len(64 << 20).unwrap();
     let mut client = site.connect();
@@ -336,10 +336,10 @@ fn connections_and_requests_are_counted() {
     for (n, client) in clients.iter_mut().enumerate() {
         client.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
         client.response("GET");
-        // At once: whoever has an answer finds it counted.
+        // A client that has its response finds it counted.
         assert_eq!(site.server.totals().requests, n as u64 + 1);
     }
-    // The last one may still be at its answer.
+    // The last request may not have ended yet.
     wait_until("all are idle again", || site.server.totals().idle == 5);
     clients[0].send("GET /retu");
     wait_until("one is active", || site.server.totals().active == 1);
@@ -396,7 +396,7 @@ fn the_way_through_the_routes_can_be_logged() {
     );
 }
 
-/// Issue 10: a deny rule whose regular expression ran out of steps let the request through, and `types` was passed by.
+/// Issue 10: a deny rule whose regular expression ran out of steps let the request through, and `types` was ignored.
 #[test]
 fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
     const ENDLESS: &str = r"^.?(?:(a+)(a+)(a+))+\\1\\2\\3(?=c)";
@@ -425,9 +425,8 @@ fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
         "`/routes/1/action`",
         "`/settings/http/compression/types`",
     ] {
-        site.log.wait_for(&format!(
-            "{place}: nobody can tell whether the regular expression"
-        ));
+        site.log
+            .wait_for(&format!("{place}: the regular expression"));
     }
     assert!(
         site.log.count("/routes/0/action") < 20,
@@ -435,9 +434,9 @@ fn a_regular_expression_without_an_answer_is_a_500_that_the_log_explains() {
     );
 }
 
-/// CHANGES of FreeUnit 1.35.4: connections that said nothing and ended stayed, and kept a processor busy.
+/// CHANGES of FreeUnit 1.35.4: connections that sent nothing and ended were kept, and used CPU time.
 #[test]
-fn connections_of_a_port_scan_are_gone_at_once() {
+fn connections_of_a_port_scan_are_closed_at_once() {
     const SCANS: u64 = 300;
     let site = Site::sharing("{}");
     for number in 0..SCANS {
@@ -455,7 +454,7 @@ fn connections_of_a_port_scan_are_gone_at_once() {
     assert_eq!(site.get("/return/").status, 200);
 }
 
-/// Issue 29: what belongs to one request was kept at its connection, and reset by hand for the next one.
+/// Issue 29: the state of a request was kept at its connection, and reset manually for the next one.
 #[test]
 fn a_request_leaves_nothing_behind_for_the_next_one_on_its_connection() {
     const ANNA: &str = "$2y$04$jSz1tXNKo.beld/S8xsOwesNQxGVCl6/Vwe3Mk.oO4XqSnTLal1w.";
@@ -506,7 +505,7 @@ fn a_request_leaves_nothing_behind_for_the_next_one_on_its_connection() {
                 assert_eq!(reply.field(field), None, "{next} after {path}");
             }
         }
-        // It is not read: there is no route whose page it could get.
+        // It is refused before routing, so it has no error page.
         client.send("GET / HTTP/1.1\r\n: x\r\n\r\n");
         let reply = client.response("GET");
         assert_eq!(reply.status, 400, "after {path}");

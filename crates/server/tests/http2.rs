@@ -1,5 +1,5 @@
-//! HTTP/2 through the whole router: the same answers as over HTTP/1, windows, bodies both ways, how connections begin and end.
-//! Hostile clients are in `http2_hostile.rs`.
+//! HTTP/2 through the whole router: the same responses as over HTTP/1, windows, streamed bodies, the start and end of connections. Hostile
+//! clients are in `http2_hostile.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ fn with_client<F: Future>(
     runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let mut builder = h2::client::Builder::new();
-        // A server that has not said anything yet is expected to take this (RFC 9113 §6.5.2).
+        // A client may assume this limit before the server's SETTINGS arrive (RFC 9113 §6.5.2).
         builder.initial_max_send_streams(100);
         let (client, connection) = builder.handshake(socket).await.unwrap();
         let connection = tokio::spawn(connection);
@@ -323,7 +323,7 @@ fn a_client_that_never_takes_its_response_loses_it() {
         3,
         &get("/return/x"),
     ));
-    assert_eq!(frames.response(3).unwrap().0, OK, "the connection goes on");
+    assert_eq!(frames.response(3).unwrap().0, OK, "the connection is open");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn malformed_requests_are_refused_one_by_one() {
 }
 
 #[test]
-fn a_closed_listener_lets_what_it_has_begun_end() {
+fn a_closed_listener_finishes_its_requests() {
     let site = Site::sharing("{}");
     let large = vec![1; 2_000_000];
     site.write("large.bin", &large);
@@ -393,14 +393,14 @@ fn a_closed_listener_lets_what_it_has_begun_end() {
     let mut answered = false;
     site.configure(r#"{"listeners": {"*:2": {"pass": "routes"}}, "routes": []}"#)
         .unwrap();
-    // A request on its way when the client has not heard is answered too.
+    // A request that the client sends before it has received GOAWAY is answered too.
     frames.send(&frame(
         HEADERS,
         END_HEADERS | END_STREAM,
         3,
         &get("/return/x"),
     ));
-    let mut is_told = false;
+    let mut has_goaway = false;
     while let Some(answer) = frames.next() {
         match answer.kind {
             HEADERS if answer.stream == 3 => {
@@ -418,11 +418,11 @@ fn a_closed_listener_lets_what_it_has_begun_end() {
             PING if answer.flags & ACK == 0 => frames.send(&frame(PING, ACK, 0, &answer.payload)),
             GOAWAY => {
                 assert_eq!(answer.code(), 0);
-                is_told = true;
+                has_goaway = true;
             }
             _ => {}
         }
-        if is_told && answered && received == large.len() {
+        if has_goaway && answered && received == large.len() {
             break;
         }
     }
@@ -433,7 +433,7 @@ fn a_closed_listener_lets_what_it_has_begun_end() {
 }
 
 #[test]
-fn an_idle_connection_is_told_to_go() {
+fn an_idle_connection_gets_goaway() {
     let site = Site::sharing(r#"{"idle_timeout": 1}"#);
     let mut frames = Frames::to(site.address(), &[]);
     frames.send(&frame(
@@ -451,7 +451,7 @@ fn an_idle_connection_is_told_to_go() {
 }
 
 #[test]
-fn an_application_sees_the_request_as_it_is() {
+fn an_application_gets_the_whole_request() {
     let app = App::new(1);
     let fields = [
         ("cookie", "a=1"),
@@ -501,7 +501,7 @@ fn bodies_reach_applications_with_and_without_a_length() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_and_the_connection_goes_on() {
+fn a_body_that_is_too_large_is_refused_and_the_connection_is_kept() {
     let app = App::with(1, Limits::default(), r#"{"max_body_size": 1000}"#);
     with_client(app.site.address(), |client| async move {
         let body = || vec![Bytes::from(vec![0; 1001])];
@@ -555,7 +555,7 @@ fn a_window_is_given_back_as_the_body_is_taken() {
     frames.send(&frame(HEADERS, END_HEADERS, 1, &block(&fields)));
     let piece = vec![b'x'; 16_384];
     for _ in 0..3 {
-        // More than the windows at first: the server must give some back, or this is an error.
+        // More than the initial windows: the server must send WINDOW_UPDATE, or this is an error.
         for _ in 0..10 {
             frames.send(&frame(DATA, 0, 1, &piece));
         }
@@ -609,7 +609,7 @@ fn a_response_comes_as_the_application_makes_it() {
 }
 
 #[test]
-fn a_response_cut_short_is_no_whole_one() {
+fn a_truncated_response_is_not_a_complete_one() {
     let app = App::new(1);
     for target in ["/crash", "/panic"] {
         let answer = ask(app.site.address(), request("GET", target, &[]), vec![]);
@@ -714,7 +714,7 @@ fn http1_and_http2_share_a_listener() {
     }
 }
 
-/// Issue 28, 2.6: a client that took nothing of its responses could have any number of them.
+/// Issue 28, 2.6: a client that received none of its responses could have any number of them.
 #[test]
 fn a_stream_counts_as_under_way_until_its_client_has_taken_the_response() {
     let site = Site::new(1, |folder| {

@@ -57,9 +57,9 @@ fn post(path: &str) -> Vec<u8> {
     ])
 }
 
-/// Issue 10: a client that left while a server worked was in no log.
+/// Issue 10: a client that disconnected while a server worked was in no log.
 #[test]
-fn one_that_does_not_wait_for_a_server_is_logged() {
+fn a_client_that_does_not_wait_for_a_server_is_logged() {
     let backend = silent();
     let site = proxy(&backend, "");
     let mut asked = 0;
@@ -93,9 +93,9 @@ fn one_that_does_not_wait_for_a_server_is_logged() {
     assert_eq!(line(&site), reset);
 }
 
-/// Issue 10: nor was one that left while an application worked.
+/// Issue 10: nor was a client that disconnected while an application worked.
 #[test]
-fn one_that_does_not_wait_for_an_application_is_logged() {
+fn a_client_that_does_not_wait_for_an_application_is_logged() {
     let app = App::new(2);
     let mut client = app.site.connect();
     client.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -119,9 +119,9 @@ fn one_that_does_not_wait_for_an_application_is_logged() {
     );
 }
 
-/// Issue 10: nor one that left within a body that is passed on while it comes.
+/// Issue 10: nor a client that disconnected within a streamed body.
 #[test]
-fn one_that_breaks_its_body_off_is_logged() {
+fn a_client_that_disconnects_within_its_body_is_logged() {
     let partial = "POST /hang HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc";
     let left = |mut client: Client, is_there: &dyn Fn() -> bool| {
         client.send(partial);
@@ -151,9 +151,9 @@ fn one_that_breaks_its_body_off_is_logged() {
     }
 }
 
-/// Issue 10: a file that was not taken whole was in no log either.
+/// Issue 10: nor a client that received only a part of a file.
 #[test]
-fn one_that_does_not_take_all_of_a_file_is_logged_with_what_it_took() {
+fn a_client_that_receives_part_of_a_file_is_logged_with_the_sent_bytes() {
     const LENGTH: u64 = 64 << 20;
     let backend = silent();
     let site = proxy(&backend, "");
@@ -171,7 +171,7 @@ fn one_that_does_not_take_all_of_a_file_is_logged_with_what_it_took() {
 
 /// Issue 28, 2.2: a client that had ended its sending side got no response.
 #[test]
-fn one_that_has_ended_its_sending_side_gets_the_response_of_a_server() {
+fn a_client_that_has_ended_its_sending_side_gets_the_response_of_a_server() {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let backend = Backend::new(move |peer| {

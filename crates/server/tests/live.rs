@@ -108,7 +108,7 @@ fn draining_lets_requests_finish_and_then_ends() {
     let address = site.address();
     site.server.drain();
     assert!(idle.is_closed());
-    wait_until("nobody accepts", || site.server.totals().idle == 0);
+    wait_until("no thread accepts", || site.server.totals().idle == 0);
     assert_eq!(busy.response("GET").body.len(), 32 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -121,7 +121,7 @@ fn draining_lets_requests_finish_and_then_ends() {
 }
 
 #[test]
-fn the_access_log_tells_every_request() {
+fn the_access_log_has_every_request() {
     let site = Site::new(2, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{folder}$uri"}}}}],
@@ -163,7 +163,7 @@ fn the_access_log_tells_every_request() {
         expected.push_str(line);
         wait_until("the line is there", || log() == expected);
     }
-    // Rotation: the file is renamed, and the server told to go on with a new one.
+    // Rotation: the file is renamed, and the server asked to open a new one.
     std::fs::rename(
         site.path().join("access.log"),
         site.path().join("access.log.1"),
@@ -185,7 +185,7 @@ fn the_access_log_tells_every_request() {
 
 /// Issue 28, 2.3: the access log had the path before the `rewrite`.
 #[test]
-fn the_access_log_tells_the_path_after_a_rewrite() {
+fn the_access_log_has_the_path_after_a_rewrite() {
     let site = Site::new(1, |folder| {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
@@ -319,7 +319,7 @@ fn some_response_headers_are_for_errors_too() {
 }
 
 #[test]
-fn a_request_goes_on_with_the_configuration_it_began_with() {
+fn a_request_keeps_the_configuration_it_began_with() {
     let site = Site::new(1, |_| listening(&["127.0.0.1:1"], 201));
     let mut client = site.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
@@ -408,7 +408,7 @@ fn access_log(site: &Site) -> String {
     std::fs::read_to_string(site.path().join("access.log")).unwrap()
 }
 
-/// Issue 10: who attacks was seen neither in a log nor in the counters.
+/// Issue 10: attackers appeared neither in a log nor in the counters.
 #[test]
 fn requests_that_are_never_read_are_logged_and_counted() {
     let site =
@@ -441,14 +441,14 @@ fn requests_that_are_never_read_are_logged_and_counted() {
     incomplete.finish();
     seen("127.0.0.1 \"POST /a HTTP/1.1\" 400 0 -\n");
     assert_eq!(site.server.totals().requests, 4);
-    // One that asks for nothing is no request.
+    // A connection without data is not a request.
     drop(site.connect());
     wait_until("it has gone", || site.server.totals().closed == 5);
     assert_eq!(access_log(&site), expected);
     assert_eq!(site.server.totals().requests, 4);
 }
 
-/// Issue 10: it counted from the end of the head.
+/// Issue 10: it was counted from the end of the head.
 #[test]
 fn the_time_of_a_request_counts_from_its_first_byte() {
     let site = logging("$request_time");
@@ -456,11 +456,11 @@ fn the_time_of_a_request_counts_from_its_first_byte() {
         let log = access_log(&site);
         log.lines().map(|line| line.parse().unwrap()).collect()
     };
-    // A server that has no core when the first byte comes reads it later, and counts from then: so there are five attempts.
+    // A server that gets no CPU time when the first byte arrives reads it later, and counts from then, so there are five attempts.
     for before in 0..5 {
         let mut slow = site.connect();
         slow.send("GET / HTTP/1.1\r\n");
-        // 100 ms, in which nothing comes.
+        // 100 ms without data.
         assert!(slow.is_quiet());
         slow.send("Host: a\r\n\r\n");
         assert_eq!(slow.response("GET").status, 200);
@@ -472,7 +472,7 @@ fn the_time_of_a_request_counts_from_its_first_byte() {
     panic!("{:?}", times());
 }
 
-/// Issue 10: the fields of the server's own pages were not seen.
+/// Issue 10: the fields of the server's own pages were not logged.
 #[test]
 fn the_access_log_sees_every_field_of_an_answer() {
     let site = logging(
@@ -514,17 +514,17 @@ fn the_access_log_sees_every_field_of_an_answer() {
     }
 }
 
-/// Issue 10: the log did not tell what is refused.
+/// Issue 10: refused requests were not in the log.
 #[test]
-fn what_is_refused_is_in_the_log_with_client_and_request() {
+fn refused_requests_are_logged_with_client_and_request() {
     let site = logging("$status");
     let mut client = site.connect();
     client.send("POST /big HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n");
     assert_eq!(client.response("POST").status, 413);
     site.log.wait_for("Info: 413: the body is too large (`max_body_size`), client 127.0.0.1, request \"POST /big HTTP/1.1\"");
     assert_eq!(site.get("/round").status, 500);
-    site.log.wait_for("Error: 500: the routes go round in circles at `/routes/0/action`, client 127.0.0.1, request \"GET /round HTTP/1.1\"");
-    // Nobody forges a line, and none is endless.
+    site.log.wait_for("Error: 500: the routes form a loop at `/routes/0/action`, client 127.0.0.1, request \"GET /round HTTP/1.1\"");
+    // A client cannot forge a log line, and the length of a line is limited.
     let forged = format!(
         "POST /\x7f\"{} HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
         "x".repeat(500)

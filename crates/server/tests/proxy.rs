@@ -1,4 +1,4 @@
-//! Requests through the proxy, bytes in and bytes out, to servers that do what a test wants.
+//! Requests through the proxy, bytes in and bytes out, to servers that a test controls.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -71,7 +71,7 @@ fn a_request_is_written_anew_and_its_answer_too() {
 }
 
 #[test]
-fn nobody_but_the_configuration_speaks_of_client_certificates() {
+fn clients_cannot_set_the_fields_of_client_certificates() {
     let backend = Backend::new(|peer| {
         while let Some(asked) = peer.request() {
             peer.answer(asked.head.as_bytes());
@@ -126,7 +126,7 @@ fn without_keepalive_each_request_has_its_connection() {
 }
 
 #[test]
-fn bodies_go_to_the_server_whole_whatever_their_framing() {
+fn bodies_of_every_framing_reach_the_server_whole() {
     let backend = Backend::new(|peer| {
         while let Some(asked) = peer.request() {
             let framing = asked.field("Content-Length").unwrap_or("none").to_owned();
@@ -164,7 +164,7 @@ fn bodies_go_to_the_server_whole_whatever_their_framing() {
 }
 
 #[test]
-fn answers_come_whole_whatever_their_framing() {
+fn responses_of_every_framing_arrive_whole() {
     let body = "0123456789".repeat(50_000);
     let chunked: String = body
         .as_bytes()
@@ -246,7 +246,7 @@ fn answers_without_a_body_end_with_their_head() {
 }
 
 #[test]
-fn what_a_server_does_wrong_is_502_or_504_with_its_reason() {
+fn errors_of_a_server_are_502_or_504_with_the_reason() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(70_000));
     for (what, answer, status, reason) in [
         (
@@ -322,11 +322,11 @@ fn what_a_server_does_wrong_is_502_or_504_with_its_reason() {
 
 #[test]
 fn a_server_that_is_not_there_is_502_and_one_that_is_silent_504() {
-    let nobody = nobody().to_string();
-    let site = proxy_to(&format!("http://{nobody}"), "", "{}");
+    let closed = nobody().to_string();
+    let site = proxy_to(&format!("http://{closed}"), "", "{}");
     assert_eq!(site.get("/").status, 502);
     site.log.wait_for(&format!(
-        "server {nobody}: cannot connect: Connection refused"
+        "server {closed}: cannot connect: Connection refused"
     ));
     let silent = Backend::new(|peer| {
         peer.request();
@@ -364,7 +364,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_whole() {
         let mut client = site.connect();
         client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let text = client.read_to_end();
-        // Depending on whether something had gone out before the end came.
+        // Depends on whether data had been sent before the end.
         let is_seen = text.starts_with("HTTP/1.1 502") || text.starts_with("HTTP/1.1 200 OK");
         assert!(is_seen && !text.ends_with("0\r\n\r\n"), "{what}: {text}");
         site.log.wait_for("server ");
@@ -387,7 +387,7 @@ fn bytes_behind_an_answer_are_not_the_next_one() {
 
 #[test]
 fn a_kept_connection_that_was_closed_costs_no_request() {
-    // Each connection answers one request, and closes when the next one comes.
+    // Each connection answers one request, and closes on the next one.
     let backend = Backend::new(|peer| {
         if peer.request().is_some() {
             peer.answer(b"ok");
@@ -398,7 +398,7 @@ fn a_kept_connection_that_was_closed_costs_no_request() {
     for number in 0..5 {
         assert_eq!(site.get("/").status, 200, "{number}");
     }
-    // A request that must not be done twice is not: it may have had an effect.
+    // A request that must not be repeated is not: it may have had an effect.
     let answer = site.request("POST", "/", "Content-Length: 0\r\n");
     assert_eq!(answer.status, 502);
     assert_eq!(
@@ -426,7 +426,7 @@ fn a_connection_that_is_seen_to_be_closed_is_not_used() {
     for number in 1..=5 {
         let answer = site.request("POST", "/", "Content-Length: 0\r\n");
         assert_eq!(answer.status, 200, "{number}");
-        // Before that it may be used, and a POST is not repeated.
+        // Before that the connection may be used, and a POST is not repeated.
         wait_until("the connection has ended", || {
             ended.load(std::sync::atomic::Ordering::SeqCst) == number
         });
@@ -468,18 +468,18 @@ fn a_server_of_weight_0_gets_nothing() {
 
 #[test]
 fn another_server_is_asked_where_that_is_safe() {
-    let nobody = nobody().to_string();
+    let closed = nobody().to_string();
     let good = Backend::echoing("good");
     // The first server of a round.
     let servers = |first: &str| format!(r#""{first}": {{}}, "{}": {{}}"#, good.address);
-    let site = upstream(&servers(&nobody), "");
+    let site = upstream(&servers(&closed), "");
     let answer = site.request("POST", "/", "Content-Length: 0\r\n");
     assert_eq!(answer.status, 200, "nothing of it was sent");
     site.log.wait_for("gets no requests for 10s");
     for _ in 0..4 {
         assert_eq!(site.get("/").status, 200);
     }
-    // One that takes the request and closes.
+    // A server that takes the request and closes.
     let closes = || {
         Backend::new(|peer| {
             peer.request();
@@ -498,9 +498,9 @@ fn another_server_is_asked_where_that_is_safe() {
     assert_eq!(site.get("/").status, 502, "no retries are wanted");
 }
 
-/// Issue 10: a PUT or DELETE that had had its effect reached a second server.
+/// Issue 10: a PUT or DELETE that had been executed was sent to a second server.
 #[test]
-fn what_may_have_had_an_effect_reaches_one_server_unless_its_user_says_otherwise() {
+fn unsafe_requests_are_not_retried_unless_configured() {
     let good = Backend::echoing("good");
     let asked = |method: &str, options: &str| {
         // It takes the request, and closes.
@@ -542,7 +542,7 @@ fn where_all_are_down_one_is_asked_all_the_same() {
 
 #[test]
 fn a_backup_is_used_only_without_the_others() {
-    let (nobody, backup) = (nobody().to_string(), Backend::echoing("backup"));
+    let (closed, backup) = (nobody().to_string(), Backend::echoing("backup"));
     let a = Backend::echoing("a");
     let site = upstream(
         &format!(
@@ -556,7 +556,7 @@ fn a_backup_is_used_only_without_the_others() {
     }
     let site = upstream(
         &format!(
-            r#""{nobody}": {{}}, "{}": {{"backup": true}}"#,
+            r#""{closed}": {{}}, "{}": {{"backup": true}}"#,
             backup.address
         ),
         "",
@@ -596,9 +596,9 @@ fn fields_of_the_request_are_changed() {
     );
 }
 
-/// Issue 10: a field that both `request_headers` and `forwarded_headers` say was sent twice.
+/// Issue 10: a field set by both `request_headers` and `forwarded_headers` was sent twice.
 #[test]
-fn what_is_told_about_the_client_is_told_once() {
+fn each_forwarded_field_is_sent_once() {
     let backend = Backend::new(|peer| {
         while let Some(asked) = peer.request() {
             peer.answer(asked.head.as_bytes());
@@ -614,9 +614,9 @@ fn what_is_told_about_the_client_is_told_once() {
             backend.address
         )
     });
-    let told = "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: x\r\nForwarded: for=x\r\n";
+    let sent = "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: x\r\nForwarded: for=x\r\n";
     assert_eq!(
-        site.request("GET", "/", told).text(),
+        site.request("GET", "/", sent).text(),
         "GET / HTTP/1.1\r\nHost: test\r\nX-Forwarded-For: 127.0.0.1, ours\r\nX-Forwarded-Host: added\r\nForwarded: for=us\r\n\
          X-Forwarded-Port: 80\r\n\r\n"
     );
@@ -659,7 +659,7 @@ fn a_change_drops_no_request_and_closes_idle_connections() {
     let mut client = site.connect();
     client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the request arrives", || backend.requests().len() == 2);
-    // Options change, the server stays: its connections too.
+    // Options change but the server does not, so its connections are kept.
     site.configure(&upstream_config(
         &format!(r#""{}": {{}}"#, backend.address),
         r#""keepalive_timeout": 1000, "retries": 0"#,
@@ -685,7 +685,7 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
         peer.send(&early);
         let more = peer.bytes(100_000).unwrap();
         peer.send(&more);
-        // The client has finished; the server says its last word.
+        // The client has finished; the server sends its last bytes.
         peer.wait_closed();
         peer.send("bye");
     });
@@ -758,7 +758,7 @@ fn requests_wait_for_a_server_with_room() {
     let mut first = ask();
     wait_until("the first arrives", || backend.requests().len() == 1);
     let mut second = ask();
-    // There is room for one in the queue: which of these two it is, the other is refused.
+    // The queue has room for one: the other of these two is refused.
     let mut third = ask();
     wait_until("one of them is refused", || {
         second.has_news() || third.has_news()

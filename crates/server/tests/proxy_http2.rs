@@ -25,16 +25,16 @@ use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETT
 use tokio::sync::Semaphore;
 use tutti_testkit::{PATIENCE, nobody, wait_until};
 
-/// Time between two looks at what a server has seen.
+/// The interval of polling the state of a server.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Holds everything that a server has seen, and what it waits for.
+/// Everything that a server has received, and its conditions to continue.
 struct Seen {
-    /// Each request that is held takes one to go on.
+    /// Each held request takes one to continue.
     permits: Semaphore,
     connections: AtomicUsize,
     requests: AtomicUsize,
-    /// Requests at once on one connection, at most.
+    /// The maximum of concurrent requests on a connection.
     most: AtomicUsize,
     resets: AtomicUsize,
     /// Connections that have ended.
@@ -176,7 +176,7 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, 
     }
 }
 
-/// Sends as its receiver takes it; what a receiver that has gone does not take is dropped.
+/// Sends as fast as the receiver reads. Drops the rest when the receiver has closed.
 async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes) {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
@@ -232,14 +232,14 @@ fn begin(
     client.clone().send_request(request, is_over).unwrap()
 }
 
-/// Waits until a server has seen so much of this.
+/// Waits until the counter of a server has this value.
 async fn until(seen: &AtomicUsize, count: usize) {
     while seen.load(Ordering::SeqCst) < count {
         tokio::time::sleep(POLL).await;
     }
 }
 
-/// A body and the trailer fields behind it.
+/// Returns the body and the trailer fields.
 async fn read(mut body: RecvStream) -> Result<(Vec<u8>, Option<HeaderMap>), h2::Error> {
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
@@ -265,7 +265,7 @@ fn a_request_is_translated() {
         answer.text(),
         "GET http://name:81/head?q=1\nx-own: v\nte: trailers\n"
     );
-    // A body of HTTP/1.1, and trailers behind the answer to it.
+    // A body from HTTP/1.1, and trailer fields in the response.
     let body = "0123456789".repeat(30_000);
     client.send(format!(
         "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
@@ -316,7 +316,7 @@ fn answers_end_as_they_do_at_the_server() {
         let (bytes, trailers) = read(response.into_body()).await.unwrap();
         assert_eq!(bytes, b"body");
         assert_eq!(trailers.unwrap()["x-end"], "yes");
-        // A head alone is all of gRPC's answer to what went wrong at once.
+        // An immediate error in gRPC is a head alone.
         let response = begin(&client, "/nothing", true).0.await.unwrap();
         assert_eq!(response.headers()["grpc-status"], "5");
         assert!(response.body().is_end_stream());
@@ -352,7 +352,7 @@ fn one_connection_carries_as_many_requests_as_its_server_takes() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_holds_nobody_up() {
+fn a_client_that_takes_nothing_delays_no_other_client() {
     let server = Server::new(100);
     let site = site(server.address, "");
     let asked = &site;
@@ -360,7 +360,7 @@ fn a_client_that_takes_nothing_holds_nobody_up() {
         let held: Vec<_> = (0..5).map(|_| begin(&client, "/large", true).0).collect();
         let mut bodies = Vec::new();
         for response in held {
-            // Its window is never given back.
+            // Its window is never reopened.
             bodies.push(response.await.unwrap().into_body());
         }
         let answer = asked.get("/large");
@@ -399,7 +399,7 @@ fn an_idle_connection_is_closed_and_a_new_one_opened() {
 /// `:status: 200` of the static table (RFC 7541, appendix A).
 const OK: [u8; 1] = [0x88];
 
-/// A server that does with each request, the first byte of its path's number counting, what `script` says in frames.
+/// A server that responds to each request with the frames of `script`, whose argument is the number of the request.
 fn frames(script: impl Fn(usize, u32) -> Vec<u8> + Send + Sync + 'static) -> Backend {
     let count = AtomicUsize::new(0);
     Backend::new(move |peer| {
@@ -435,7 +435,7 @@ fn post(site: &Site) -> u16 {
 }
 
 #[test]
-fn what_a_server_has_not_begun_with_is_asked_again() {
+fn unprocessed_requests_are_retried() {
     // Refused, twice.
     let server = frames(|number, stream| match number {
         0 | 1 => frame(RST_STREAM, 0, stream, &7_u32.to_be_bytes()),
@@ -443,7 +443,7 @@ fn what_a_server_has_not_begun_with_is_asked_again() {
     });
     let site_ = site(server.address, "");
     assert_eq!(post(&site_), 200);
-    // The server goes, and names the last request it takes: none.
+    // The server sends GOAWAY with no processed request.
     let server = frames(|number, stream| match number {
         0 => frame(GOAWAY, 0, 0, &[0; 8]),
         _ => answered(stream),
@@ -451,7 +451,7 @@ fn what_a_server_has_not_begun_with_is_asked_again() {
     let site_ = site(server.address, "");
     assert_eq!(post(&site_), 200);
     assert_eq!(server.connections(), 2);
-    // It may have begun.
+    // It may have been processed.
     for reason in [2_u32, 8] {
         let server = frames(move |_, stream| frame(RST_STREAM, 0, stream, &reason.to_be_bytes()));
         let site_ = site(server.address, "");
@@ -462,13 +462,13 @@ fn what_a_server_has_not_begun_with_is_asked_again() {
             lines.iter().any(|text| text.contains(line))
         });
     }
-    // For ever.
+    // Every time.
     let server = frames(|_, stream| frame(RST_STREAM, 0, stream, &7_u32.to_be_bytes()));
     assert_eq!(post(&site(server.address, "")), 502);
 }
 
 #[test]
-fn what_has_begun_before_a_server_goes_is_answered() {
+fn requests_before_goaway_are_answered() {
     let server = frames(|_, stream| {
         let mut last = stream.to_be_bytes().to_vec();
         last.extend([0; 4]);
@@ -484,7 +484,7 @@ fn what_has_begun_before_a_server_goes_is_answered() {
 }
 
 #[test]
-fn failures_are_told_to_grpc_in_its_own_words() {
+fn failures_become_grpc_statuses() {
     let site = site(nobody(), "");
     let ask = |kind: &str| {
         let mut client = site.connect();

@@ -1,4 +1,4 @@
-//! Servers by name: a small name server changes what it answers.
+//! Servers by name: a small name server changes its answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -47,7 +47,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     let (a, b, port) = pair();
     let names = NameServer::new(DnsAnswer::addresses([FIRST, SECOND]));
     let site = site(&names, &format!("app.internal:{port}"));
-    // The first request waits for the name.
+    // The first request waits for the resolution.
     for _ in 0..10 {
         assert_eq!(site.get("/x").status, 200);
     }
@@ -65,7 +65,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     let name = &site.server.upstreams()[0].1[0].name;
     assert_eq!(*name, format!("app.internal:{port} (127.0.0.2)"));
 
-    // The good addresses stay, whatever becomes of the name.
+    // The good addresses are kept when the resolution fails.
     names.says(DnsAnswer::Failure);
     site.log
         .wait_for("the name `app.internal` cannot be resolved");
@@ -85,7 +85,7 @@ fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
     let site = site(&names, &format!("late.internal:{port}"));
     assert_eq!(site.get("/").status, 502);
     site.log
-        .wait_for("the name `late.internal` cannot be resolved: there is no such name");
+        .wait_for("the name `late.internal` cannot be resolved: the name does not exist");
     site.log
         .wait_for("upstream \"u\" has no server: its names have no addresses");
     let status = site.server.upstreams().remove(0).1.remove(0);
@@ -117,7 +117,7 @@ fn the_hosts_file_goes_first() {
     let (_a, _b, port) = pair();
     let names = NameServer::new(DnsAnswer::Nothing);
     let site = site(&names, &format!("localhost:{port}"));
-    // There may be `::1` too, where nobody listens: another address is tried.
+    // There may also be `::1`, where nothing listens: another address is tried.
     for _ in 0..4 {
         assert_eq!(site.get("/").text(), "a GET / HTTP/1.1");
     }

@@ -1,4 +1,4 @@
-//! Servers by SRV records (RFC 2782): a small name server says which there are, and something else later.
+//! Servers by SRV records (RFC 2782): a small name server changes its answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,7 +31,7 @@ fn site(names: &NameServer) -> Site {
     Site::new(1, move |_| config.clone())
 }
 
-/// A name server that knows the hosts of targets, but no service yet.
+/// A name server that knows the hosts of the targets, but no service yet.
 fn names() -> NameServer {
     let names = NameServer::new(DnsAnswer::Nothing);
     for host in ["a", "b", "c"] {
@@ -72,7 +72,7 @@ fn wait_for(site: &Site, expected: &[(&str, u16)]) {
     });
 }
 
-/// Who answers so many requests, how often.
+/// The number of responses of each server to this number of requests.
 fn answers(site: &Site, count: usize) -> BTreeMap<String, usize> {
     let mut answers = BTreeMap::new();
     for _ in 0..count {
@@ -109,7 +109,7 @@ fn targets_appear_change_and_vanish_and_their_weights_count() {
         ],
     );
     let site = site(&names);
-    // The first request waits for the service. The lower priority goes first, and in it three of four go to one.
+    // The first request waits for the service. The lower priority comes first, and one server gets three of four requests.
     assert_eq!(answers(&site, 8), counts(&[("a", 6), ("b", 2)]));
     let shown = status(&site).remove(1);
     assert_eq!(shown.name, format!("app.internal ({})", b.address));
@@ -146,7 +146,7 @@ fn a_higher_priority_serves_only_while_no_lower_one_can() {
         ],
     );
     let site = site(&names);
-    // A request that the first refuses goes to the second, never to the third.
+    // A request that the first server refuses goes to the second, never to the third.
     assert_eq!(answers(&site, 6), counts(&[("b", 6)]));
     says(
         &names,
@@ -168,7 +168,7 @@ fn services_stand_beside_servers_and_their_options_hold_for_each_target() {
     );
     site.configure(&both).unwrap();
     wait_for(&site, &[("a", 50), ("b", 150)]);
-    // On average a target has the weight that is written.
+    // On average a target gets its share by weight.
     assert_eq!(answers(&site, 10), counts(&[("a", 2), ("b", 6), ("c", 2)]));
     let backup = config(&names, "", r#", "backup": true"#, 30.0).replace(
         r#""servers": {"app"#,
@@ -180,7 +180,7 @@ fn services_stand_beside_servers_and_their_options_hold_for_each_target() {
 }
 
 #[test]
-fn an_answer_that_is_none_takes_nothing_away() {
+fn a_failed_lookup_removes_no_target() {
     let [a, b, _] = backends();
     let names = names();
     says(&names, [record(0, 1, &a, "a"), record(0, 1, &b, "b")]);
@@ -194,7 +194,7 @@ fn an_answer_that_is_none_takes_nothing_away() {
         DnsAnswer::Garbage,
         DnsAnswer::Nothing,
         DnsAnswer::Records(Vec::new()),
-        // Nobody can listen at the port 0, and addresses are no services.
+        // Nothing can listen on port 0, and addresses are not services.
         DnsAnswer::addresses([HERE]),
     ];
     for (count, answer) in answers_of_no_use.into_iter().enumerate() {
@@ -221,7 +221,7 @@ fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
     let site = site(&names);
     assert_eq!(site.get("/").status, 502);
     site.log.wait_for(
-        "the service `_http._tcp.app.internal` cannot be resolved: there is no such name",
+        "the service `_http._tcp.app.internal` cannot be resolved: the name does not exist",
     );
     let nowhere = status(&site).remove(0);
     assert!(nowhere.is_unresolved, "{nowhere:?}");
@@ -230,11 +230,12 @@ fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
     wait_until("the service to lead somewhere", || {
         site.get("/").status == 200
     });
-    // A root is an answer: nobody has it any more.
+    // The target `.` is an answer: the service is no longer available.
     says(&names, [Record::service(0, 0, 0, ".")]);
     wait_until("the service to be gone", || site.get("/").status == 502);
-    site.log
-        .wait_for("the service `_http._tcp.app.internal` says that it is not available");
+    site.log.wait_for(
+        "the service `_http._tcp.app.internal` is declared unavailable by the target `.`",
+    );
     assert!(status(&site)[0].is_unresolved);
     says(&names, [record(0, 1, &a, "a")]);
     wait_until("the service to be there again", || {
@@ -262,11 +263,11 @@ fn a_target_without_addresses_takes_nothing_from_the_others() {
     names.says_of("c.internal", DnsAnswer::addresses([HERE]));
     wait_for(&site, &[("a", 1), ("b", 1), ("c", 1)]);
     site.log
-        .wait_for("has no target `c.internal` any more that cannot be resolved");
-    // One that was good stays as long as the service names it.
+        .wait_for("no longer has an unresolved target `c.internal`");
+    // An address that was good is kept as long as the service names it.
     names.says_of("b.internal", DnsAnswer::Nothing);
     site.log
-        .wait_for("the target `b.internal` of the service `_http._tcp.app.internal` cannot be resolved: there is no such name; its last addresses are kept");
+        .wait_for("the target `b.internal` of the service `_http._tcp.app.internal` cannot be resolved: the name does not exist; its last addresses are kept");
     assert_eq!(answers(&site, 3), counts(&[("a", 1), ("b", 1), ("c", 1)]));
     says(&names, [record(0, 1, &a, "a"), record(0, 1, &c, "c")]);
     wait_for(&site, &[("a", 1), ("c", 1)]);
@@ -279,7 +280,7 @@ fn addresses_that_come_along_are_not_asked_for() {
     let records = vec![record(0, 1, &a, "a"), record(0, 1, &b, "b")];
     let along = vec![
         ("a.internal".to_owned(), HERE),
-        // Of somebody who is no target.
+        // The address of a host that is not a target.
         ("c.internal".to_owned(), IpAddr::from([192, 0, 2, 1])),
     ];
     names.says_of(SERVICE, DnsAnswer::WithAddresses(records, along));
@@ -313,7 +314,7 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
     };
     wait_for(100);
     assert!(names.asked_over_tcp() > 0);
-    // Nobody answers there: nothing is taken away.
+    // No TCP server answers: no target is removed.
     names.is_deaf_over_tcp(true);
     let lost = format!("the service `{SERVICE}` cannot be resolved");
     wait_until("that to be noticed", || site.log.count(&lost) == 1);
@@ -321,7 +322,7 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
     names.is_deaf_over_tcp(false);
     says(&names, hosts(90));
     wait_for(90);
-    // A short one comes in a datagram.
+    // A short answer fits into a datagram.
     says(&names, hosts(2));
     wait_for(2);
     let asked = (names.asked_over_tcp(), names.asked(SERVICE));
@@ -364,7 +365,7 @@ fn no_request_is_lost_while_targets_change() {
         })
     };
     for round in 1..=20_u16 {
-        // Each time another one stays out, and all have other weights.
+        // Each round omits another target and changes all weights.
         let out = usize::from(round) % backends.len();
         let now: Vec<Record> = backends
             .iter()

@@ -1,4 +1,4 @@
-//! Request bodies that a server gets while they come (`request_buffering: false` of a proxy), byte by byte.
+//! Streamed request bodies (`request_buffering: false` of a proxy), byte by byte.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// Gives back every byte of the body in a chunk of its own, while it comes.
+/// Returns every byte of the body at once in a chunk of its own.
 fn echo(peer: &mut Peer) {
     while let Some(head) = peer.request_head() {
         peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -70,7 +70,7 @@ fn echo(peer: &mut Peer) {
     }
 }
 
-/// These bytes come, in chunks of whatever size.
+/// Expects these bytes, in chunks of any size.
 fn expect_bytes(client: &mut Client, text: &str) {
     let mut come = Vec::new();
     while come.len() < text.len() {
@@ -102,7 +102,7 @@ fn a_server_gets_the_body_and_answers_while_it_comes() {
         assert_eq!(client.chunk(), None);
     }
     assert_eq!(backend.connections(), 1, "it is kept");
-    // The bytes behind the body are the next request.
+    // The bytes after the body are the next request.
     client.send(post("Content-Length: 1\r\n") + "a" + &post(CHUNKED) + "1\r\nb\r\n0\r\n\r\n");
     assert_eq!(client.response("POST").text(), "a");
     assert_eq!(client.response("POST").text(), "b");
@@ -117,7 +117,7 @@ fn the_servers_time_does_not_run_while_the_client_pauses() {
     client.send(post("Content-Length: 6\r\n") + "one");
     assert_eq!(client.head().status, 200);
     expect_bytes(&mut client, "one");
-    // The same time is up for a server that says nothing to a request that began later.
+    // The same timeout applies to a server that does not respond to a later request.
     let silent = Backend::new(|peer| {
         peer.request();
         peer.wait_closed();
@@ -134,7 +134,7 @@ fn large_bodies_and_answers_pass_each_other() {
     let backend = Backend::new(|peer| {
         peer.request_head();
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n");
-        // Neither side takes anything before it has given all of this.
+        // Neither side reads before it has sent all of this.
         for _ in 0..10 {
             peer.send(vec![b'a'; 2_000_000]);
             assert_eq!(
@@ -163,11 +163,11 @@ fn an_answer_before_the_body_ends_it() {
     let mut client = site.connect();
     client.send(post("Content-Length: 100000\r\n") + "some");
     assert_eq!(client.response("POST").text(), "enough");
-    // A little is read to its end, and the connection goes on.
+    // A small rest is read to its end, and the connection is kept.
     client.send("x".repeat(100_000 - 4));
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response("GET").text(), "enough");
-    // Much is not.
+    // A large rest is not.
     client.send(post("Content-Length: 1000000\r\n") + "some");
     assert_eq!(client.response("POST").text(), "enough");
     assert!(client.is_closed());
@@ -195,7 +195,7 @@ fn a_client_that_waits_for_100_gets_it_from_the_server_or_after_a_while() {
         client.send("body");
         assert_eq!(client.response("POST").text(), "body");
     }
-    // One who does not wait is not told.
+    // A client that does not wait gets no 100.
     client.send(post(&format!("X-Says: nothing\r\n{EXPECTING}")) + "more");
     assert_eq!(client.response("POST").text(), "more");
 }
@@ -245,7 +245,7 @@ fn a_client_that_goes_takes_its_request_along() {
     let site = streaming(&[&backend], "", "{}");
     for (number, (begun, come)) in [
         (post("Content-Length: 10\r\n") + "1234", "1234"),
-        // A chunk is passed on as far as it has come.
+        // A chunk is passed on as far as it has arrived.
         (post(CHUNKED) + "a\r\n1234", "4\r\n1234\r\n"),
     ]
     .into_iter()
@@ -307,7 +307,7 @@ fn a_bad_body_cuts_off_an_answer_that_has_begun() {
 }
 
 #[test]
-fn what_has_been_taken_is_not_sent_to_another_server() {
+fn a_body_that_a_server_has_read_is_not_sent_to_another_server() {
     let dies = Backend::new(|peer| {
         peer.request_head();
         peer.bytes(4);
@@ -331,18 +331,18 @@ fn what_has_been_taken_is_not_sent_to_another_server() {
 
 #[test]
 fn another_server_is_asked_while_nothing_of_the_body_was_taken() {
-    // Nobody listens there: nothing was sent, so any method may be.
-    let nobody = tutti_testkit::nobody();
+    // No server listens there: nothing was sent, so every method may be retried.
+    let closed = tutti_testkit::nobody();
     let lives = Backend::new(echo);
     let servers = format!(
         r#""{}": {{}}, "{}": {{"backup": true}}"#,
-        nobody, lives.address
+        closed, lives.address
     );
     let site = streaming_to(&servers, "", "{}");
     let mut client = site.connect();
     client.send(post("Content-Length: 4\r\n") + "all ");
     assert_eq!(client.response("POST").text(), "all ");
-    // Its head was sent, which does no harm with PUT where its user says so.
+    // Its head was sent, which is harmless with PUT if the configuration says so.
     let refuses = Backend::new(|peer| {
         peer.request_head();
     });
@@ -391,7 +391,7 @@ fn a_server_that_goes_in_the_middle_of_its_answer_cuts_it_off() {
 fn a_server_that_takes_nothing_is_given_up() {
     let backend = Backend::new(|peer| {
         peer.request_head();
-        // Until the other side has given up: reading would take something.
+        // Until the other side has given up: reading would make room.
         std::thread::park_timeout(PATIENCE);
     });
     let site = streaming(
@@ -404,7 +404,7 @@ fn a_server_that_takes_nothing_is_given_up() {
     let mut writer = client.stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
         use std::io::Write;
-        // It breaks off when the answer has come.
+        // It breaks off when the response has arrived.
         let _ = writer.write_all(&vec![b'x'; 60_000_000]);
     });
     assert_eq!(client.response("POST").status, 504);
@@ -430,7 +430,7 @@ fn without_buffering_a_server_is_read_no_faster_than_the_client_takes() {
     let mut client = site.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.head().status, 200);
-    // A client that takes its answer gets all of it meanwhile.
+    // Meanwhile a client that reads its response gets all of it.
     assert_eq!(site.get("/").body.len(), 30_000_000);
     assert_eq!(given.recv_timeout(PATIENCE), Ok(1));
     assert!(

@@ -1,4 +1,4 @@
-//! JavaScript template literals, through the server: a request for each place they can stand in.
+//! JavaScript template literals, through the server: one request for each place that permits them.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -68,7 +68,7 @@ fn a_script_that_hangs_costs_its_own_request() {
 }
 
 #[test]
-fn the_guides_example_does_what_it_says() {
+fn the_example_of_the_guide_works() {
     let guide = include_str!("../../../docs/http/scripting.md");
     let example = guide
         .split("```json\n")

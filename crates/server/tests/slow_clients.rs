@@ -1,5 +1,5 @@
-//! Clients that do not take what they have asked for: they hold no worker, no server, and little memory, get all of it in the end if they
-//! take it at all, and are given up if they take too little.
+//! Clients that do not read their responses: they hold no worker, no server, and little memory, get all of the response in the end if they
+//! read, and are closed if they read too little.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,10 +26,10 @@ const MEBIBYTE: usize = 1024 * 1024;
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
 const INITIAL_WINDOW: u16 = 4;
 
-/// Settings of a client that takes nothing.
+/// Settings of a client that receives nothing.
 const NOTHING: &[(u16, u32)] = &[(INITIAL_WINDOW, 0)];
 
-/// A body that shows where something is missing.
+/// A body in which missing bytes are detected.
 fn body(length: usize) -> Vec<u8> {
     (0..length as u64 / 8).flat_map(u64::to_be_bytes).collect()
 }
@@ -54,14 +54,14 @@ fn ask(frames: &mut Frames, stream: u32, target: &str) {
     frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
 }
 
-/// Opens the window of a stream, and of the connection.
+/// Extends the window of a stream and that of the connection.
 fn open(frames: &mut Frames, stream: u32, by: u32) {
     for one in [0, stream] {
         frames.send(&frame(WINDOW_UPDATE, 0, one, &by.to_be_bytes()));
     }
 }
 
-/// More than anybody keeps in memory for one answer.
+/// More than any buffer in memory for one response.
 const LARGE: usize = 2_000_000;
 
 /// A server with large answers.
@@ -73,11 +73,11 @@ fn large() -> Backend {
     })
 }
 
-/// Issue 10: a connection held 64 MB this way, for as long as it took a byte now and then.
+/// Issue 10: a connection held 64 MB this way, as long as it read a byte from time to time.
 #[test]
 fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long() {
     const STREAMS: u32 = 100;
-    // Nothing goes to the disk here, so the servers must wait.
+    // Disk buffering is off here, so the servers must wait.
     let options = r#"{"response_buffering": 0, "send_timeout": 2}"#;
     let backend = large();
     let site = proxy(&backend, "", options);
@@ -89,7 +89,7 @@ fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long(
     while reset < STREAMS {
         most = most.max(site.server.held().memory);
         let Some(frame) = frames.soon() else {
-            // Nothing comes: a byte for each, seldom enough to be no flood.
+            // Nothing arrives: one byte for each stream, slowly enough not to be a flood.
             quiet += 1;
             if quiet % 10 != 0 {
                 continue;
@@ -106,18 +106,18 @@ fn a_hundred_streams_that_take_a_byte_now_and_then_hold_little_and_not_for_long(
             reset += 1;
         }
     }
-    // The connection's share, and for each stream the bytes it needs to go on, reads under way among it; it was five times that.
+    // The connection's share, and for each stream the minimum to continue, including reads in progress; it was five times that.
     assert!(most > MEBIBYTE / 2, "{most}");
     assert!(most < MEBIBYTE + STREAMS as usize * 128 * 1024, "{most}");
     wait_until("nothing is held", || site.server.held().memory == 0);
-    // It is served all the same.
+    // It is served nevertheless.
     ask(&mut frames, 2 * STREAMS + 1, "/");
     open(&mut frames, 2 * STREAMS + 1, LARGE as u32);
     assert_eq!(frames.response(2 * STREAMS + 1).unwrap().1.len(), LARGE);
 }
 
-/// Issue 10: the last of a hundred resets were looked for where they had been read already, and seemed to come when the connection had been
-/// idle for three minutes. They leave at once, whatever the client does.
+/// Issue 10: the last of a hundred resets were awaited where they had been read already, so that they seemed to come after three minutes
+/// without traffic. They are sent at once.
 #[test]
 fn a_stream_that_is_given_up_is_reset_at_once() {
     const STREAMS: u32 = 10;
@@ -135,7 +135,7 @@ fn a_stream_that_is_given_up_is_reset_at_once() {
     assert_eq!(reset, (0..STREAMS).map(|n| 2 * n + 1).collect::<Vec<_>>());
 }
 
-/// A stream that waits while its client takes from another one is not slow.
+/// A stream that waits while its client reads another one is not slow.
 #[test]
 fn a_client_that_takes_one_answer_first_gets_the_other_too() {
     let backend = Backend::new(|peer| {
@@ -148,7 +148,7 @@ fn a_client_that_takes_one_answer_first_gets_the_other_too() {
     for stream in [1, 3] {
         ask(&mut frames, stream, "/");
     }
-    // For longer than the timeout.
+    // Longer than the timeout.
     for _ in 0..60 {
         open(&mut frames, 1, 4096);
         while let Some(frame) = frames.soon() {
@@ -159,7 +159,7 @@ fn a_client_that_takes_one_answer_first_gets_the_other_too() {
     assert!(frames.response(3).unwrap().1 == body(2 * MEBIBYTE));
 }
 
-/// Issue 10: four such answers held four workers for a minute.
+/// Issue 10: four such responses held four workers for a minute.
 #[test]
 fn clients_that_do_not_read_hold_no_worker() {
     let app = App::new(1);
@@ -168,7 +168,7 @@ fn clients_that_do_not_read_hold_no_worker() {
     for stream in [1, 3, 5] {
         ask(&mut frames, stream, &target);
     }
-    // So does one of HTTP/1 that reads nothing.
+    // The same for a client of HTTP/1 that reads nothing.
     let mut unread = app.site.connect();
     unread.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     // The rest is in memory, and for the last one in the kernel.
@@ -179,7 +179,7 @@ fn clients_that_do_not_read_hold_no_worker() {
     let held = app.site.server.held();
     assert!(held.disk > 0);
     assert!(held.memory <= 2 * MEBIBYTE, "{held:?}");
-    // Whoever takes it gets all of it.
+    // A client that reads gets all of it.
     let expected = app.site.get(&target).body;
     assert_eq!(expected.len(), 3 * MEBIBYTE);
     for stream in [1, 3, 5] {
@@ -192,7 +192,7 @@ fn clients_that_do_not_read_hold_no_worker() {
     });
 }
 
-/// Issue 10: so is a server, and the log tells what the client got.
+/// Issue 10: the same for servers, and the log has the bytes that the client got.
 #[test]
 fn a_server_is_free_when_its_answer_has_been_taken() {
     let (sender, done) = mpsc::channel();
@@ -226,7 +226,7 @@ fn a_server_is_free_when_its_answer_has_been_taken() {
         wait_until("it is logged", || access_log(&site) == "200 33554432\n");
         std::fs::File::create(site.path().join("access.log")).unwrap();
     }
-    // One that leaves has not got all.
+    // A client that disconnects has not received everything.
     let mut client = site.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     done.recv_timeout(PATIENCE).unwrap();
@@ -274,17 +274,17 @@ fn without_a_file_the_sender_waits_for_the_client() {
     }
 }
 
-/// An event that a client of server-sent events can take flows at once, also when it has been slow before.
+/// An event that a client of server-sent events can receive is sent at once, even if the client has been slow before.
 #[test]
 fn events_flow_when_a_slow_client_has_caught_up() {
-    let (tell, told) = mpsc::channel::<()>();
-    let told = std::sync::Mutex::new(told);
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
     let backend = Backend::new(move |peer| {
         peer.request();
         peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
         peer.send(vec![b'x'; 6 * MEBIBYTE]);
-        let told = told.lock().unwrap();
-        while told.recv().is_ok() {
+        let released = released.lock().unwrap();
+        while released.recv().is_ok() {
             peer.send("data: now\n\n");
         }
     });
@@ -298,7 +298,7 @@ fn events_flow_when_a_slow_client_has_caught_up() {
         got += frames.next_of(DATA).payload.len();
     }
     for _ in 0..3 {
-        tell.send(()).unwrap();
+        release.send(()).unwrap();
         assert_eq!(frames.next_of(DATA).payload, b"data: now\n\n");
     }
     wait_until("nothing is held", || {
@@ -306,7 +306,7 @@ fn events_flow_when_a_slow_client_has_caught_up() {
     });
 }
 
-/// A worker that waits for its client is free again when that is given up.
+/// A worker that waits for its client is free again when the connection is closed.
 #[test]
 fn a_client_that_takes_nothing_is_given_up() {
     let app = App::with(
@@ -327,7 +327,7 @@ fn a_client_that_takes_nothing_is_given_up() {
     assert_eq!(app.site.get("/hello").status, 200);
 }
 
-/// Issue 10: nor does a byte now and then keep a WebSocket whose client does not take its messages.
+/// Issue 10: the same for a WebSocket whose client reads a byte of its messages from time to time.
 #[test]
 fn a_websocket_client_that_takes_a_byte_now_and_then_is_given_up() {
     let app = App::with(1, Limits::default(), r#"{"send_timeout": 1}"#);
@@ -342,7 +342,7 @@ fn a_websocket_client_that_takes_a_byte_now_and_then_is_given_up() {
     ]);
     frames.send(&frame(HEADERS, END_HEADERS, 1, &connect));
     assert_eq!(frames.next_of(HEADERS).stream, 1);
-    // Masked with nothing; it comes back.
+    // Masked with zeros, so it comes back unchanged.
     let mut message = vec![0x82, 0x80 | 126, 0x10, 0, 0, 0, 0, 0];
     message.resize(message.len() + 4096, b'x');
     frames.send(&frame(DATA, 0, 1, &message));
@@ -351,7 +351,7 @@ fn a_websocket_client_that_takes_a_byte_now_and_then_is_given_up() {
         match frames.soon() {
             Some(frame) if frame.kind == DATA && frame.flags & END_STREAM == 0 => {
                 taken += frame.payload.len();
-                assert!(taken < 100, "it goes on");
+                assert!(taken < 100, "it continues");
             }
             Some(frame) if matches!(frame.kind, DATA | RST_STREAM) => break,
             Some(_) => {}

@@ -1,4 +1,4 @@
-//! Request bodies that an application gets while they come (`request_buffering: false`): a real server, real workers, raw bytes.
+//! Streamed request bodies of applications (`request_buffering: false`): a real server, real workers, raw bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ fn chunk(text: &str) -> String {
 const GET: &str = "GET /hello HTTP/1.1\r\nHost: test\r\n\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-/// The sample has begun its answer, and given back these bytes.
+/// Expects that the sample has begun its response, and echoed these bytes.
 fn expect_echo(client: &mut Client, text: &str) {
     assert_eq!(client.chunk().unwrap(), text.as_bytes());
 }
@@ -75,7 +75,7 @@ fn bodies_of_all_sizes_come_whole_and_the_next_request_is_untouched() {
             let mut client = app.site.connect();
             let mut socket = client.stream.try_clone().unwrap();
             let bytes = body.clone();
-            // The response must be taken while the rest is sent.
+            // The response must be read while the rest is sent.
             let writer = std::thread::spawn(move || {
                 let mut all = Vec::new();
                 if is_chunked {
@@ -117,7 +117,7 @@ fn a_client_that_expects_100_gets_it_when_the_application_reads() {
         });
         assert_eq!(client.response("POST").text(), "body");
     }
-    // An application that does not want the body answers without it, and nothing can follow.
+    // An application that does not read the body responds without it, and the connection ends.
     client.send(post(
         "/hello",
         "Content-Length: 4\r\nExpect: 100-continue\r\n",
@@ -131,7 +131,7 @@ fn a_client_that_expects_100_gets_it_when_the_application_reads() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_does_not_cost_the_connection_unless_it_is_large() {
+fn an_unread_body_keeps_the_connection_unless_it_is_large() {
     let app = App::streaming(1, Limits::default(), r#"{"max_body_size": 80000000}"#);
     let mut client = app.site.connect();
     for (fields, rest) in [
@@ -151,7 +151,7 @@ fn a_body_that_nobody_reads_does_not_cost_the_connection_unless_it_is_large() {
 }
 
 #[test]
-fn what_is_wrong_with_a_body_is_told_as_long_as_no_answer_has_begun() {
+fn body_errors_get_a_status_until_the_response_begins() {
     let http = r#"{"max_body_size": 1000, "body_read_timeout": 1}"#;
     let app = App::streaming(3, Limits::default(), http);
     let too_much = chunk(&"x".repeat(1001));
@@ -189,7 +189,7 @@ fn an_answer_that_has_begun_is_broken_off_when_the_body_is_wrong() {
 }
 
 #[test]
-fn a_worker_that_dies_or_takes_too_long_in_the_middle_of_a_body_is_told() {
+fn a_worker_that_dies_or_times_out_within_a_body_is_an_error() {
     let limits = Limits {
         timeout: OptionalLimit(Some(Duration::from_secs(2))),
         ..Limits::default()
@@ -226,11 +226,11 @@ fn an_application_learns_that_its_client_went_away_in_the_middle() {
         wait_until("the worker gave up", || app.active() == 0);
     }
     assert_eq!(app.site.get("/count").text(), "3\n");
-    let told = || {
+    let errors = || {
         let log = app.site.log.lines();
         log.iter()
             .filter(|line| line.contains("reading the body: "))
             .count()
     };
-    wait_until("the sample has met two errors", || told() == 2);
+    wait_until("the sample has met two errors", || errors() == 2);
 }

@@ -32,9 +32,9 @@ fn proxy(backend: &Backend) -> Site {
 fn trailing(lines: &'static str) -> Backend {
     Backend::new(move |peer| {
         while let Some(asked) = peer.request() {
-            let told = asked.field("TE").unwrap_or("nothing").to_owned();
+            let received = asked.field("TE").unwrap_or("nothing").to_owned();
             peer.send(format!(
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nX-Te: {told}\r\n\r\n4\r\nbody\r\n0\r\n{lines}\r\n"
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nX-Te: {received}\r\n\r\n4\r\nbody\r\n0\r\n{lines}\r\n"
             ));
         }
     })
@@ -82,7 +82,7 @@ async fn http2_client(address: SocketAddr) -> SendRequest<Bytes> {
     client.ready().await.unwrap()
 }
 
-/// A body, and the trailer fields behind it.
+/// Returns the body and the trailer fields.
 async fn read(mut body: RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
@@ -92,7 +92,7 @@ async fn read(mut body: RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
     (bytes, trailers)
 }
 
-/// The trailers of an answer that is `body`.
+/// Returns the trailer fields of a response that is `body`.
 fn over_http2(address: SocketAddr) -> Option<HeaderMap> {
     runtime().block_on(async {
         let mut client = http2_client(address).await;
@@ -116,7 +116,7 @@ fn a_client_of_http2_gets_trailers() {
     assert_eq!(over_http2(proxy(&backend).address()), None);
 }
 
-/// A server of HTTP/1 gets a body with its length, and so nothing behind it: neither as trailers nor as fields.
+/// A server of HTTP/1 gets a body with its length, so without trailer fields.
 #[test]
 fn a_server_of_http1_sees_none_of_a_request() {
     let backend = Backend::new(|peer| {

@@ -1,4 +1,4 @@
-//! Tunnels of upgraded connections: how they end, and what does not end them.
+//! Tunnels of upgraded connections: their end, and events that do not end them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: 
 const ASK_WEBSOCKET: &str =
     "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n";
 
-/// Accepts each WebSocket, sends these bytes when a first one has come, then each that comes.
+/// Accepts each WebSocket, sends these bytes after the first byte, then echoes.
 fn websockets(first: &'static [u8]) -> Backend {
     Backend::new(move |peer| {
         if peer.request_head().is_some() {
@@ -46,7 +46,7 @@ fn open_websocket(site: &Site) -> Client {
     let mut client = site.connect();
     client.send(ASK_WEBSOCKET);
     assert_eq!(client.head().status, 101);
-    // Behind the head, which the client may read with what comes at once.
+    // After the head, which the client may read together with the first data.
     client.send("!");
     client
 }
@@ -65,7 +65,7 @@ fn tunnelling(after: impl Fn(&mut Peer) + Send + Sync + 'static) -> Backend {
     })
 }
 
-/// Gives back each byte, and a last one at the end.
+/// Echoes each byte, and sends one more at the end.
 fn echo(peer: &mut Peer) {
     while let Some(byte) = peer.bytes(1) {
         peer.send(byte);
@@ -99,7 +99,7 @@ fn expect_bytes(client: &mut Client, text: &str) {
     assert_eq!(String::from_utf8_lossy(&bytes), text);
 }
 
-fn goes_on(client: &mut Client) {
+fn expect_open(client: &mut Client) {
     client.send("on");
     expect_bytes(client, "on");
 }
@@ -125,13 +125,13 @@ fn either_side_may_finish_first() {
     let site = site(&backend);
     let mut client = open(&site);
     assert_eq!(client.read_to_end(), "last");
-    client.send("but I go on");
+    client.send("still open");
     client.finish();
     let rest = receiver.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(rest, b"but I go on");
+    assert_eq!(rest, b"still open");
 }
 
-/// Issue 10: a byte now and then kept a tunnel whose client did not take what the server had sent.
+/// Issue 10: a byte from time to time kept a tunnel whose client did not read the server's data.
 #[test]
 fn a_client_that_takes_a_byte_now_and_then_loses_its_tunnel() {
     let backend = Backend::new(|peer| {
@@ -162,7 +162,7 @@ fn a_client_that_takes_a_byte_now_and_then_loses_its_tunnel() {
         match frames.soon() {
             Some(frame) if frame.kind == DATA && frame.flags & END_STREAM == 0 => {
                 taken += frame.payload.len();
-                assert!(taken < 100, "it goes on");
+                assert!(taken < 100, "it is not closed");
             }
             Some(frame) if matches!(frame.kind, DATA | RST_STREAM) => break,
             Some(_) => {}
@@ -171,10 +171,10 @@ fn a_client_that_takes_a_byte_now_and_then_loses_its_tunnel() {
     }
 }
 
-/// Issue 10: nor do bytes of a server keep one that does not take what the client has sent.
+/// Issue 10: the same for a server that sends but does not read.
 #[test]
 fn a_server_that_only_sends_loses_its_tunnel() {
-    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (release, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let backend = tunnelling(move |peer| {
         let wait = wait.lock().unwrap();
@@ -187,11 +187,11 @@ fn a_server_that_only_sends_loses_its_tunnel() {
     let mut client = open(&site);
     let timeout = Some(Duration::from_millis(200));
     client.stream.set_write_timeout(timeout).unwrap();
-    // Until nobody takes any more.
+    // Until no side reads.
     while client.stream.write_all(&[b'x'; 65_536]).is_ok() {}
     for round in 0.. {
-        assert!(round < 100, "it goes on");
-        go_on.send(()).unwrap();
+        assert!(round < 100, "it is not closed");
+        release.send(()).unwrap();
         match client.fill() {
             Ok(0) | Err(_) => break,
             Ok(_) => assert!(client.is_quiet() || round > 0),
@@ -206,29 +206,29 @@ fn a_change_of_the_configuration_leaves_tunnels_alone() {
     let mut client = open(&site);
     site.configure(&configuration(&backend, r#", "retries": 0"#))
         .unwrap();
-    goes_on(&mut client);
+    expect_open(&mut client);
     site.configure(r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}}, "routes": []}"#)
         .unwrap();
-    goes_on(&mut client);
+    expect_open(&mut client);
     assert_eq!(site.get("/").status, 404);
     client.finish();
     expect_bytes(&mut client, "!");
 }
 
 #[test]
-fn an_upgrade_lets_tunnels_go_on_and_a_stop_ends_them() {
+fn an_upgrade_keeps_tunnels_and_a_stop_ends_them() {
     let backend = tunnelling(echo);
     let site = site(&backend);
     let mut client = open(&site);
-    goes_on(&mut client);
+    expect_open(&mut client);
     site.server.drain_gently();
-    // Another server that stops ends a tunnel that pauses, and this one does not.
+    // Another server that stops ends an idle tunnel, and this one does not.
     let stopping = self::site(&backend);
     let mut pausing = open(&stopping);
-    goes_on(&mut pausing);
+    expect_open(&mut pausing);
     stopping.server.drain();
     assert!(pausing.is_closed());
-    goes_on(&mut client);
+    expect_open(&mut client);
     site.server.drain();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -273,7 +273,7 @@ fn a_websocket_that_must_end_gets_a_close_frame_between_two_frames() {
     let mut client = open_websocket(&upgraded);
     expect_frame(&mut client, b"\x81\x02ab");
     upgraded.server.drain_gently();
-    // The beginning of a frame, and its end once the server is to end.
+    // The beginning of a frame; its end is sent once the server is stopping.
     client.send([0x81, 2, b'c']);
     let mut part = [0; 3];
     client.stream.read_exact(&mut part).unwrap();
@@ -285,7 +285,7 @@ fn a_websocket_that_must_end_gets_a_close_frame_between_two_frames() {
     assert_eq!(close, [0x88, 2, 0x03, 0xf4], "1012");
 }
 
-/// Issue 28, 1.15: bytes that are not looked at went to a server that speaks another protocol than the client has asked for.
+/// Issue 28, 1.15: unchecked bytes went to a server with another protocol than the client had requested.
 #[test]
 fn a_tunnel_is_for_the_protocol_that_was_asked_for() {
     for (asked, answered, status) in [
@@ -312,7 +312,7 @@ fn a_tunnel_is_for_the_protocol_that_was_asked_for() {
     }
 }
 
-/// Issue 28, 1.15: HTTP in a tunnel goes past everything that is configured.
+/// Issue 28, 1.15: HTTP in a tunnel bypasses the whole configuration.
 #[test]
 fn http_is_never_tunnelled() {
     let backend = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

@@ -1,5 +1,5 @@
-//! WebSocket through the whole router: handshakes, messages, both closing handshakes, silence, slow sides, ends of every kind. The cases
-//! of the protocol itself are in `tests/conformance/websocket`, and run here against the sample host.
+//! WebSocket through the whole router: handshakes, messages, both closing handshakes, silence, slow sides, ends of every kind. The cases of
+//! the protocol itself are in `tests/conformance/websocket`, and run here against the sample host.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn close(code: u16, reason: &str) -> Vec<u8> {
     payload
 }
 
-/// Held by those that need much memory, and by the one that looks at how much there is: tests share their process.
+/// Held by the tests that need much memory, and by the one that measures it: tests share their process.
 static MEMORY: Mutex<()> = Mutex::new(());
 
 trait Talk {
@@ -103,17 +103,17 @@ fn a_handshake_is_the_applications_to_accept() {
         head.contains("\r\nSec-WebSocket-Protocol: chat.v2\r\n"),
         "{head}"
     );
-    // The fields of the handshake are the server's; no extension is spoken.
+    // The server sets the fields of the handshake, without extensions.
     assert_eq!(head.matches("Sec-WebSocket-Accept").count(), 1);
     assert_eq!(head.matches("Upgrade: ").count(), 1);
     assert!(!head.contains("Extensions"), "{head}");
     client.says(Frame::new(1, "hello"));
     client.hears(text("hello"));
     client.closes();
-    // One that reads the request's body, as PHP does when it ends, finds none and does not wait.
+    // An application that reads the request's body, as PHP does at its end, gets none and does not wait.
     let read = WebSocketClient::open(app.site.address(), "/echo", "");
     assert!(read.err().unwrap().contains("HTTP/1.1 200"));
-    // Any other response refuses.
+    // Any other response refuses the handshake.
     let refused = WebSocketClient::open(app.site.address(), "/status?code=403", "");
     assert!(refused.err().unwrap().contains("HTTP/1.1 403"));
 }
@@ -132,7 +132,7 @@ fn a_handshake_that_is_wrong_never_reaches_the_application() {
     assert_eq!(response.field("Sec-WebSocket-Version"), Some("13"));
     assert_eq!(response.field("Upgrade"), Some("websocket"));
     let version = "Sec-WebSocket-Version: 13\r\n";
-    // Issue 10: that was the application's to answer, which failed.
+    // Issue 10: that was left to the application, which failed.
     let old = app.site.exchange(format!(
         "GET /websocket HTTP/1.0\r\n{upgrade}{version}{key}\r\n"
     ));
@@ -155,14 +155,14 @@ fn a_handshake_that_is_wrong_never_reaches_the_application() {
         let response = app.site.request(method, "/websocket", &fields);
         assert_eq!(response.status, 400, "{method} {fields}");
     }
-    // Without `Connection: upgrade` it asks for nothing.
+    // Without `Connection: upgrade` it is an ordinary request.
     let plain = app.site.request(
         "GET",
         "/websocket",
         &format!("Upgrade: websocket\r\n{key}{version}"),
     );
     assert_eq!(plain.text(), "this is a WebSocket\n");
-    // A file is a file.
+    // A static file is served.
     app.site.write("www/file", "content");
     let file = app
         .site
@@ -186,7 +186,7 @@ fn an_application_closes_with_its_code() {
         client.says(Frame::new(8, payload.get(..2).unwrap()));
         client.hears(Heard::End);
     }
-    // A message that was begun and not ended cannot look whole.
+    // A message without its last frame must not look complete.
     let mut client = websocket(&app);
     client.orders("half");
     client.hears(Heard::Close(close(1011, "")));
@@ -212,7 +212,7 @@ fn the_application_hears_how_the_client_closed() {
     wait_until("the reason", || {
         is_logged(&app, "websocket ended: close 4999 so long")
     });
-    // A fault has a code too, and a connection that is just gone is 1006.
+    // An error has a code too, and a closed connection is 1006.
     let mut client = websocket(&app);
     client.says(Frame::new(3, ""));
     assert!(matches!(client.hear().unwrap(), Heard::Close(_)));
@@ -220,7 +220,7 @@ fn the_application_hears_how_the_client_closed() {
         is_logged(&app, "websocket ended: close 1002 unknown opcode")
     });
     drop(websocket(&app));
-    wait_until("nobody is there", || {
+    wait_until("no connection is left", || {
         is_logged(&app, "websocket ended: close 1006")
     });
     wait_until("nothing is left", || app.active() == 0);
@@ -242,7 +242,7 @@ fn silence_is_pinged_and_a_silent_client_is_left() {
     let app = with_options(1, r#"{"keepalive_interval": 1, "read_timeout": 3}"#);
     let mut client = websocket(&app);
     for _ in 0..4 {
-        // Four seconds; without the pongs it would end after three.
+        // Four seconds; without pongs it would end after three.
         client.hears(Heard::Ping(Vec::new()));
         client.says(Frame::new(10, ""));
     }
@@ -260,8 +260,8 @@ fn silence_is_pinged_and_a_silent_client_is_left() {
             }
         }
     }
-    let told = "Warn: 1001: the WebSocket is closed: nothing heard for `read_timeout` of `settings.http.websocket`, client 127.0.0.1";
-    wait_until("it is told which limit it was", || is_logged(&app, told));
+    let line = "Warn: 1001: the WebSocket is closed: nothing received for `read_timeout` of `settings.http.websocket`, client 127.0.0.1";
+    wait_until("the limit is logged", || is_logged(&app, line));
     wait_until("the application knows", || {
         is_logged(&app, "websocket ended: close 1006")
     });
@@ -276,13 +276,13 @@ fn messages_are_limited() {
     client.says(Frame::new(2, vec![7; 600]).open());
     client.says(Frame::new(0, vec![7; 401]));
     assert!(client.hear().unwrap().describe().starts_with("close 1009"));
-    // Issue 10: nothing of it was in the log.
+    // Issue 10: the log had no line.
     app.site
         .log
         .wait_for("Warn: 1009: the WebSocket is closed: ");
 }
 
-/// Sends until nothing more goes, and says how much went.
+/// Sends until the buffers are full. Returns the number of bytes.
 fn fill(client: &WebSocketClient, message: &[u8]) -> usize {
     use std::io::Write;
     let mut stream = client.stream();
@@ -310,7 +310,7 @@ fn an_application_that_does_not_read_stops_its_client() {
     client.orders(&format!("wait {}", gate.file().display()));
     let message = build(&[Frame::new(2, vec![1; 50_000])]);
     let sent = fill(&client, &message);
-    // The kernel's buffers, and a ring; not what the client would like to send.
+    // The buffers of the kernel, and a ring; not everything that the client would send.
     assert!(sent < 16 << 20, "{sent} bytes were taken");
     gate.open();
     let rest = sent % message.len();
@@ -330,11 +330,11 @@ fn a_client_that_does_not_read_stops_its_application() {
     let mut client = websocket(&app);
     client.orders("big 50000000");
     let before = resident_bytes();
-    // It is sending: nothing is read here until it has to wait.
+    // It is sending, and reads only when it has to wait.
     wait_until("the first bytes", || {
         client.stream().peek(&mut [0; 1]).is_ok()
     });
-    // As much goes to another client meanwhile, so this one could have got it.
+    // Another client receives as much meanwhile, so this one could have received it.
     let mut other = app.site.connect();
     other.send("GET /big?n=50000000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut piece = vec![0; 1 << 16];
@@ -408,7 +408,7 @@ fn limits_timeout_is_for_the_handshake() {
     let gate = Gate::new();
     client.orders(&format!("wait {}", gate.file().display()));
     client.orders("still here");
-    // A request that begins now is over its time before this is.
+    // A request that begins now times out before this.
     assert_eq!(app.site.get("/hang").status, 504);
     gate.open();
     client.hears(text("still here"));
@@ -444,7 +444,7 @@ fn many_connections_at_once() {
     clients.iter_mut().for_each(Talk::closes);
 }
 
-/// Issue 28: a client that reads to the end behind its close frame got no answer.
+/// Issue 28: a client that closes its sending side after its close frame got no answer.
 #[test]
 fn a_client_that_sends_nothing_behind_its_close_hears_the_answer() {
     let app = App::new(1);
@@ -460,7 +460,7 @@ fn a_client_that_sends_nothing_behind_its_close_hears_the_answer() {
     });
 }
 
-/// Issue 28: the process of before an upgrade ended without a word.
+/// Issue 28: on an upgrade, the old process closed the connection without a close frame.
 #[test]
 fn an_upgrade_whose_time_is_over_says_that_the_server_restarts() {
     let app = App::new(1);
@@ -490,7 +490,7 @@ fn close_frames_are_sent_when_the_server_says_so() {
         .unwrap();
     runtime.block_on(app.site.server.farewells_said());
     for client in &mut clients {
-        // Over loopback what has been sent is there.
+        // Over loopback, sent data has arrived.
         let mut head = [0; 2];
         client.stream().set_nonblocking(true).unwrap();
         assert_eq!(client.stream().peek(&mut head).unwrap(), 2);

@@ -1,12 +1,12 @@
-//! The spool: a file without a name for bodies too large for memory.
+//! The spool: an unnamed file for bodies too large for memory.
 //!
-//! Each application has one for request bodies that do not fit a slot; the server has one more for the answers that slow clients have not
-//! taken. Listen threads take regions and write them; workers read them, by offset, through a descriptor opened for reading only. A
-//! region is a fixed stretch of a sparse file. The region given back last is taken first, so that the same pages are used again, and a
-//! region gives its blocks back when it is dropped.
+//! Each application has one for request bodies that do not fit a slot; the server has another for responses that slow clients have not
+//! taken. Listen threads allocate regions and write them; workers read them by offset, through a read-only descriptor. A region is a fixed
+//! range of a sparse file. The region freed last is allocated first, so that the same pages are reused, and a region frees its blocks when
+//! it is dropped.
 //!
-//! Must never: hand out a region that a worker may still read. The region of a submitted request belongs to its slot and goes when the
-//! slot does.
+//! Must never: allocate a region that a worker may still read. The region of a submitted request belongs to its slot and is freed with the
+//! slot.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use tutti_sys::anonymous_file::UnnamedFile;
 
-/// Regions begin at multiples of this, the granularity in which blocks can be given back.
+/// Regions begin at multiples of this, the granularity in which blocks can be freed.
 const PAGE: u64 = 4096;
 
 /// Smallest stride: room for a request head that does not fit a slot.
@@ -28,22 +28,22 @@ const MIN_STRIDE: u64 = 1024 * 1024;
 /// filesystems/ext4); half of it leaves room for file systems with less.
 const MAX_OFFSET: u64 = 8 << 40;
 
-/// A body could not be kept.
+/// Why a body could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpoolError {
     /// The folder's file system is full, or over quota: 503, and the log names the folder.
     #[error("no space for a body in `{}`: {source}", folder.display())]
     Full {
-        /// Where the spool is.
+        /// The folder of the spool.
         folder: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// As many bodies are kept as the file has room for: 503.
+    /// The file has no room for another body: 503.
     #[error("too many large bodies at once in `{}`", folder.display())]
     Regions {
-        /// Where the spool is.
+        /// The folder of the spool.
         folder: PathBuf,
     },
     /// The body is longer than a region: 413.
@@ -55,7 +55,7 @@ pub enum SpoolError {
     /// Anything else: 500.
     #[error("cannot write a body in `{}`: {source}", folder.display())]
     Io {
-        /// Where the spool is.
+        /// The folder of the spool.
         folder: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -63,7 +63,7 @@ pub enum SpoolError {
 }
 
 impl SpoolError {
-    /// The status the client gets.
+    /// The status for the client.
     pub fn status(&self) -> u16 {
         match self {
             SpoolError::Full { .. } | SpoolError::Regions { .. } => 503,
@@ -73,7 +73,7 @@ impl SpoolError {
     }
 }
 
-/// Where a spool is: in a folder, or, where only another process may write there, in a file that it has opened.
+/// Where a spool is: in a folder, or, if only another process may write there, in a file that it has opened.
 #[derive(Clone, Debug)]
 pub struct SpoolPlace {
     folder: PathBuf,
@@ -81,7 +81,7 @@ pub struct SpoolPlace {
 }
 
 impl PartialEq for SpoolPlace {
-    /// Files have no names: folders tell.
+    /// Files have no names, so folders are compared.
     fn eq(&self, other: &SpoolPlace) -> bool {
         self.folder == other.folder
     }
@@ -140,25 +140,25 @@ struct Regions {
 
 impl Inner {
     fn regions(&self) -> MutexGuard<'_, Regions> {
-        // The list is only pushed to and popped from: whole even if a holder panicked.
+        // The list is only pushed to and popped from: consistent even if a holder panicked.
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Spool {
-    /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
+    /// Creates the file, which is unnamed from the start, for bodies of up to `max_body` bytes.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
         Ok(Spool::of(UnnamedFile::create(folder)?, folder, max_body))
     }
 
-    /// A spool in memory, where there is no folder to keep bodies in and none are to come.
+    /// A spool in memory, for when there is no folder and no bodies are expected.
     pub fn in_memory(max_body: u64) -> io::Result<Spool> {
         let flags = MemfdFlags::CLOEXEC;
         let file = UnnamedFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
         Ok(Spool::of(file, Path::new("memory"), max_body))
     }
 
-    /// A spool in a file of its own that is in this folder.
+    /// A spool in this unnamed file of this folder.
     pub fn of(UnnamedFile { file, reader }: UnnamedFile, folder: &Path, max_body: u64) -> Spool {
         let stride = max_body
             .max(MIN_STRIDE)
@@ -174,17 +174,17 @@ impl Spool {
         }))
     }
 
-    /// The descriptor for workers: reading only.
+    /// The read-only descriptor for workers.
     pub fn reader(&self) -> BorrowedFd<'_> {
         self.0.reader.as_fd()
     }
 
-    /// The folder it is in.
+    /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.0.folder
     }
 
-    /// Bytes that the file system has free for it; `None` where it does not say.
+    /// Bytes free on its file system; `None` if unknown.
     pub fn free(&self) -> Option<u64> {
         let room = rustix::fs::fstatvfs(&self.0.file).ok()?;
         (room.f_blocks > 0).then(|| room.f_bavail.saturating_mul(room.f_frsize))
@@ -231,7 +231,7 @@ impl Spool {
     }
 }
 
-/// One body in the spool. Dropping it gives its blocks back.
+/// One body in the spool. Dropping it frees its blocks.
 #[derive(Debug)]
 pub struct Region {
     spool: Arc<Inner>,
@@ -260,7 +260,7 @@ impl Region {
         self.spool.stride
     }
 
-    /// Appends. After an error the region holds the bytes written until then: [`Region::len`] tells how many of `bytes` those are.
+    /// Appends bytes. After an error the region holds those written until then: [`Region::len`] shows how many.
     ///
     /// # Errors
     /// The region is too short for them, or the file cannot be written.
@@ -313,8 +313,8 @@ impl Drop for Region {
     fn drop(&mut self) {
         if self.len > 0 {
             let length = self.len.next_multiple_of(PAGE);
-            // On a file system without holes the blocks stay with the region, which is the next to be used
-            // again: what the file takes is bounded by the bodies held at once, so failure needs no handling.
+            // On a file system without holes the blocks stay with the region, which is the next to be used again: the file is no larger
+            // than the bodies held at once, so a failure needs no handling.
             let _ = rustix::fs::fallocate(
                 &self.spool.file,
                 FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_file_system_without_space_is_named_in_the_error() {
-        // A file-size limit would end the process with SIGXFSZ; /dev/full stands for a full disk.
+        // A file-size limit would end the process with SIGXFSZ; /dev/full serves as a full disk.
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path(), 1).unwrap();
         Arc::get_mut(&mut spool.0).unwrap().file =

@@ -196,7 +196,7 @@ impl Collector {
                 let trailers = body.trailers().cloned().unwrap_or_default();
                 (body.to_bytes(), trailers)
             })
-            .map_err(|error| ExportError::retryable(format!("its answer breaks off: {error}")));
+            .map_err(|error| ExportError::retryable(format!("its answer is incomplete: {error}")));
         Ok((head.status, head.headers, body))
     }
 }

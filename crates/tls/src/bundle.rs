@@ -1,4 +1,4 @@
-//! A certificate bundle: a chain and its key, checked when it is uploaded, so that nothing about it can fail later.
+//! A certificate bundle: a chain and its key, checked when it is uploaded, so that using it cannot fail later.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ use crate::{chain, describe, pem};
 #[derive(Debug)]
 pub struct Bundle {
     chain: Vec<CertificateDer<'static>>,
-    /// `None`: certificates of authorities, for checking clients.
+    /// `None`: certificates of authorities, for verifying clients.
     key: Option<Arc<CertifiedKey>>,
     names: Names,
     description: Value,
@@ -27,7 +27,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// True if it is the same certificate with the same chain. A key belongs to its certificate.
+    /// True if it has the same certificate and chain, and so the same key.
     pub fn is_same(&self, other: &Bundle) -> bool {
         self.chain == other.chain && self.key.is_some() == other.key.is_some()
     }
@@ -79,7 +79,7 @@ impl Bundle {
         })
     }
 
-    /// The part that the control API shows.
+    /// The description for the control API.
     pub fn description(&self) -> &Value {
         &self.description
     }
@@ -89,12 +89,12 @@ impl Bundle {
         self.expiry
     }
 
-    /// True if it holds for this name, or this wildcard.
+    /// True if it is valid for this name or wildcard.
     pub fn is_for(&self, name: &str) -> bool {
         self.names.fit(&name.to_ascii_lowercase()).is_some()
     }
 
-    /// The names and addresses that it is for, as they are in it.
+    /// The names and addresses in it, unchanged.
     pub fn all_names(&self) -> Vec<&str> {
         let subject = self.description.pointer("/chain/0/subject");
         let names = subject.and_then(|subject| subject.get("alt_names"));
@@ -107,7 +107,7 @@ impl Bundle {
         names
     }
 
-    /// Oddities that do not keep it from being used.
+    /// Problems that do not prevent its use.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -125,7 +125,7 @@ impl Bundle {
     }
 }
 
-/// The index of the certificate that the key is for.
+/// The index of the certificate that belongs to the key.
 fn certificate_of(
     key: &dyn SigningKey,
     certificates: &[CertificateDer<'static>],
@@ -147,7 +147,7 @@ fn certificate_of(
     Err(BundleError::Mismatch(first))
 }
 
-/// The names it may be asked for by: alternative ones, or else the common name.
+/// The names of a certificate: alternative ones, or else the common name.
 fn names_of(certificate: &X509Certificate<'_>) -> Names {
     let names = describe::dns_names(certificate);
     if names.is_empty() {

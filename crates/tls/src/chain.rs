@@ -1,4 +1,4 @@
-//! The order of a chain: the certificate of the key first, each next one having issued the one before it.
+//! The order of a chain: the certificate of the key first, each followed by that of its issuer.
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -6,7 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::describe;
 use crate::error::BundleError;
 
-/// A certificate in a file: its number there, from 1, and its name.
+/// A certificate in a file: its position there, from 1, and its name.
 pub(crate) fn parse<'a>(
     number: usize,
     der: &'a CertificateDer<'static>,
@@ -31,7 +31,7 @@ fn has_issued(issuer: &X509Certificate<'_>, issued: &X509Certificate<'_>) -> boo
     }
 }
 
-/// Puts a chain in order. `leaf` is the index of the certificate that belongs to the key.
+/// Sorts a chain. `leaf` is the index of the certificate that belongs to the key.
 pub(crate) fn order(
     ders: Vec<CertificateDer<'static>>,
     leaf: usize,

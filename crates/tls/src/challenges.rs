@@ -1,4 +1,4 @@
-//! Certificates that answer an authority's question whether a name is ours (RFC 8737): shown to who asks by `acme-tls/1` and to nobody else.
+//! Certificates that prove control of a name to an authority (RFC 8737): shown only in handshakes for `acme-tls/1`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use rustls::sign::CertifiedKey;
 use crate::error::BundleError;
 use crate::pem;
 
-/// The protocol inside TLS by which authorities ask (RFC 8737 §6.2).
+/// The ALPN protocol of authorities (RFC 8737 §6.2).
 pub const ACME_PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// All answers that authorities are given, by requests (RFC 8555 §8.3) and by handshakes (RFC 8737). They go before routes: a token that
-/// nobody has set is nobody's business here, and the routes decide.
+/// All answers for authorities, to requests (RFC 8555 §8.3) and handshakes (RFC 8737). They precede routes; unknown tokens are left to the
+/// routes.
 #[derive(Debug, Default)]
 pub struct AuthorityAnswers {
     /// Content by token.
@@ -23,7 +23,7 @@ pub struct AuthorityAnswers {
     pub tls: Arc<Challenges>,
 }
 
-/// Answers by the name that is asked for.
+/// Certificates by name.
 #[derive(Debug, Default)]
 pub struct Challenges(BTreeMap<String, Arc<CertifiedKey>>);
 
@@ -47,9 +47,9 @@ impl Challenges {
         self.0.is_empty()
     }
 
-    /// The answer to a hello: `None` where it asks nothing of the kind, `Some(None)` where there is no answer.
+    /// The answer to a ClientHello: `None` if it is not from an authority, `Some(None)` if there is no answer.
     pub(crate) fn answer(&self, client: &ClientHello<'_>) -> Option<Option<Arc<CertifiedKey>>> {
-        // Exactly this one (RFC 8737 §3).
+        // Exactly this protocol (RFC 8737 §3).
         if !client.alpn()?.eq([ACME_PROTOCOL]) {
             return None;
         }

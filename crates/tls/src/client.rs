@@ -1,4 +1,4 @@
-//! How this server speaks TLS as a client of upstreams.
+//! TLS as a client of upstreams.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::provider;
 pub type SystemAuthorities<'a> =
     &'a mut dyn FnMut() -> Result<Vec<CertificateDer<'static>>, String>;
 
-/// The TLS of an upstream, ready for connections of any thread.
+/// The TLS of an upstream, for connections of any thread.
 #[derive(Debug)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
     basis: Basis,
 }
 
-/// The options it was made of.
+/// The options from which it was made.
 #[derive(Debug)]
 struct Basis {
     settings: UpstreamTls,
@@ -49,11 +49,11 @@ impl Basis {
 }
 
 impl ClientTls {
-    /// Puts together what `tls` asks for. `protocols` are what may be spoken inside, the preferred first (RFC 7301). `previous` is
-    /// returned if nothing has changed since; sessions of another are not taken up again.
+    /// Makes the TLS for these options. `protocols` are the application protocols, the preferred first (RFC 7301). `previous` is returned
+    /// if nothing has changed; otherwise its sessions are not resumed.
     ///
     /// # Errors
-    /// Authorities that cannot be read or are none, a bundle that is not there or has no key, ciphers that leave nothing to speak.
+    /// Authorities that cannot be read or are invalid, a bundle that does not exist or has no key, no usable ciphers.
     pub fn new(
         tls: &UpstreamTls,
         (find, system): (Find<'_>, SystemAuthorities<'_>),
@@ -83,12 +83,12 @@ impl ClientTls {
         Ok(Arc::new(ClientTls { config, basis }))
     }
 
-    /// For a new connection.
+    /// The configuration for a new connection.
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
     }
 
-    /// The name that is asked for, if it is not that of the server's address.
+    /// The server name to send, if it is not that of the server's address.
     pub fn server_name(&self) -> Option<&str> {
         self.basis.settings.options.server_name.as_deref()
     }
@@ -134,7 +134,7 @@ fn config(basis: &Basis) -> Result<ClientConfig, OfferError> {
     Ok(config)
 }
 
-/// Those who vouch for servers.
+/// The trusted authorities.
 fn roots(
     tls: &UpstreamTls,
     find: Find<'_>,
@@ -144,7 +144,7 @@ fn roots(
     let Some(authorities) = &tls.authorities else {
         let certificates = system()
             .map_err(|why| OfferError::at(&tls.pointer, format!("{why}, or name yours in `ca`")))?;
-        // Among the many there may be one that is odd.
+        // Some of many may be invalid, and are skipped.
         store.add_parsable_certificates(certificates);
         return Ok(store.roots);
     };
@@ -152,7 +152,8 @@ fn roots(
         let (pointer, bundle) = authority_of(authority, find)?;
         for certificate in bundle.chain() {
             store.add(certificate.clone()).map_err(|error| {
-                let message = format!("a certificate of it cannot vouch for servers: {error}");
+                let message =
+                    format!("a certificate in it cannot be used to verify servers: {error}");
                 OfferError::at(pointer, message)
             })?;
         }
@@ -160,7 +161,7 @@ fn roots(
     Ok(store.roots)
 }
 
-/// Takes any certificate, as long as the server has its key.
+/// Accepts any certificate, as long as the server has its key.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

@@ -1,6 +1,6 @@
-//! One connection of a listener, with the name that its client has asked for.
+//! One connection of a listener, with the server name that its client requests.
 //!
-//! rustls tells the name only to whoever chooses the certificate, so each connection has a chooser of its own, which notes it.
+//! rustls passes the name only to the resolver that selects the certificate, so each connection has its own resolver, which records it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use crate::challenges::{ACME_PROTOCOL, Challenges};
 use crate::handshake_facts::HandshakeFacts;
 
-/// rustls' state of a connection, which this derefs to.
+/// rustls' state of a connection, to which this dereferences.
 pub struct TlsConnection {
     state: UnbufferedServerConnection,
     chooser: Arc<Chooser>,
@@ -35,7 +35,7 @@ impl TlsConnection {
         });
         let mut config = ServerConfig::clone(config);
         if challenges.is_some() {
-            // The last: nobody but an authority offers it.
+            // Last in the list: only authorities offer it.
             config.alpn_protocols.push(ACME_PROTOCOL.to_vec());
         }
         config.cert_resolver = chooser.clone();
@@ -46,12 +46,12 @@ impl TlsConnection {
         })
     }
 
-    /// True if the client could not be shown any certificate: none is there.
+    /// True if no certificate was available for the client.
     pub fn found_no_certificate(&self) -> bool {
         self.chooser.found_none.load(Ordering::Relaxed)
     }
 
-    /// The facts of the handshake if it is done.
+    /// The facts of a completed handshake.
     pub fn facts(&self) -> HandshakeFacts {
         let name = self.chooser.name.get();
         HandshakeFacts::new(&self.state, name.map(|name| &**name), self.asks_clients)
@@ -83,7 +83,7 @@ struct Chooser {
 impl ResolvesServerCert for Chooser {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         if let Some(name) = client.server_name() {
-            // Asked twice only for the same hello.
+            // Called twice only for the same ClientHello.
             let _ = self.name.set(name.into());
         }
         let challenges = self.challenges.as_ref();

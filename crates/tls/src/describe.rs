@@ -1,4 +1,4 @@
-//! Certificates in the words of the control API: keys, names and validity as documented for NGINX Unit.
+//! Descriptions of certificates for the control API: keys, names and validity as documented for NGINX Unit.
 
 use serde_json::{Map, Value, json};
 use x509_parser::prelude::{
@@ -16,7 +16,7 @@ pub(crate) fn key(certificate: &X509Certificate<'_>) -> String {
     }
     match certificate.public_key().parsed() {
         Ok(PublicKey::RSA(key)) => format!("RSA ({} bits)", key.key_size()),
-        // NGINX Unit's word for keys of elliptic curves.
+        // NGINX Unit's term for keys of elliptic curves.
         Ok(PublicKey::EC(_)) => "ECDH".to_owned(),
         _ => "unknown".to_owned(),
     }
@@ -61,7 +61,7 @@ pub(crate) fn common_name<'a>(name: &'a X509Name<'_>) -> Option<&'a str> {
     name.iter_common_name().find_map(|part| part.as_str().ok())
 }
 
-/// Alternative names: of the DNS, and addresses.
+/// Alternative names: DNS names and addresses.
 fn alt_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     general_names(certificate, |name| match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
@@ -70,7 +70,7 @@ fn alt_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     })
 }
 
-/// Alternative names of the DNS, as they are.
+/// DNS names among the alternative names.
 pub(crate) fn dns_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     general_names(certificate, |name| match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
@@ -121,7 +121,7 @@ pub(crate) fn time(time: &ASN1Time) -> String {
     )
 }
 
-/// It may issue certificates.
+/// True if it may issue certificates.
 pub(crate) fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     matches!(certificate.basic_constraints(), Ok(Some(constraints)) if constraints.value.ca)
 }

@@ -1,6 +1,6 @@
 //! Distinguished names as text (RFC 4514): `CN=Alice,O=Example\, Inc.,C=US`, the most specific part first.
 //!
-//! Must never: let a character of a name through that could end a line of a log, or a part of the name that it is not.
+//! Must never: output a character that could end a line of a log, or text that looks like another part of the name.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(crate) fn text(name: &X509Name<'_>) -> String {
     let parts: Vec<_> = name.iter_rdn().collect();
     let mut text = String::new();
     for part in parts.into_iter().rev() {
-        // Within a part any order will do; this is OpenSSL's.
+        // Within a part any order is valid; this is OpenSSL's.
         let attributes: Vec<_> = part.iter().collect();
         for (index, attribute) in attributes.into_iter().rev().enumerate() {
             match (index, text.is_empty()) {
@@ -37,7 +37,7 @@ fn append(attribute: &AttributeTypeAndValue<'_>, text: &mut String) {
             text.push('=');
             escape(value, text);
         }
-        // RFC 4514 §2.4: what has no name, or is no text, is the number and the encoding.
+        // RFC 4514 §2.4: a type without a name, or a value that is not text, is written as number and encoding.
         _ => {
             let raw = HEXLOWER.encode(attribute.as_slice());
             let _ = write!(text, "{}=#{raw}", kind.to_id_string());

@@ -1,6 +1,6 @@
-//! Why a file is no certificate bundle.
+//! Why a file is not a certificate bundle.
 
-/// Why a file is no bundle. The texts are what the control API says.
+/// Why a file is not a bundle. The control API shows these texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BundleError {
@@ -26,7 +26,7 @@ pub enum BundleError {
     #[error("there is neither a certificate nor a private key in it")]
     Nothing,
     /// A certificate that cannot be read.
-    #[error("certificate {0} of the file cannot be read: it is no X.509 certificate")]
+    #[error("certificate {0} of the file cannot be read: it is not an X.509 certificate")]
     Certificate(usize),
     /// A request for a certificate.
     #[error(
@@ -38,14 +38,14 @@ pub enum BundleError {
         "there is a TRUSTED CERTIFICATE in it; hint: `openssl x509 -in FILE` without `-trustout` makes a plain one"
     )]
     Trusted,
-    /// No key for a certificate that is no authority's.
+    /// No key for a certificate that is not an authority's.
     #[error(
         "there is no private key in it; hint: put the key into the same file, `cat cert.pem chain.pem key.pem`"
     )]
     NoKey,
     /// A key under a password.
     #[error(
-        "the private key is encrypted, and there is nobody to ask for the password; hint: `openssl pkey -in key.pem` removes it"
+        "the private key is encrypted, and the server cannot ask for its password; hint: `openssl pkey -in key.pem` removes it"
     )]
     EncryptedKey,
     /// More than one key.
@@ -61,16 +61,16 @@ pub enum BundleError {
         "the private key does not belong to any certificate in the file; the first one is for `{0}`"
     )]
     Mismatch(String),
-    /// A certificate that is no part of the chain.
+    /// A certificate that is not part of the chain.
     #[error(
-        "certificate {number}, `{subject}`, is no part of the chain, which goes on with `{wanted}`"
+        "certificate {number}, `{subject}`, is not part of the chain, which continues with `{wanted}`"
     )]
     Stranger {
-        /// Which of the file, from 1.
+        /// Its position in the file, from 1.
         number: usize,
         /// Its subject.
         subject: String,
-        /// The issuer of the last certificate that is part of it.
+        /// The issuer of the last certificate that is part of the chain.
         wanted: String,
     },
 }

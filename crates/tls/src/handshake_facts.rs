@@ -1,4 +1,4 @@
-//! The facts of a handshake, as variables and applications are told them.
+//! The facts of a handshake, for variables and applications.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::distinguished::text;
 
-/// The protocol and cipher a connection has agreed on, and the certificate its client has shown.
+/// The negotiated protocol and cipher, and the client's certificate.
 #[derive(Debug)]
 pub struct HandshakeFacts {
     protocol: &'static str,
@@ -19,13 +19,13 @@ pub struct HandshakeFacts {
     server_name: String,
     asks_clients: bool,
     certificate: Option<CertificateDer<'static>>,
-    /// Worked out when somebody asks.
+    /// Computed on demand.
     client: OnceCell<ClientCertificate>,
     /// The value of `ClientCertificate-Cert`, likewise.
     field: OnceCell<Vec<u8>>,
 }
 
-/// A client's certificate in words; all empty if there is none.
+/// A description of a client's certificate; all empty if there is none.
 #[derive(Debug, Default)]
 struct ClientCertificate {
     subject: String,
@@ -53,7 +53,7 @@ impl HandshakeFacts {
         }
     }
 
-    /// Those of a connection of QUIC, which has TLS 1.3 inside.
+    /// The facts of a QUIC connection, which uses TLS 1.3.
     pub(crate) fn of_quic(
         suite: Option<CipherSuite>,
         server_name: Option<&str>,
@@ -71,7 +71,7 @@ impl HandshakeFacts {
         }
     }
 
-    /// Where clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this one has shown none.
+    /// If clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this client sent none.
     pub fn client_certificate(&self) -> Option<&[u8]> {
         let field = || {
             self.certificate.as_ref().map_or_else(Vec::new, |der| {
@@ -88,7 +88,7 @@ impl HandshakeFacts {
             TlsVariable::Protocol => self.protocol,
             TlsVariable::Cipher => &self.cipher,
             TlsVariable::ServerName => &self.server_name,
-            // One that does not hold has ended the handshake.
+            // An invalid one has ended the handshake.
             TlsVariable::ClientVerify => match (self.asks_clients, &self.certificate) {
                 (true, Some(_)) => "SUCCESS",
                 (true, None) => "NONE",
@@ -110,7 +110,7 @@ impl HandshakeFacts {
     }
 }
 
-/// rustls marks those of TLS 1.3; IANA does not ("TLS Cipher Suites").
+/// rustls prefixes those of TLS 1.3; IANA does not ("TLS Cipher Suites").
 fn cipher_name(suite: Option<CipherSuite>) -> String {
     let name = suite.and_then(|suite| suite.as_str());
     name.map_or_else(String::new, |name| name.replacen("TLS13_", "TLS_", 1))
@@ -120,14 +120,14 @@ impl ClientCertificate {
     fn of(der: &[u8]) -> Self {
         let fingerprint = HEXLOWER.encode(digest(&SHA256, der).as_ref());
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
-            // It has been verified; still, this reader is another one.
+            // It has been verified; but this is another parser.
             return Self {
                 fingerprint,
                 ..Self::default()
             };
         };
         let serial = match certificate.raw_serial() {
-            // A zero that only says that the number is not negative (X.690 §8.3).
+            // A zero that only marks the number as not negative (X.690 §8.3).
             [0, rest @ ..] if !rest.is_empty() => rest,
             serial => serial,
         };

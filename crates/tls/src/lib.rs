@@ -1,12 +1,12 @@
-//! TLS: certificate bundles as they are uploaded, and what a listener offers to its clients.
+//! TLS: certificate bundles as they are uploaded, and a listener's configuration.
 //!
-//! Owns what is known about certificates ([`Bundle`]) and how settings become a configuration of rustls. Of a listener ([`Offer`]): which
-//! certificate for which name, protocols and ciphers, tickets and kept sessions, certificates of clients. Towards the servers of an
-//! upstream ([`ClientTls`]): whom to trust, which certificate to show. Called by the daemon, which keeps the bundles, and by the server,
-//! which speaks. Does no I/O.
+//! Contains certificates ([`Bundle`]) and the conversion of settings to a configuration of rustls. For a listener ([`Offer`]): certificates
+//! by name, protocols and ciphers, tickets and stored sessions, certificates of clients. For the servers of an upstream ([`ClientTls`]):
+//! trusted authorities, the certificate to show. Called by the daemon, which stores the bundles, and by the server, which does the
+//! handshakes. Does no I/O.
 //!
-//! Must never: print or log a key; let a session that began under one rule about certificates go on under another; take a server for
-//! the one that was meant without a certificate that says so, unless `verify` is off.
+//! Must never: print or log a key; resume a session that began under another rule about client certificates; accept a server without a
+//! certificate for its name, unless `verify` is off.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! The names a certificate is for, and whether one of them is what a client asked for (RFC 6125 §6.4, RFC 6066 §3).
+//! The names of a certificate, and whether one of them matches the requested one (RFC 6125 §6.4, RFC 6066 §3).
 
-/// How well a name fits.
+/// How a name matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// By a wildcard.
     Wildcard,
-    /// To the letter.
+    /// Exactly.
     Exact,
 }
 
@@ -13,7 +13,7 @@ pub(crate) enum Fit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     exact: Vec<Box<str>>,
-    /// The part that follows `*`, with the period.
+    /// The part after `*`, with the period.
     wildcards: Vec<Box<str>>,
 }
 
@@ -34,12 +34,12 @@ impl Names {
         found
     }
 
-    /// Returns how one of them fits `asked`, which is in lower case; `None` if none does.
+    /// Returns how one of them matches `asked`, which is in lower case; `None` if none does.
     pub(crate) fn fit(&self, asked: &str) -> Option<Fit> {
         if self.exact.iter().any(|name| **name == *asked) {
             return Some(Fit::Exact);
         }
-        // A wildcard stands for one label, and not for none.
+        // A wildcard matches exactly one label.
         let dot = asked.find('.').filter(|dot| *dot > 0)?;
         let suffix = asked.get(dot..)?;
         let is_wild = self.wildcards.iter().any(|wildcard| **wildcard == *suffix);
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(names.fit(".example.com"), None);
         assert_eq!(names.fit("example.org"), None);
         assert_eq!(names.fit(""), None);
-        // CHANGES of FreeUnit 1.36.0: a name of no length was compared beyond its end.
+        // CHANGES of FreeUnit 1.36.0: an empty name was compared beyond its end.
         let empty = Names::new(["", ".", "*", "*."]);
         assert_eq!(empty.fit(""), None);
         assert_eq!(empty.fit("example.com"), None);

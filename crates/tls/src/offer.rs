@@ -1,4 +1,4 @@
-//! Makes of a listener's options the configuration that rustls takes.
+//! Converts a listener's options to a configuration of rustls.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -29,16 +29,16 @@ use crate::tickets::TicketKeys;
 const ECDSA_SUITES: [u16; 3] = [0xc02b, 0xc02c, 0xcca9];
 const RSA_SUITES: [u16; 3] = [0xc02f, 0xc030, 0xcca8];
 
-/// The rule of listeners that do not ask clients for certificates; no digest is this.
+/// The rule of listeners that do not ask for client certificates; different from all digests.
 const NO_RULE: [u8; 32] = [0; 32];
 
-/// Why settings cannot be carried out.
+/// Why settings cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OfferError {
-    /// Which option is at fault.
+    /// The option at fault.
     pub pointer: Pointer,
-    /// The fault, in words.
+    /// The fault.
     pub message: String,
 }
 
@@ -51,19 +51,19 @@ impl OfferError {
     }
 }
 
-/// Where certificates are to be found.
+/// Where a certificate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateSource<'a> {
-    /// In the bundle of this name.
+    /// The bundle with this name.
     Stored(&'a str),
-    /// In this file.
+    /// This file.
     File(&'a Path),
 }
 
-/// Finds certificates, or says why not.
+/// Finds certificates, or returns why not.
 pub type Find<'a> = &'a mut dyn FnMut(CertificateSource<'_>) -> Result<Arc<Bundle>, String>;
 
-/// A listener's TLS, ready for connections of any thread.
+/// A listener's TLS, for connections of any thread.
 #[derive(Debug)]
 pub struct Offer {
     config: Arc<ServerConfig>,
@@ -72,7 +72,7 @@ pub struct Offer {
     memory: Memory,
 }
 
-/// Keys and cache by which sessions are resumed. It goes on from one configuration to the next while nothing about it changes.
+/// Keys and cache for resuming sessions. Kept from one configuration to the next while none of its options change.
 #[derive(Clone, Debug)]
 struct Memory {
     settings: TlsSession,
@@ -82,12 +82,12 @@ struct Memory {
 }
 
 impl Offer {
-    /// Puts together what `tls` asks for, with what `find` finds. Sessions that began under `previous`, the same listener
-    /// before a change, go on if the change has nothing to do with them. `protocols` are what is spoken inside, the preferred first
-    /// (RFC 7301).
+    /// Makes the TLS for these options, with certificates from `find`. Sessions that began under `previous`, the same listener before a
+    /// change, can be resumed if the change does not affect them. `protocols` are the application protocols, the preferred first (RFC
+    /// 7301).
     ///
     /// # Errors
-    /// Certificates that are not there or have no key, ciphers that leave nothing to speak.
+    /// Certificates that do not exist or have no key, no usable ciphers.
     pub fn new(
         tls: &Tls,
         find: Find<'_>,
@@ -138,7 +138,7 @@ impl Offer {
         })
     }
 
-    /// The configuration, for who speaks TLS by rustls's own means: it belongs to one listener, so there is one rule about certificates.
+    /// The configuration for code that uses rustls directly: it belongs to one listener, so there is one rule about client certificates.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
@@ -148,8 +148,8 @@ impl Offer {
         self.quic.as_ref()
     }
 
-    /// Has requests taken that come in a client's first packets over QUIC. A client remembers what it was `promised`, and goes by that: one that was
-    /// promised something else has to begin anew. `previous` is the same listener before a change.
+    /// Accepts early data over QUIC. A client remembers the limits it was `promised`, and relies on them: if they have changed, it must
+    /// begin anew. `previous` is the same listener before a change.
     pub fn take_early(&mut self, promised: [u64; 4], previous: Option<&Offer>) {
         let before = previous.filter(|previous| previous.memory.settings == self.memory.settings);
         let before = before.and_then(|previous| previous.quic.as_ref());
@@ -158,19 +158,19 @@ impl Offer {
         }
     }
 
-    /// Certificates on demand, if it has such.
+    /// Certificates on demand, if configured.
     pub fn on_demand(&self) -> Option<&OnDemand> {
         self.choice.on_demand.as_ref()
     }
 
-    /// Takes the certificates on demand that there are. Called once, before there is a connection.
+    /// Sets the existing certificates on demand. Called once, before there is a connection.
     pub fn begin_demands(&self, demands: Demands) {
         if let Some(on_demand) = self.on_demand() {
             on_demand.begin(demands);
         }
     }
 
-    /// Asks for the certificate of a name that a client asks for, where it is got on demand; `None`: there is nothing to wait for.
+    /// Requests the certificate for a client's name, if it can be obtained on demand; `None`: there is nothing to wait for.
     pub fn want(
         &self,
         name: &str,
@@ -183,7 +183,7 @@ impl Offer {
         self.on_demand()?.want(name, client)
     }
 
-    /// For a new connection. Authorities are answered with `challenges`.
+    /// Begins a connection. Authorities are answered from `challenges`.
     pub fn begin(
         &self,
         challenges: Option<&Arc<Challenges>>,
@@ -194,14 +194,14 @@ impl Offer {
 
 fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
     let timeout = tls.session.options.timeout;
-    let tickets = match &tls.session.tickets {
-        Tickets::Off => None,
-        Tickets::Keys(keys) => Some(TicketKeys::given(keys, timeout, rule)),
-        Tickets::Random => Some(
-            TicketKeys::random(timeout, rule)
-                .ok_or_else(|| OfferError::at(&tls.pointer, "the system gives no random bytes"))?,
-        ),
-    };
+    let tickets =
+        match &tls.session.tickets {
+            Tickets::Off => None,
+            Tickets::Keys(keys) => Some(TicketKeys::given(keys, timeout, rule)),
+            Tickets::Random => Some(TicketKeys::random(timeout, rule).ok_or_else(|| {
+                OfferError::at(&tls.pointer, "the system provides no random bytes")
+            })?),
+        };
     Ok(Memory {
         settings: tls.session.clone(),
         rule,
@@ -230,7 +230,7 @@ pub(crate) fn authority_of<'a>(
     }
 }
 
-/// Those who vouch for clients, and a digest that tells this rule from any other.
+/// The authorities trusted for clients, and a digest that identifies this rule.
 fn authorities(
     clients: &TlsClients,
     find: Find<'_>,
@@ -244,7 +244,8 @@ fn authorities(
             digest.update(&(certificate.len() as u64).to_be_bytes());
             digest.update(certificate);
             roots.add(certificate.clone()).map_err(|error| {
-                let message = format!("a certificate of it cannot vouch for clients: {error}");
+                let message =
+                    format!("a certificate in it cannot be used to verify clients: {error}");
                 OfferError::at(pointer, message)
             })?;
         }
@@ -259,7 +260,7 @@ fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
     for name in &tls.certificates {
         let bundle = match found(name, find) {
             Ok(bundle) => bundle,
-            // It comes by itself. Until then no client is shown another in its place, nor one that nobody vouches for.
+            // An automatic certificate that has not been issued yet. Until then, clients get neither another one nor a self-signed one.
             Err(_) if AcmeCertificate::is_named_by(&name.name) => continue,
             Err(error) => return Err(error),
         };
@@ -279,7 +280,7 @@ fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
     })
 }
 
-/// Chooses the certificate by what the client asks for and can use.
+/// Selects the certificate by the client's name and capabilities.
 #[derive(Debug)]
 struct Choice {
     bundles: Vec<(Arc<Bundle>, Arc<CertifiedKey>)>,
@@ -293,7 +294,7 @@ impl Choice {
         if key.key.choose_scheme(schemes).is_none() {
             return false;
         }
-        // In TLS 1.3 ciphers have nothing to do with keys; its suites have numbers of their own (RFC 8446 §B.4).
+        // In TLS 1.3 ciphers are independent of keys; its suites have their own numbers (RFC 8446 §B.4).
         let suites = client.cipher_suites();
         let has = |numbers: &[u16]| {
             suites
@@ -312,7 +313,7 @@ impl Choice {
 
 impl ResolvesServerCert for Choice {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // Documented: an exact name goes before a wildcard, then the order of the list counts; no match is the first bundle.
+        // Documented: an exact name precedes a wildcard, then the order of the list counts; without a match the first bundle is used.
         if let ([(_, only)], None) = (self.bundles.as_slice(), &self.on_demand) {
             return Some(Arc::clone(only));
         }
@@ -328,7 +329,7 @@ impl ResolvesServerCert for Choice {
                 .find_map(|fit| usable().find(|(bundle, _)| bundle.names().fit(asked) == Some(fit)))
         });
         if let (None, Some(on_demand), Some(asked)) = (named, &self.on_demand, &asked) {
-            // Another in its place would only hide that there is none.
+            // Another certificate would only hide that there is none.
             return on_demand.key(asked).cloned();
         }
         let chosen = named.or_else(|| usable().next()).or(self.bundles.first());

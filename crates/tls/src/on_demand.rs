@@ -1,8 +1,8 @@
-//! Certificates that are got when a client asks for one: which of them there are, and how another is asked for.
+//! Certificates obtained when a client asks for one: which exist, and how another is requested.
 //!
-//! The name is known from a client's first message before there is a connection to speak of, so whoever accepts reads that message
-//! ([`Hello`]), has the certificate got, and then begins. Must never happen: a name that can have no certificate goes on to anybody;
-//! or the way to whoever gets them fills memory.
+//! The name is known from a client's first message, so the code that accepts a connection reads that message ([`Hello`]), requests the
+//! certificate, and then begins the handshake. Must never happen: a name that can have no certificate is passed on; or requests fill the
+//! memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,42 +18,42 @@ use tutti_config::model::TlsOnDemand;
 use crate::bundle::Bundle;
 use crate::challenges::ACME_PROTOCOL;
 
-/// The use of a certificate is told again after so many seconds.
-const TELL_AGAIN: u64 = 6 * 3600;
+/// Seconds after which the use of a certificate is reported again.
+const REPORT_AGAIN: u64 = 6 * 3600;
 
-/// The outcome of a wish: the certificate is in force, or why not.
+/// The result of a request: the certificate is in force, or why not.
 pub type CertificateResult = Result<(), String>;
 
 /// A certificate that a client asks for.
 #[derive(Debug)]
 pub struct CertificateRequest {
-    /// The account that gets it.
+    /// The account that obtains it.
     pub account: String,
     /// The name, in lower case.
     pub name: String,
-    /// Who asks, where that is known.
+    /// The address of the client, if known.
     pub client: Option<IpAddr>,
-    /// Takes the outcome. `None`: it is there, and has been used.
+    /// Receives the result. `None`: the certificate exists, and has been used.
     pub answer: Option<oneshot::Sender<CertificateResult>>,
 }
 
-/// Certificates on demand, as a listener's surroundings have them.
+/// The existing certificates on demand, and the way to request others.
 #[derive(Debug)]
 pub struct Demands {
-    /// Those that are there, by the name of the host.
+    /// The existing ones, by host name.
     pub known: Vec<(String, Arc<Bundle>)>,
-    /// Takes wishes for others.
+    /// Receives requests for others.
     pub desk: mpsc::Sender<CertificateRequest>,
 }
 
 #[derive(Debug)]
 struct Known {
     key: Arc<CertifiedKey>,
-    /// When its use was told, in seconds since 1970.
-    told: AtomicU64,
+    /// When its use was last reported, in seconds since 1970.
+    reported: AtomicU64,
 }
 
-/// Certificates by the name of the host.
+/// Certificates by host name.
 type AllKnown = HashMap<Box<str>, Known>;
 
 /// Certificates on demand of one listener.
@@ -82,10 +82,10 @@ impl OnDemand {
     pub(crate) fn begin(&self, demands: Demands) {
         let known = demands.known.into_iter().filter_map(|(name, bundle)| {
             let key = Arc::clone(bundle.key()?);
-            let told = AtomicU64::new(0);
-            Some((name.into_boxed_str(), Known { key, told }))
+            let reported = AtomicU64::new(0);
+            Some((name.into_boxed_str(), Known { key, reported }))
         });
-        // Set twice for nobody: an offer is made once.
+        // An offer is set up once.
         let _ = self.demands.set((known.collect(), demands.desk));
     }
 
@@ -95,7 +95,7 @@ impl OnDemand {
         known.get(name).map(|known| &known.key)
     }
 
-    /// Asks for the certificate of a name; `None`: it is there. What cannot be asked for now is refused at once.
+    /// Requests the certificate for a name; `None`: it exists. A request that is impossible now fails at once.
     pub(crate) fn want(
         &self,
         name: &str,
@@ -106,7 +106,7 @@ impl OnDemand {
             let _ = answer.send(Err(why.to_owned()));
         };
         let Some((known, desk)) = self.demands.get() else {
-            refuse(answer, "nobody gets certificates here");
+            refuse(answer, "certificates on demand are not available here");
             return Some(outcome);
         };
         let mut wanted = CertificateRequest {
@@ -118,9 +118,9 @@ impl OnDemand {
         if let Some(known) = known.get(name) {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let now = now.unwrap_or_default().as_secs();
-            if now.abs_diff(known.told.load(Ordering::Relaxed)) > TELL_AGAIN {
-                known.told.store(now, Ordering::Relaxed);
-                // Lost, it is told by another router, or after the next change.
+            if now.abs_diff(known.reported.load(Ordering::Relaxed)) > REPORT_AGAIN {
+                known.reported.store(now, Ordering::Relaxed);
+                // If it is lost, another router reports it, or this one after the next change.
                 let _ = desk.try_send(wanted);
             }
             return None;
@@ -129,23 +129,23 @@ impl OnDemand {
         if let Err(refused) = desk.try_send(wanted)
             && let Some(answer) = refused.into_inner().answer
         {
-            refuse(answer, "too many names are asked for at once");
+            refuse(answer, "too many certificates are requested at once");
         }
         Some(outcome)
     }
 }
 
-/// The first message of a client, as it comes.
+/// The first message of a client, while it arrives.
 #[derive(Default)]
 pub struct Hello {
     acceptor: Acceptor,
-    /// Bytes that it has been given.
+    /// Bytes processed.
     seen: usize,
 }
 
 impl Hello {
-    /// Looks at all bytes that have come, of which there are more each time. `None`: the message is not whole. `Some(None)`: it asks for
-    /// no name that can have a certificate; what is wrong with it shows in the handshake.
+    /// Parses all received bytes, of which there are more each time. `None`: the message is incomplete. `Some(None)`: it has no name that
+    /// can have a certificate; errors are left to the handshake.
     pub fn look(&mut self, bytes: &[u8]) -> Option<Option<String>> {
         let mut new = bytes.get(self.seen..).unwrap_or_default();
         while !new.is_empty() {

@@ -1,4 +1,4 @@
-//! PEM as people upload it: certificates and a key in any order, with text between, or something else altogether.
+//! PEM as users upload it: certificates and a key in any order, with text between, or another format altogether.
 
 use rustls::pki_types::pem::{Error, SectionKind, from_buf};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -8,7 +8,7 @@ use crate::error::BundleError;
 /// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    /// In the order of the file, each once.
+    /// In the order of the file, without duplicates.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
     pub(crate) key: Option<PrivateKeyDer<'static>>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Contents, BundleError> {
             SectionKind::Csr => {
                 return Err(BundleError::Request);
             }
-            // Parameters, public keys, revocation lists: nothing that is served.
+            // Parameters, public keys, revocation lists: not needed.
             _ => continue,
         };
         if contents.key.replace(key).is_some() {
@@ -46,7 +46,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Contents, BundleError> {
     Ok(contents)
 }
 
-/// Things that the reader would pass over in silence, or complain of in its own words.
+/// Rejects content that the parser would ignore, or report in unhelpful words.
 fn refuse_what_cannot_be_read(file: &[u8]) -> Result<(), BundleError> {
     let has = |needle: &[u8]| file.windows(needle.len()).any(|window| window == needle);
     if !has(b"-----BEGIN ") {

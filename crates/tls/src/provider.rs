@@ -1,4 +1,4 @@
-//! The versions and the cryptography that the settings of TLS allow.
+//! The versions and the cryptography that the settings permit.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::{SupportedProtocolVersion, version};
 use tutti_config::model::TlsProtocol;
 use tutti_dialer::provider;
 
-/// The versions that are allowed, the preferred first.
+/// The permitted versions, the preferred first.
 pub(crate) fn versions(protocol: &TlsProtocol) -> Vec<&'static SupportedProtocolVersion> {
     let allowed = [
         (protocol.allows_tls13, &version::TLS13),
@@ -17,7 +17,7 @@ pub(crate) fn versions(protocol: &TlsProtocol) -> Vec<&'static SupportedProtocol
     allowed.map(|(_, version)| version).collect()
 }
 
-/// The cryptography with only what settings allow, in the order it prefers.
+/// The cryptography restricted to the settings, in their order of preference.
 pub(crate) fn limited(protocol: &TlsProtocol) -> Arc<CryptoProvider> {
     let all = provider();
     let suites = [&protocol.tls13_suites, &protocol.tls12_suites];

@@ -1,7 +1,8 @@
-//! TLS inside QUIC (RFC 9001): an offer as `quinn-proto` takes it, and the keys of tokens and resets.
+//! TLS in QUIC (RFC 9001): an offer for `quinn-proto`, and the keys of tokens and resets.
 //!
-//! Certificates, tickets and what clients must show are the listener's, as they are for TCP. Where early data is taken, a session is a number that is
-//! good once: its memory is this process's own. Must never: begin without TLS 1.3, which QUIC cannot do without; give a key away; take early data twice.
+//! Certificates, tickets and the rule about client certificates are the listener's, as for TCP. With early data, a session is a number that
+//! is valid once, in this process's own memory. Must never: begin without TLS 1.3, which QUIC requires; reveal a key; accept early data
+//! twice.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,10 +18,10 @@ use tutti_config::model::TlsSession;
 use crate::handshake_facts::HandshakeFacts;
 use crate::sessions::Sessions;
 
-/// The protocol inside QUIC (RFC 9114 §3.1).
+/// The ALPN protocol of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
 
-/// Sessions that are kept for early data where the listener has no `cache_size`: of some hundred bytes each, two for each connection.
+/// Sessions kept for early data if the listener has no `cache_size`: some hundred bytes each, two per connection.
 const EARLY_SESSIONS: usize = 8192;
 
 /// A listener's TLS for QUIC.
@@ -31,7 +32,7 @@ pub struct QuicOffer {
     early: Option<Early>,
 }
 
-/// The memory by which early data is known, and is taken once.
+/// The memory that recognises early data, once.
 #[derive(Clone, Debug)]
 struct Early {
     promised: [u64; 4],
@@ -53,8 +54,8 @@ impl QuicOffer {
         })
     }
 
-    /// See [`Offer::take_early`](crate::Offer::take_early). A ticket would open as often as somebody likes, so there are none; nor is a client whose
-    /// certificate decides anything to be taken for one that has sent it before.
+    /// See [`Offer::take_early`](crate::Offer::take_early). A ticket could be used repeatedly, so there are none; and if client
+    /// certificates are required, early data cannot be attributed to a client and is not accepted.
     pub(crate) fn take_early(
         &mut self,
         promised: [u64; 4],
@@ -77,13 +78,13 @@ impl QuicOffer {
         let mut config = ServerConfig::clone(&self.config);
         config.session_storage = early.sessions.clone();
         config.ticketer = Arc::new(NoTickets);
-        // All or nothing (RFC 9001 §4.6.1): how much it may be is QUIC's windows.
+        // All or nothing (RFC 9001 §4.6.1): QUIC's windows limit the amount.
         config.max_early_data_size = u32::MAX;
         self.config = Arc::new(config);
         self.early = Some(early);
     }
 
-    /// For what is not of one connection: first packets and retries, whose keys everybody knows (RFC 9001 §5.2, §5.8).
+    /// For packets outside connections: first packets and retries, whose keys are public (RFC 9001 §5.2, §5.8).
     pub fn common(&self) -> Option<Arc<QuicServerConfig>> {
         crypto(Arc::clone(&self.config))
     }
@@ -115,7 +116,7 @@ fn crypto(config: Arc<ServerConfig>) -> Option<Arc<QuicServerConfig>> {
         .map(Arc::new)
 }
 
-/// Makes no tickets that open by themselves.
+/// Makes no tickets.
 #[derive(Debug)]
 struct NoTickets;
 
@@ -137,7 +138,7 @@ impl ProducesTickets for NoTickets {
     }
 }
 
-/// The client of a connection, as far as its first message tells.
+/// The contents of a client's first message.
 #[derive(Debug)]
 pub struct QuicClient {
     chooser: Arc<Chooser>,
@@ -145,7 +146,7 @@ pub struct QuicClient {
 }
 
 impl QuicClient {
-    /// The facts of the handshake, which is done, and in which the client has shown these certificates.
+    /// The facts of the completed handshake, in which the client has shown these certificates.
     pub fn facts(&self, certificates: &[CertificateDer<'static>]) -> HandshakeFacts {
         let heard = self.chooser.heard.get();
         let name = heard.and_then(|heard| heard.name.as_deref());
@@ -154,13 +155,13 @@ impl QuicClient {
     }
 }
 
-/// Chooses the certificate and notes what else is chosen by the same message, which `quinn-proto` does not tell.
+/// Selects the certificate and records other parameters of the same message, which `quinn-proto` does not report.
 #[derive(Debug)]
 struct Chooser {
     inner: Arc<dyn ResolvesServerCert>,
-    /// In the order of preference.
+    /// In order of preference.
     suites: Vec<CipherSuite>,
-    /// That order goes before the client's.
+    /// That order overrides the client's.
     prefers_own: bool,
     heard: OnceLock<Heard>,
 }
@@ -174,7 +175,7 @@ struct Heard {
 impl ResolvesServerCert for Chooser {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = client.cipher_suites();
-        // Of TLS 1.3 alone: QUIC has no other (RFC 8446 §B.4).
+        // Only TLS 1.3, which QUIC requires (RFC 8446 §B.4).
         let is_known = |suite: &&CipherSuite| {
             u16::from(**suite) >> 8 == 0x13
                 && self.suites.contains(suite)
@@ -184,7 +185,7 @@ impl ResolvesServerCert for Chooser {
             true => self.suites.iter().find(is_known),
             false => offered.iter().find(is_known),
         };
-        // Asked twice only for the same hello.
+        // Called twice only for the same ClientHello.
         let _ = self.heard.set(Heard {
             name: client.server_name().map(Into::into),
             suite: suite.copied(),
@@ -197,12 +198,12 @@ impl ResolvesServerCert for Chooser {
     }
 }
 
-/// The keys of address tokens and of stateless resets (RFC 9000 §8.1.3, §10.3): all threads have the same, and so
-/// have the routers before and after.
+/// The keys of address tokens and of stateless resets (RFC 9000 §8.1.3, §10.3): all threads have the same, and so have the previous and the
+/// next router.
 pub struct QuicKeys {
     /// Seals tokens.
     pub tokens: Arc<hkdf::Prk>,
-    /// Makes the token by which a client knows a reset.
+    /// Makes the token by which a client recognises a reset.
     pub resets: Arc<hmac::Key>,
 }
 
@@ -213,12 +214,12 @@ impl std::fmt::Debug for QuicKeys {
 }
 
 impl QuicKeys {
-    /// Keys made of a secret.
+    /// Derives the keys from a secret.
     pub fn new(secret: &[u8]) -> Self {
         let salt = |text: &[u8]| hkdf::Salt::new(hkdf::HKDF_SHA256, text);
         let mut reset = [0; 32];
         let made = salt(b"tutti quic resets 1").extract(secret);
-        // Fails only for a length that is too long.
+        // Fails only if the requested length is too large.
         if let Ok(output) = made.expand(&[b"key"], hkdf::HKDF_SHA256) {
             let _ = output.fill(&mut reset);
         }

@@ -1,4 +1,4 @@
-//! Sessions kept by the server, `session.cache_size` of them, shared by all listen threads.
+//! Sessions stored by the server, `session.cache_size` of them, shared by all listen threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustls::server::StoresServerSessions;
 
-/// A bounded store; the oldest session makes room for a new one.
+/// A bounded store; the oldest session is evicted for a new one.
 pub(crate) struct Sessions {
     size: usize,
     timeout: Duration,
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Kept {
     sessions: HashMap<Vec<u8>, Session>,
-    /// Oldest first; may name sessions that are gone.
+    /// Oldest first; may contain names of removed sessions.
     order: VecDeque<Vec<u8>>,
 }
 
@@ -62,7 +62,7 @@ impl StoresServerSessions for Sessions {
                 None => return false,
             };
         }
-        // Sessions that were taken up are still in the order: let go of their names before they are the most of it.
+        // Resumed sessions are still in the order: their names are removed before they outnumber the rest.
         if order.len() >= 2 * self.size {
             order.retain(|key| sessions.contains_key(key));
         }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_not_found() {
+    fn expired_sessions_are_not_found() {
         let sessions = Sessions::new(2, Duration::ZERO);
         sessions.put(vec![1], vec![1]);
         assert_eq!(sessions.get(&[1]), None);

@@ -1,9 +1,8 @@
-//! Session tickets: what a client keeps for the server, sealed (RFC 5077, RFC 8446 §4.6.1).
+//! Session tickets: the state that a client stores for the server, sealed (RFC 5077, RFC 8446 §4.6.1).
 //!
-//! A ticket is the name of a key, a random salt, and what rustls wants kept together with the time, sealed by AES-256-GCM under a key
-//! derived from the two: no nonce can come twice, however many tickets one key makes on however many servers. The rule about client
-//! certificates is part of the derivation, so a ticket from a listener without such a rule opens nothing on one with it
-//! (docs/project/decisions/0140).
+//! A ticket consists of the name of a key, a random salt, and rustls' state with the time, sealed by AES-256-GCM under a key derived from
+//! the two: so no nonce repeats, however many tickets one key makes on however many servers. The rule about client certificates is part of
+//! the derivation, so a ticket from a listener without such a rule is invalid on one with it (docs/project/decisions/0140).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -19,16 +18,16 @@ const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// Longest a client may be told to keep a ticket (RFC 8446 §4.6.1): seven days.
+/// The longest permitted lifetime of a ticket (RFC 8446 §4.6.1): seven days.
 const MAX_LIFETIME: u32 = 604_800;
 
-/// Random keys are renewed after this long, or the timeout of sessions if that is longer.
+/// Random keys are renewed after this time, or the timeout of sessions if that is longer.
 const RENEWAL: Duration = Duration::from_secs(3600);
 
-/// Clocks of servers that share keys may differ by this much, in seconds.
+/// Tolerated clock difference of servers that share keys, in seconds.
 const SKEW: u64 = 60;
 
-/// Makes and opens tickets.
+/// Seals and opens tickets.
 pub(crate) struct TicketKeys {
     keys: Keys,
     timeout: Duration,
@@ -36,7 +35,7 @@ pub(crate) struct TicketKeys {
 }
 
 enum Keys {
-    /// The last one makes tickets.
+    /// The last one seals tickets.
     Given(Vec<Key>),
     Random(Box<Mutex<Random>>),
 }
@@ -53,7 +52,7 @@ struct Key {
 }
 
 impl TicketKeys {
-    /// With keys from the configuration; `rule` is what the listener asks of clients.
+    /// With keys from the configuration; `rule` is the listener's rule about client certificates.
     pub(crate) fn given(keys: &[TicketKey], timeout: Duration, rule: [u8; 32]) -> Self {
         let keys = keys.iter().filter_map(|key| Key::new(&key.0, &rule));
         TicketKeys {
@@ -63,7 +62,7 @@ impl TicketKeys {
         }
     }
 
-    /// With keys that nobody else has; `None` if there is no randomness.
+    /// With random keys; `None` if there is no randomness.
     pub(crate) fn random(timeout: Duration, rule: [u8; 32]) -> Option<Self> {
         let random = Random {
             current: Key::random(&rule)?,
@@ -84,7 +83,7 @@ impl TicketKeys {
                 let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
                 let age = match now.duration_since(random.since) {
                     Ok(age) => age,
-                    // A clock that was set back says nothing about the age: then it is time as well.
+                    // A clock that was set back makes the age unknown: then the key is renewed, too.
                     Err(back) if back.duration() > Duration::from_secs(SKEW) => Duration::MAX,
                     Err(_) => Duration::ZERO,
                 };
@@ -140,7 +139,7 @@ impl ProducesTickets for TicketKeys {
 }
 
 impl Key {
-    /// The first 16 bytes are the name, the rest is secret, as in the keys of OpenSSL.
+    /// The first 16 bytes are the name, the rest is secret, as in OpenSSL's keys.
     fn new(bytes: &[u8], rule: &[u8; 32]) -> Option<Self> {
         let (name, secret) = bytes.split_first_chunk()?;
         Some(Key {
@@ -167,7 +166,7 @@ impl Key {
         let mut sealed = Vec::with_capacity(TIME_BYTES + plain.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(&seconds(now).to_be_bytes());
         sealed.extend_from_slice(plain);
-        // The key is used once.
+        // Each derived key is used once.
         let nonce = Nonce::assume_unique_for_key([0; 12]);
         self.cipher(&salt)?
             .seal_in_place_append_tag(nonce, Aad::from(self.name), &mut sealed)

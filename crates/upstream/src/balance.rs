@@ -1,23 +1,23 @@
-//! Choosing among servers: in turn by weight, the least busy, or always the same for a key.
+//! Chooses among servers: in turn by weight, the least busy, or always the same one for a key.
 //!
-//! Pure: the caller says who may be chosen.
+//! Pure: the caller decides which servers may be chosen.
 
 use tutti_config::model::Balance;
 
 /// A server that may be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate<'s> {
-    /// Its number in the group.
+    /// Its index in the group.
     pub(crate) index: usize,
-    /// Its share; more than 0.
+    /// Its share of the requests; more than 0.
     pub(crate) weight: f64,
-    /// Requests it has now.
+    /// Open requests.
     pub(crate) active: u32,
-    /// Its name, which tells it from others wherever the same group is configured.
+    /// Its name, which identifies it wherever the same group is configured.
     pub(crate) name: &'s str,
 }
 
-/// Chooses one. `turns` has a number for each server of the group, which this keeps.
+/// Chooses one. `turns` has a number for each server of the group, updated here.
 pub(crate) fn choose(
     balance: &Balance,
     candidates: &[Candidate<'_>],
@@ -43,8 +43,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Smooth weighted round robin: everybody gains their weight, the richest is chosen and pays all of it. Three servers of weights 2, 1
-/// and 1 come as A B A C, not as A A B C.
+/// Smooth weighted round robin: every server gains its weight, the one with the most is chosen and loses the sum of all weights. Three
+/// servers of weights 2, 1 and 1 are chosen as A B A C, not as A A B C.
 fn in_turn<'c>(
     candidates: impl Iterator<Item = &'c Candidate<'c>>,
     turns: &mut [f64],
@@ -64,16 +64,16 @@ fn in_turn<'c>(
     Some(index)
 }
 
-/// Weighted rendezvous hashing (Thaler and Ravishankar 1998; the weights as in draft-ietf-bess-weighted-hrw): the highest score wins,
-/// so a server that goes takes only its own keys with it, and one that comes takes its share from all alike.
+/// Weighted rendezvous hashing (Thaler and Ravishankar 1998; the weights as in draft-ietf-bess-weighted-hrw): the highest score wins. So
+/// the loss of a server moves only its own keys, and a new server takes its share from all others equally.
 fn score(key: &[u8], candidate: &Candidate<'_>) -> f64 {
-    // The upper 53 bits, all that a float holds, as a number between 0 and 1, neither included.
+    // The upper 53 bits, all that a float holds, as a number between 0 and 1, both excluded.
     let draw = ((hash(key, candidate.name.as_bytes()) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     candidate.weight / -draw.ln()
 }
 
-/// FNV-1a over both, and the finaliser of SplitMix64, which spreads it over all bits. The same on every machine, so that several
-/// balancers in a row agree.
+/// FNV-1a over both, and the finaliser of SplitMix64, which spreads it over all bits. The same on every machine, so that several load
+/// balancers choose the same server.
 fn hash(key: &[u8], name: &[u8]) -> u64 {
     let bytes = key.iter().chain(&[0]).chain(name);
     let mut mixed = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_chosen_among_none() {
+    fn no_server_is_chosen_from_an_empty_group() {
         assert_eq!(choose(&Balance::RoundRobin, &[], b"", &mut []), None);
         assert_eq!(choose(&by_hash(), &[], b"", &mut []), None);
     }

@@ -1,34 +1,34 @@
-//! Keeps the results of a server's health checks.
+//! Stores the results of a server's health checks.
 //!
-//! Written by the one task that checks it, read by all threads without a lock.
+//! Written by the one task that checks the server, read by all threads without a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_config::model::HealthCheckOptions;
 
-/// The state of a server by its checks.
+/// The health of a server according to its checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerHealth {
     /// It has not been checked yet.
     #[default]
     Unknown,
-    /// It works.
+    /// It is healthy.
     Passing,
-    /// It does not: it gets no requests as long as another server does.
+    /// It is unhealthy: it gets no requests as long as another server is healthy.
     Failing,
 }
 
-/// The part of `/status` that tells of a server's checks.
+/// The health checks in `/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckStatus {
-    /// Their verdict.
+    /// The current health.
     pub health: ServerHealth,
-    /// Those that succeeded.
+    /// Successful checks.
     pub passed: u64,
-    /// Those that did not.
+    /// Failed checks.
     pub failed: u64,
-    /// Why the last of those did not.
+    /// Why the last failed check failed.
     pub last_failure: Option<String>,
 }
 
@@ -43,10 +43,10 @@ pub(crate) struct Checks {
 
 #[derive(Debug, Default)]
 struct Row {
-    /// Checks in a row that said the opposite of what is known.
+    /// Consecutive checks that contradict the current health.
     against: u32,
     last_failure: Option<String>,
-    /// The options of the checks that this is known by.
+    /// The options of the checks from which the health is known.
     rules: Option<HealthCheckOptions>,
 }
 
@@ -68,8 +68,8 @@ impl Checks {
         self.health.store(number, Ordering::Relaxed);
     }
 
-    /// Takes note of a check. What is known now, if that is to be told: that it works, only where it did not. What other checks than these
-    /// have shown does not count.
+    /// Notes a check. Returns the new health if it changed and should be logged: a first success is not. Results under other options are
+    /// discarded.
     pub(crate) fn note(
         &self,
         outcome: Result<(), String>,
@@ -120,7 +120,7 @@ impl Checks {
     }
 
     fn row(&self) -> MutexGuard<'_, Row> {
-        // A number and a text, each right by itself.
+        // A number and a text, each valid by itself.
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         passes: 2,
     };
 
-    /// Returns the state after each of these checks; `+` succeeds.
+    /// Returns the health after each of these checks; `+` succeeds.
     fn run(checks: &Checks, outcomes: &str) -> String {
         run_by(&RULES, checks, outcomes)
     }
@@ -155,10 +155,10 @@ mod tests {
                 _ => Err("no".to_owned()),
             };
             let before = checks.health();
-            let told = checks.note(outcome, rules);
+            let change = checks.note(outcome, rules);
             let is_news =
                 checks.health() != before && (before, one) != (ServerHealth::Unknown, '+');
-            assert_eq!(told.is_some(), is_news);
+            assert_eq!(change.is_some(), is_news);
             match checks.health() {
                 ServerHealth::Unknown => '?',
                 ServerHealth::Passing => 'p',

@@ -1,4 +1,4 @@
-//! A connection to a server, watched by the event loop of the thread it belongs to.
+//! A connection to a server, registered with the event loop of the thread that it belongs to.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,23 +15,23 @@ use crate::server::GroupServer;
 
 /// A connection.
 ///
-/// One task uses it at a time, and may wait for both directions at once. What is said on it is the user's business.
+/// One task uses it at a time, and may wait for both directions at once. The user of the connection speaks the protocol.
 #[derive(Debug)]
 pub struct UpstreamConnection {
     stream: DialedStream,
-    /// Requests that were answered on it before.
+    /// Requests answered on it before.
     requests: u64,
-    /// When the last one was.
+    /// When the last request was answered.
     pub(crate) idle_since: Millis,
-    /// When the first one was.
+    /// When the first request was answered.
     pub(crate) kept_since: Millis,
 }
 
 impl UpstreamConnection {
-    /// Connects, and where the server speaks TLS, shakes hands. `greeting` is sent first, before TLS too.
+    /// Connects and, where the server speaks TLS, does the handshake. `greeting` is sent first, even before TLS.
     ///
     /// # Errors
-    /// The system's error; it may also take as long as the system tries.
+    /// The system's error. There is no timeout except the system's own.
     pub async fn open(
         server: &GroupServer,
         greeting: &[u8],
@@ -57,7 +57,7 @@ impl UpstreamConnection {
         })
     }
 
-    /// The protocol agreed on in the handshake of TLS (ALPN, RFC 7301); `None`: none was, or TLS is not spoken.
+    /// The protocol negotiated by ALPN (RFC 7301); `None` if there is none, or no TLS.
     pub fn protocol(&self) -> Option<&[u8]> {
         match &self.stream {
             DialedStream::Plain(_) => None,
@@ -65,17 +65,17 @@ impl UpstreamConnection {
         }
     }
 
-    /// The stream itself, for those who speak a protocol by a library.
+    /// Returns the stream, for a protocol implemented by a library.
     pub fn into_io(self) -> DialedStream {
         self.stream
     }
 
-    /// It was kept from an earlier request.
+    /// True if it was kept after an earlier request.
     pub fn is_reused(&self) -> bool {
         self.requests > 0
     }
 
-    /// A request has been answered on it.
+    /// Notes that a request has been answered on it.
     pub(crate) fn rest(&mut self, now: Millis) {
         if !self.is_reused() {
             self.kept_since = now;
@@ -84,7 +84,7 @@ impl UpstreamConnection {
         self.idle_since = now;
     }
 
-    /// Sends some of `bytes`. With TLS, what has been taken may still be on its way out: it goes on with every other call here.
+    /// Sends some of `bytes`. With TLS, accepted bytes may still be buffered: every other call here continues to send them.
     pub fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -93,12 +93,12 @@ impl UpstreamConnection {
         self.stream.poll_send(context, bytes)
     }
 
-    /// Waits until all that was taken has gone out. Only for those who do not go on to read.
+    /// Waits until all accepted bytes have been sent. Only for callers that do not read afterwards.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_flush(context)
     }
 
-    /// Reads behind what `buffer` has, which must have room left; 0 at the end.
+    /// Reads into the spare capacity of `buffer`, which must have some; 0 at the end.
     pub fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
@@ -107,17 +107,17 @@ impl UpstreamConnection {
         self.stream.poll_receive(context, buffer)
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     pub fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_finish(context)
     }
 
-    /// As far as the event loop knows: the server has neither closed it nor said anything unasked. Costs no system call.
+    /// True if, as far as the event loop knows, the server has neither closed it nor sent unexpected bytes. Costs no system call.
     pub(crate) fn seems_at_rest(&mut self) -> bool {
         self.stream.seems_at_rest()
     }
 
-    /// The same, asked of the system: for a request that cannot be repeated.
+    /// The same, checked by a system call: for a request that cannot be repeated.
     pub fn is_at_rest(&self) -> bool {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

@@ -1,13 +1,15 @@
-//! Contention for the workers of a server that has one for each connection (PHP-FPM).
+//! Detects contention for the workers of a server that uses one for each open connection (PHP-FPM).
 //!
-//! There a connection that is kept keeps its worker from whoever else has connected, and one that is opened waits until another is
-//! closed. The sign of that: requests on connections opened for them take longer than those on kept ones. Then the server is *full*, and further requests of a thread wait for its own connections, where handing over costs nothing, instead of in the server's
-//! queue, where it costs a connection each time. One always stands in the server's queue while others wait here, so that workers that
-//! come are found, and whoever else has connected gets its turn: for each opened connection that is not answered in time one that
-//! was kept for [`HOLD`] is closed, and another each [`MAX_WAIT`] while it has none. Only one that is answered without that says that
-//! the server has a worker to spare.
+//! On such a server, a kept connection occupies a worker that other clients wait for, and a new connection waits until another is closed.
+//! The sign of contention: requests on new connections take longer than those on kept ones. Then the server is *full*, and further requests
+//! of a thread wait for the thread's own connections, where a handover costs nothing, instead of in the server's backlog, where it costs a
+//! connection each time.
 //!
-//! Must never: let a request wait here when nobody of its thread is being served, or longer than [`MAX_WAIT`].
+//! While requests wait here, one of them always waits in the server's backlog, so that new workers are found and other clients get their
+//! turn: for each new connection without an answer in time, a connection that was kept for [`HOLD`] is closed, and another each
+//! [`MAX_WAIT`] until it is answered. Only an answer without such a closing shows that the server has a free worker.
+//!
+//! Must never: let a request wait here while no other request of its thread is being served, or longer than [`MAX_WAIT`].
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,38 +19,38 @@ use std::time::Duration;
 use crate::queue::{Queue, QueueEntry};
 use crate::{Micros, Millis, micros};
 
-/// How long a worker is kept from others.
+/// How long a kept connection may occupy a worker that others wait for.
 pub(crate) const HOLD: Millis = 4;
 
-/// Longest wait for a connection of the same thread.
+/// The longest wait for a connection of the same thread.
 pub const MAX_WAIT: Millis = 50;
 
-/// How often a connection is kept although others wait, to learn how long requests take on such.
+/// How often a connection is kept although others wait, to measure requests on kept connections.
 const SAMPLE_PAUSE: Millis = 100;
 
-/// The time that opening a connection may take without the server being full, in microseconds.
+/// How much longer a request on a new connection may take without the server being full, in microseconds.
 const OPENING: u32 = 500;
 
-/// The state of one server; shared by all threads.
+/// The state of one server, shared by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
-    /// Microseconds that requests took lately on connections that had been kept; 0: not known.
+    /// Average microseconds of recent requests on kept connections; 0: unknown.
     kept: AtomicU32,
-    /// The same on those that were opened for them.
+    /// The same on new connections.
     opened: AtomicU32,
-    /// Connections opened for requests that have not been answered yet.
+    /// New connections whose first request has not been answered.
     fresh: AtomicU32,
-    /// For so many of those no other has been closed yet.
+    /// How many of those still need another connection to be closed.
     owed: AtomicU32,
-    /// Since when there are such, or when room was last made although there were none.
+    /// Since when there are such, or when a connection was last closed although there were none.
     owed_since: AtomicU64,
-    /// When one was last opened although the server is full, or kept although others wait.
+    /// When a connection was last opened although the server was full, or kept although others waited.
     probed: AtomicU64,
     learned: AtomicU64,
 }
 
 impl Contention {
-    /// A connection has been opened for a request.
+    /// Notes that a connection was opened for a request.
     pub(crate) fn opened(&self, at: Micros) {
         self.fresh.fetch_add(1, Ordering::Relaxed);
         if self.owed.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -56,44 +58,44 @@ impl Contention {
         }
     }
 
-    /// That request has been answered, or given up. True if nothing was closed for it: a worker was free.
+    /// Notes that such a request was answered or given up. True if no connection was closed for it: a worker was free.
     pub(crate) fn answered(&self) -> bool {
         let left = self.fresh.fetch_sub(1, Ordering::Relaxed) - 1;
         self.owed.fetch_min(left, Ordering::Relaxed) > left
     }
 
-    /// A request on a connection that had been kept took so long.
+    /// Notes the duration of a request on a kept connection.
     pub(crate) fn note_kept(&self, took: Duration) {
         let before = self.kept.load(Ordering::Relaxed);
         let after = mixed(before, took, 8);
-        // Of two at once one is lost: it is an average.
+        // A concurrent update may be lost: it is an average.
         self.kept.store(after, Ordering::Relaxed);
     }
 
-    /// A request on a connection that was opened for it took so long, with a worker that `was_free`.
+    /// Notes the duration of a request on a new connection; `was_free`: a worker was free for it.
     pub(crate) fn note_opened(&self, was_free: bool, took: Duration) {
         let before = self.opened.load(Ordering::Relaxed);
         let after = match mixed(before, took, 8) {
             after if before == 0 || after >= before => after,
             _ if was_free => mixed(before, took, 2),
-            // Room was made for it: so it says nothing of how long it would have waited.
+            // A connection was closed for it, so its duration does not show how long it would have waited.
             _ => before,
         };
         self.opened.store(after, Ordering::Relaxed);
     }
 
-    /// Connections that are opened wait for a worker.
+    /// True if new connections wait for a worker.
     pub(crate) fn is_full(&self) -> bool {
         self.kept.load(Ordering::Relaxed) > 0 && self.opened.load(Ordering::Relaxed) > self.usual()
     }
 
-    /// The longest time that a request on an opened connection takes where a worker is free, in microseconds.
+    /// The longest time of a request on a new connection if a worker is free, in microseconds.
     fn usual(&self) -> u32 {
         let kept = self.kept.load(Ordering::Relaxed);
         kept.saturating_mul(2).saturating_add(OPENING)
     }
 
-    /// True if a connection that has been kept for `age` is to be closed for somebody who waits; true once for each.
+    /// True if a connection that has been kept for `age` must be closed for a waiting one; true once for each.
     pub(crate) fn must_make_room(
         &self,
         age: Millis,
@@ -107,7 +109,7 @@ impl Contention {
         let at = clock();
         let waited = at.saturating_sub(since);
         if self.owed.load(Ordering::Relaxed) == 0 {
-            // Room was made, and yet it has no answer: somebody else was before it in the server's queue.
+            // A connection was closed, and yet there is no answer: another client was first in the server's backlog.
             return waited >= MAX_WAIT * 1000
                 && age >= HOLD
                 && self
@@ -130,8 +132,8 @@ impl Contention {
                 .is_ok()
     }
 
-    /// True if a connection that nobody has used for `rested` is to be closed: for somebody here who waits, or, where workers have been
-    /// scarce, for whoever else has connected.
+    /// True if a connection that has been idle for `rested` must be closed: for a waiting request of this server, or, where workers have
+    /// been scarce, for other clients.
     pub(crate) fn is_left(&self, rested: Millis, now: Millis) -> bool {
         (rested > HOLD && self.is_full()) || self.must_make_room(Millis::MAX, now, micros)
     }
@@ -142,7 +144,7 @@ impl Contention {
     }
 }
 
-/// An average with what comes to it, of which it takes a part.
+/// Updates a moving average, in which the new value counts as one in `part`.
 fn mixed(before: u32, took: Duration, part: u32) -> u32 {
     let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
     match before {
@@ -151,7 +153,7 @@ fn mixed(before: u32, took: Duration, part: u32) -> u32 {
     }
 }
 
-/// True if it was so long ago; if so, it was now.
+/// True if `pause` has passed since `last`, which is then set to now.
 fn is_time(last: &AtomicU64, pause: Millis, now: Millis) -> bool {
     let before = last.load(Ordering::Relaxed);
     now.saturating_sub(before) >= pause
@@ -160,20 +162,20 @@ fn is_time(last: &AtomicU64, pause: Millis, now: Millis) -> bool {
             .is_ok()
 }
 
-/// A thread's requests to such a server: those that it has, and those that wait for one of their connections.
+/// A thread's requests to such a server: the open ones, and those that wait for a connection.
 #[derive(Debug, Default)]
 pub struct ThreadQueue {
     pub(crate) waiting: Queue,
-    /// Requests that the server has.
+    /// Open requests.
     pub(crate) served: Cell<usize>,
 }
 
-/// A request that the server has.
+/// An open request.
 #[derive(Debug)]
 pub struct InFlight(Rc<ThreadQueue>);
 
 impl ThreadQueue {
-    /// A place at the end.
+    /// Enters the queue.
     pub fn enter(&self) -> Option<QueueEntry<'_>> {
         self.waiting.enter(usize::MAX)
     }
@@ -199,7 +201,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(100);
 
-    /// Longer than the usual.
+    /// Longer than the usual time.
     const LATER: fn() -> Micros = || 10_000;
 
     fn full() -> Contention {
@@ -241,7 +243,7 @@ mod tests {
     fn each_that_waits_has_one_connection_closed() {
         let contention = full();
         let must = |age| contention.must_make_room(age, 1000, LATER);
-        assert!(!must(HOLD), "nobody waits");
+        assert!(!must(HOLD), "no request waits");
         contention.opened(0);
         contention.opened(9999);
         assert!(
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_is_left_to_others_where_workers_are_scarce() {
+    fn unused_connections_are_released_where_workers_are_scarce() {
         let contention = full();
         assert!(!contention.is_left(HOLD, 1000));
         assert!(contention.is_left(HOLD + 1, 1000));

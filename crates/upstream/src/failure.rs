@@ -1,70 +1,70 @@
-//! The failures of a server, in words for the log and as a status for the client.
+//! The failures of a server, as text for the log and as a status for the client.
 
 use std::io;
 use std::time::Duration;
 
-/// Why a server gave no (whole) answer. Always the server's fault, never the client's.
+/// Why a server gave no complete answer. Never the client's fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpstreamError {
-    /// It takes no connection.
+    /// It does not accept a connection.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// It has not taken one in time.
+    /// It did not accept a connection in time.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
-    /// It is not who it should be, or speaks TLS otherwise than it should.
+    /// Its certificate is wrong, or the TLS handshake failed.
     #[error("no TLS with it: {0}")]
     Tls(String),
     /// The request could not be sent.
     #[error("sending the request failed: {0}")]
     Send(io::Error),
-    /// It has not taken more of the request in time.
+    /// It did not take more of the request in time.
     #[error("took nothing of the request for {0:?}")]
     SendTimeout(Duration),
     /// It closed the connection without an answer.
     #[error("closed the connection before it answered")]
     Closed,
-    /// Reading broke off.
+    /// Reading failed.
     #[error("reading the answer failed after {received} bytes: {source}")]
     Receive {
-        /// Bytes of the answer that had come.
+        /// Received bytes of the answer.
         received: u64,
         /// The system's error.
         source: io::Error,
     },
-    /// It has not sent more of the answer in time.
+    /// It did not send more of the answer in time.
     #[error("sent nothing for {limit:?}, after {received} bytes of the answer")]
     ReadTimeout {
-        /// Bytes of the answer that had come.
+        /// Received bytes of the answer.
         received: u64,
-        /// How long it had.
+        /// The timeout.
         limit: Duration,
     },
     /// It closed the connection in the middle of its answer.
     #[error("closed the connection in the middle of its answer, after {received} bytes")]
     CutShort {
-        /// Bytes of the answer that had come.
+        /// Received bytes of the answer.
         received: u64,
     },
-    /// It has not begun with the request, and says so.
+    /// It refused the request without having begun it.
     #[error("did not take the request: {0}")]
     Refused(String),
-    /// It has ended the request.
+    /// It reset the request.
     #[error("ended the request before it was answered: {reason}")]
     Reset {
         /// Its message.
         reason: String,
-        /// The request is not wanted any more: its own time is up.
+        /// The request's own deadline has passed.
         is_cancelled: bool,
     },
-    /// It sent something that is not an answer in its protocol.
+    /// It sent something that is not a valid answer.
     #[error("its answer cannot be read: {0}")]
     Malformed(String),
 }
 
 impl UpstreamError {
-    /// The status for a client that has got nothing yet.
+    /// The status for a client that has received nothing yet.
     pub fn status(&self) -> u16 {
         match self {
             UpstreamError::ConnectTimeout(_)
@@ -74,7 +74,7 @@ impl UpstreamError {
         }
     }
 
-    /// It is about this request, and says nothing of the server.
+    /// True if the failure is about this request, and does not count against the server.
     pub fn is_of_request(&self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ impl UpstreamError {
         )
     }
 
-    /// A connection kept from an earlier request was perhaps closed just then, which says nothing against the server.
+    /// True if the server may have closed a kept connection at that moment, which does not count against it.
     pub fn may_be_stale(&self) -> bool {
         match self {
             UpstreamError::Closed | UpstreamError::Send(_) => true,

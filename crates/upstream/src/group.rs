@@ -17,34 +17,34 @@ use crate::server::{GroupServer, ServerStatus};
 use crate::target::{ResolvedTarget, shares};
 use crate::{Millis, millis};
 
-/// A group of servers: what a request is passed to.
+/// A group of servers to which requests are forwarded.
 #[derive(Debug)]
 pub struct ServerGroup {
     model: Arc<model::Upstream>,
     tls: Option<Arc<ClientTls>>,
     members: ArcSwap<Members>,
-    /// Holds the known addresses of each server of the model.
+    /// The known addresses of each configured server.
     names: Mutex<Box<[Addresses]>>,
-    /// Every name has been looked up, with success or without.
+    /// True once every name has been looked up, successfully or not.
     is_named: watch::Sender<bool>,
-    /// Somebody may have to wait for room.
+    /// Requests may have to wait for capacity.
     is_bounded: bool,
     queue: Arc<Queue>,
-    /// Requests that went to another server; also of what it was before a change of the configuration.
+    /// Requests that were repeated on another server; shared with the upstream before a change of the configuration.
     retries: Arc<AtomicU64>,
-    /// Copies of requests, by what has become of them.
+    /// Copies of requests, by result.
     copies: Arc<[AtomicU64; 3]>,
     /// See [`model::Upstream::fetch_hash`].
     fetch_hash: u64,
 }
 
-/// Servers that can be asked. Where there are names, others take their place when their addresses change.
+/// The usable servers. Servers found by a name are replaced when its addresses change.
 #[derive(Debug)]
 struct Members {
     list: Box<[Member]>,
-    /// The ranks there are, in order.
+    /// The existing ranks, sorted.
     ranks: SmallVec<[Rank; 2]>,
-    /// State of the turns, one number for each member.
+    /// State of the round robin, one number for each member.
     turns: Mutex<Box<[f64]>>,
 }
 
@@ -61,73 +61,73 @@ impl Members {
     }
 }
 
-/// Addresses of a server as it is configured.
+/// The addresses of a configured server.
 #[derive(Clone, Debug, PartialEq)]
 enum Addresses {
-    /// It has one itself.
+    /// The configuration has the address itself.
     Written,
-    /// It is a name that has not been looked up.
+    /// A name that has not been looked up.
     Unknown,
     /// It has none, or could not be looked up.
     None,
-    /// These, in order.
+    /// These, sorted.
     Known(Vec<ResolvedTarget>),
 }
 
 #[derive(Debug)]
 struct Member {
     server: Arc<GroupServer>,
-    /// That in the configuration, times its share of what a name leads to.
+    /// The configured weight, times its share of what a name resolves to.
     weight: f64,
-    /// Those with a lower one get requests first.
+    /// Servers with a lower rank get requests first.
     rank: Rank,
     max_connections: Option<u32>,
-    /// Its record, if its name has such.
+    /// Its DNS record, if its name has such.
     target: Option<ResolvedTarget>,
 }
 
-/// Written as a backup, and the rank among what a name leads to.
+/// True for a backup, and its rank among the targets of a name.
 type Rank = (bool, u16);
 
-/// Servers that a request has been sent to in vain, by [`GroupServer::id`].
+/// Servers on which a request has failed, by [`GroupServer::id`].
 pub type Tried = SmallVec<[u64; 4]>;
 
-/// The end of a copy of a request.
+/// The result of a copy of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFate {
-    /// Its answer came.
+    /// It was answered.
     Answered,
-    /// None came, or not in time.
+    /// It failed or timed out.
     Failed,
-    /// There was no room for it.
+    /// There was no capacity for it.
     Dropped,
 }
 
-/// Why no server can be asked.
+/// Why no server can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// There is none, or all have weight 0: 502.
     #[error("has no server that gets requests")]
     Empty,
-    /// Every one has been tried or is down: 502.
+    /// All have been tried or are down: 502.
     #[error("has no other server to try")]
     Exhausted,
-    /// Names are being looked up for the first time: wait. Then 502.
+    /// Names are being looked up for the first time: wait, then 502.
     #[error("has names that have not been resolved in time")]
     Naming,
-    /// No name leads anywhere: 502.
+    /// No name resolves to an address: 502.
     #[error("has no server: its names have no addresses")]
     Nameless,
-    /// Those that could be asked have as many requests as they may: wait.
+    /// All servers have as many requests as they may: wait.
     #[error("all servers have as many requests as they may have")]
     Full,
 }
 
 impl ServerGroup {
-    /// A group as it is configured. Servers that `previous` has too go on: their connections, their numbers, their health.
+    /// Makes a group. Servers that `previous` has, too, continue: their connections, their counts, their health.
     ///
-    /// `tls` is how TLS is spoken with them: there if the model has it.
+    /// `tls` is required if the model has it.
     pub fn new(
         model: &Arc<model::Upstream>,
         tls: Option<Arc<ClientTls>>,
@@ -160,7 +160,7 @@ impl ServerGroup {
         upstream
     }
 
-    /// Tells responses that were fetched in this way from others.
+    /// A hash that distinguishes responses fetched with these options from others.
     pub fn fetch_hash(&self) -> u64 {
         self.fetch_hash
     }
@@ -170,14 +170,14 @@ impl ServerGroup {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the known addresses of a name.
+    /// The known addresses of a name.
     fn addresses_of(&self, name: &UpstreamAddress) -> Option<Addresses> {
         let mut servers = self.model.servers.iter();
         let index = servers.position(|server| server.address == *name)?;
         self.lock_names().get(index).cloned()
     }
 
-    /// Makes members of what is known of names; servers among `known` go on.
+    /// Makes members from the known addresses of names; servers among `known` continue.
     fn gather(&self, names: &[Addresses], known: Option<&Members>) {
         let mut list: Vec<Member> = Vec::new();
         let servers = self.model.servers.iter().zip(names);
@@ -204,7 +204,7 @@ impl ServerGroup {
         self.members.store(Arc::new(Members::of(list)));
     }
 
-    /// Adds a server, unless its address is there; one among `known` goes on. `host` is the name that led to it.
+    /// Adds a server, unless its address is there already; one among `known` continues. `host` is the name that resolved to it.
     fn add<'l>(
         &self,
         list: &'l mut Vec<Member>,
@@ -241,7 +241,7 @@ impl ServerGroup {
             |member| Arc::clone(&member.server),
         );
         if self.is_bounded {
-            server.tell_of_room(&self.queue);
+            server.notify_of_room(&self.queue);
         }
         list.push(Member {
             server,
@@ -253,14 +253,14 @@ impl ServerGroup {
         list.last_mut()
     }
 
-    /// The names among its servers, each with its number.
+    /// The names among its servers, each with its index.
     pub fn names(&self) -> impl Iterator<Item = (usize, &UpstreamAddress)> {
         let servers = self.model.servers.iter().enumerate();
         let servers = servers.map(|(index, server)| (index, &server.address));
         servers.filter(|(_, address)| address.is_found())
     }
 
-    /// Where the name of this number leads, as far as that is known.
+    /// The known targets of the name with this index.
     pub(crate) fn targets(&self, index: usize) -> Vec<ResolvedTarget> {
         match self.lock_names().get(index) {
             Some(Addresses::Known(targets)) => targets.clone(),
@@ -268,7 +268,7 @@ impl ServerGroup {
         }
     }
 
-    /// The name of this number has been looked up; `None`: in vain, so that what it had is kept. True: it has some.
+    /// Stores the targets of the name with this index; `None`: the lookup failed, and the former ones are kept. True: there are some.
     pub fn resolved(&self, index: usize, targets: Option<Vec<ResolvedTarget>>) -> bool {
         let mut names = self.lock_names();
         let Some(name) = names.get_mut(index) else {
@@ -292,29 +292,29 @@ impl ServerGroup {
         has_some
     }
 
-    /// Tells when every name has been looked up.
+    /// Reports when every name has been looked up.
     pub fn named(&self) -> watch::Receiver<bool> {
         self.is_named.subscribe()
     }
 
-    /// A request goes to another server, because one failed.
+    /// Counts a request that is repeated on another server.
     pub fn note_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that was.
+    /// The number of repeated requests.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Counts a copy of a request by its end.
+    /// Counts a copy of a request by its result.
     pub fn note_copy(&self, fate: CopyFate) {
         if let Some(count) = self.copies.get(fate as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How often copies of requests came to what end.
+    /// Copies of requests by result.
     pub fn copies(&self) -> [(&'static str, u64); 3] {
         let count = |fate: CopyFate| {
             let count = self.copies.get(fate as usize);
@@ -327,22 +327,22 @@ impl ServerGroup {
         ]
     }
 
-    /// As it is configured.
+    /// Its configuration.
     pub fn model(&self) -> &Arc<model::Upstream> {
         &self.model
     }
 
-    /// How TLS is spoken with its servers, if it is.
+    /// The TLS parameters for its servers, if they speak TLS.
     pub fn tls(&self) -> Option<&Arc<ClientTls>> {
         self.tls.as_ref()
     }
 
-    /// Its name; of a `proxy`, the URL.
+    /// Its name, or the URL of a `proxy`.
     pub fn name(&self) -> &str {
         &self.model.name
     }
 
-    /// How to talk to its servers.
+    /// The options for its servers.
     pub fn options(&self) -> &UpstreamOptions {
         &self.model.options
     }
@@ -354,7 +354,7 @@ impl ServerGroup {
         servers.collect()
     }
 
-    /// The part of `/status` that tells of its servers.
+    /// The status of its servers for `/status`.
     pub fn status(&self, now: Millis) -> Vec<ServerStatus> {
         let members = self.members.load();
         let mut status: Vec<ServerStatus> = members
@@ -385,7 +385,7 @@ impl ServerGroup {
         status
     }
 
-    /// Claims a server for a request. `key` is what a hash looks at.
+    /// Claims a server for a request. `key` is the value that a hash uses.
     ///
     /// # Errors
     /// [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
@@ -418,7 +418,7 @@ impl ServerGroup {
         if let [only] = &*members.list
             && tried.is_empty()
         {
-            // It is taken in any state: there is no other.
+            // The only server is used whatever its health.
             if only.weight <= 0.0 {
                 return Err(Unavailable::Empty);
             }
@@ -452,8 +452,8 @@ impl ServerGroup {
         if !tried.is_empty() {
             return Err(Unavailable::Exhausted);
         }
-        // All are down. Asking one of them costs little, and may succeed; refusing certainly does not. Those of which a check said so
-        // come last.
+        // All are down. Using one of them costs little, and may succeed; refusing the request certainly does not. Those whose health check
+        // failed come last.
         let is_passing = |member: &Member| !self.is_failing(member);
         let member = self
             .choose(&members, key, tried, is_passing, now)
@@ -463,7 +463,7 @@ impl ServerGroup {
             .ok_or(Unavailable::Full)
     }
 
-    /// True if its health checks say that it does not work.
+    /// True if its health checks fail.
     fn is_failing(&self, member: &Member) -> bool {
         self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
     }
@@ -500,15 +500,15 @@ impl ServerGroup {
         if let [only] = candidates.as_slice() {
             return members.list.get(only.index);
         }
-        // Whole numbers of additions were made in it, whatever happened to the holder.
+        // Each addition is complete, even if the holder panicked.
         let mut turns = members.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let index = choose(&self.model.balance, &candidates, key, &mut turns)?;
         members.list.get(index)
     }
 
-    /// Its weight, less while it starts slowly.
+    /// Its weight, reduced during a slow start.
     fn weight(&self, member: &Member, now: Millis) -> f64 {
-        /// Share it begins with.
+        /// The share at the beginning of a slow start.
         const FIRST: f64 = 0.05;
         let ramp = millis(self.model.group.slow_start);
         if ramp == 0 || matches!(self.model.balance, Balance::Hash(_)) {
@@ -521,13 +521,13 @@ impl ServerGroup {
         member.weight * share.clamp(FIRST, 1.0)
     }
 
-    /// A place in the queue for a server with room; `None`: too many wait already.
+    /// Enters the queue for a server with capacity; `None`: the queue is full.
     pub fn wait(&self) -> Option<QueueEntry<'_>> {
         self.queue
             .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }
 
-    /// Claims a server when it is the turn of `place` and one has room.
+    /// Claims a server when it is the turn of `place` and one has capacity.
     pub fn poll_claim(
         self: &Arc<Self>,
         context: &Context<'_>,
@@ -548,7 +548,7 @@ impl ServerGroup {
     }
 }
 
-/// A request's claim on a server; the server is relieved of it when it is dropped.
+/// A request's claim on a server; released when dropped.
 #[derive(Debug)]
 pub struct ServerClaim {
     upstream: Arc<ServerGroup>,
@@ -561,15 +561,15 @@ impl ServerClaim {
         &self.server
     }
 
-    /// The server answered as it should.
+    /// Notes that the server answered.
     pub fn succeeded(&self, now: Millis) {
         self.server.succeeded(now);
     }
 
-    /// The server failed. True: with this it is down, and gets no requests for a while.
+    /// Notes that the server failed. True: it is down now, and gets no requests for a while.
     pub fn failed(&self, now: Millis) -> bool {
         let is_down = self.server.failed(self.upstream.options(), now);
-        // The only one is asked all the same.
+        // The only server is used anyway.
         is_down && self.upstream.members.load().list.len() > 1
     }
 }

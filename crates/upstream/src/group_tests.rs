@@ -16,7 +16,7 @@ fn group(upstream: &str) -> Arc<ServerGroup> {
     Arc::new(ServerGroup::new(&model(upstream), None, None))
 }
 
-/// The numbers of the servers that so many requests get.
+/// The indexes of the servers that this many requests get.
 fn order(group: &Arc<ServerGroup>, count: usize, now: Millis) -> Vec<usize> {
     let one = |_| group.claim(b"", &Tried::new(), now).unwrap().place();
     (0..count).map(one).collect()
@@ -38,7 +38,7 @@ fn a_server_that_fails_rests_and_comes_back() {
     let status = group.status(1003);
     assert_eq!((status[0].is_up, status[0].failures), (false, 3));
     assert_eq!(status[0].active, 1, "of the claim that still lives");
-    // After ten seconds it may try again, and one failure is enough.
+    // After ten seconds it is tried again, and one failure is enough.
     assert!(order(&group, 4, 11_003).contains(&0));
     assert!(claim.failed(11_003));
     assert!(!order(&group, 4, 11_004).contains(&0));
@@ -95,7 +95,7 @@ fn the_only_server_is_always_asked() {
 }
 
 #[test]
-fn nobody_is_asked_where_nobody_may_be() {
+fn servers_of_weight_zero_get_no_requests() {
     for empty in [
         r#"{"servers": {}}"#,
         r#"{"servers": {"10.0.0.1:1": {"weight": 0}, "10.0.0.2:1": {"weight": 0}}}"#,
@@ -143,7 +143,7 @@ fn requests_wait_for_room_in_their_order() {
     assert_eq!(
         group.claim(b"", &none, 0).err(),
         Some(Unavailable::Full),
-        "nobody overtakes"
+        "the order is kept"
     );
     assert!(
         group
@@ -186,14 +186,14 @@ fn servers_outlive_a_change() {
 }
 
 #[test]
-fn timeouts_are_what_was_written() {
+fn timeouts_are_the_configured_ones() {
     let upstream = model(r#"{"servers": {}, "connect_timeout": 0.25, "keepalive_timeout": 0}"#);
     assert_eq!(upstream.options.connect_timeout, Duration::from_millis(250));
     assert_eq!(upstream.options.keepalive_timeout, Duration::ZERO);
 }
 
 #[test]
-fn room_that_a_former_configuration_leaves_is_told_of() {
+fn capacity_freed_by_a_former_configuration_wakes_a_waiting_request() {
     struct CountingWaker(std::sync::atomic::AtomicUsize);
     impl std::task::Wake for CountingWaker {
         fn wake(self: Arc<Self>) {
@@ -209,18 +209,18 @@ fn room_that_a_former_configuration_leaves_is_told_of() {
         Some(Unavailable::Full)
     );
     let place = bounded.wait().unwrap();
-    let told = Arc::new(CountingWaker(Default::default()));
-    let waker = Waker::from(Arc::clone(&told));
+    let woken = Arc::new(CountingWaker(Default::default()));
+    let waker = Waker::from(Arc::clone(&woken));
     let context = Context::from_waker(&waker);
     let poll = || bounded.poll_claim(&context, &place, b"", &Tried::new(), 0);
     assert!(poll().is_pending());
     drop(before);
-    assert_eq!(told.0.load(Ordering::SeqCst), 1);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
     assert!(matches!(poll(), Poll::Ready(Ok(_))));
 }
 
 impl ServerClaim {
-    /// The number of its server in the group.
+    /// The index of its server in the group.
     fn place(&self) -> usize {
         let members = self.upstream.members.load();
         let mut servers = members.list.iter().map(|member| member.server.id());
@@ -228,7 +228,7 @@ impl ServerClaim {
     }
 }
 
-/// The servers of these numbers.
+/// The servers with these indexes.
 fn tried_before(group: &ServerGroup, numbers: &[usize]) -> Tried {
     let servers = group.servers();
     numbers.iter().map(|number| servers[*number].id()).collect()

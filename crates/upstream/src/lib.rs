@@ -1,15 +1,14 @@
-//! Servers that requests are sent to: which one is asked, where their names lead, the connections to them, and
-//! what is known of their health.
+//! Servers of upstreams: which one gets a request, the addresses of their names, the connections to them, and their health.
 //!
-//! Owns the way from an upstream of the configuration to a connection on which a request can be sent, whatever protocol is spoken
-//! there. `server` asks an [`ServerGroup`] for a [`ServerClaim`] on one of its servers, takes a [`UpstreamConnection`] to it from its thread's
-//! [`Pools`] or opens one, speaks on it, and tells the claim how it went. Nothing here knows HTTP.
+//! Owns the path from a configured upstream to a connection on which a request can be sent, for any protocol. `server` asks an [`ServerGroup`] for a [`ServerClaim`] on
+//! a server from an [`Upstream`], takes a [`UpstreamConnection`] from its thread's [`Pools`] or opens one, uses it, and reports the result to the
+//! claim. Nothing here depends on HTTP.
 //!
-//! Two kinds of state: [`ServerGroup`] and [`GroupServer`] are shared by all threads and hold only numbers; connections belong to the thread
-//! whose event loop watches them, and never leave it. Both outlive a change of the configuration for servers that are still in it.
+//! There are two kinds of state: [`ServerGroup`] and [`GroupServer`] are shared by all threads and contain only numbers; connections belong to the
+//! thread whose event loop watches them, and never leave it. Both survive a change of the configuration for servers that are still in it.
 //!
-//! Must never happen: a connection handed out that the server has closed or on which something unasked has arrived; a claim that
-//! is not given back; a request left waiting where a server has room.
+//! Must never happen: a connection is handed out that the server has closed or on which unexpected bytes have arrived; a claim is not
+//! released; a request waits although a server has capacity.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +45,7 @@ pub use target::ResolvedTarget;
 /// Milliseconds on a monotonic clock; the same for all threads.
 pub type Millis = u64;
 
-/// A duration in those.
+/// Converts a duration.
 pub(crate) fn millis(duration: std::time::Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
 }
@@ -54,7 +53,7 @@ pub(crate) fn millis(duration: std::time::Duration) -> Millis {
 /// Microseconds on a monotonic clock; the same for all threads.
 pub(crate) type Micros = u64;
 
-/// The present time in those.
+/// The current time.
 pub(crate) fn micros() -> Micros {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     Micros::try_from(START.elapsed().as_micros()).unwrap_or(Micros::MAX)

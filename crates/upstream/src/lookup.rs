@@ -1,6 +1,6 @@
-//! Questions to the DNS, as `settings.resolver` says.
+//! DNS queries, according to `settings.resolver`.
 //!
-//! Nothing is kept from one to the next: each begins with the files of the system as they are then (`/etc/hosts`, `/etc/resolv.conf`).
+//! Nothing is cached between rounds: each reads the files of the system again (`/etc/hosts`, `/etc/resolv.conf`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use tutti_config::model::Resolver;
 
 use crate::target::ResolvedTarget;
 
-/// Attempts at each name server.
+/// Attempts per name server.
 const ATTEMPTS: usize = 2;
 
-/// Where a name leads, or the part of it that came.
+/// The targets of a name, perhaps incomplete.
 pub(crate) struct Resolution {
-    /// In order.
+    /// Sorted.
     pub(crate) targets: Vec<ResolvedTarget>,
-    /// How long they hold.
+    /// Their time to live.
     pub(crate) valid: Duration,
     /// A target that could not be looked up, and why.
     pub(crate) missing: Option<(Box<str>, String)>,
 }
 
-/// One round of questions.
+/// One round of queries.
 #[derive(Clone)]
 pub(crate) struct Questions {
     resolver: TokioResolver,
@@ -60,7 +60,7 @@ impl Questions {
         options.timeout = settings.options.timeout;
         options.attempts = ATTEMPTS;
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-        // Looked at by `addresses`: where one family is there, the other is not asked for.
+        // `addresses` reads the file itself: if it has one address family, the other is not looked up.
         options.use_hosts_file = ResolveHosts::Never;
         Ok(Questions {
             resolver: builder.build().map_err(|error| error.to_string())?,
@@ -69,7 +69,7 @@ impl Questions {
         })
     }
 
-    /// The addresses of a name, at least one, and how long they hold.
+    /// The addresses of a name, at least one, and their time to live.
     pub(crate) async fn addresses(&self, host: &str) -> Result<(Vec<IpAddr>, Duration), String> {
         const NONE: &str = "it has no address";
         let fixed = self.in_hosts(host);
@@ -85,7 +85,7 @@ impl Questions {
         Ok((addresses, until(found.valid_until())))
     }
 
-    /// The answer with the SRV records of a name, and how long it holds.
+    /// The SRV records of a name, and their time to live.
     pub(crate) async fn services(&self, query: &str) -> Result<(Lookup, Duration), String> {
         let found = self.resolver.srv_lookup(query).await;
         let found = found.map_err(|error| words(&error, "it has no SRV record"))?;
@@ -93,7 +93,7 @@ impl Questions {
         Ok((found, valid))
     }
 
-    /// The time that an answer is used for, whatever it says.
+    /// The time to live within the configured limits.
     pub(crate) fn bounded(&self, valid: Duration) -> Duration {
         valid.clamp(self.settings.options.min_ttl, self.settings.options.max_ttl)
     }
@@ -119,10 +119,10 @@ impl Questions {
     }
 }
 
-/// Says why there is no answer; `none`: there is the name, but not what was asked for.
+/// Describes why there is no answer; `none`: the name exists, but has no such record.
 fn words(error: &NetError, none: &str) -> String {
     if error.is_nx_domain() {
-        "there is no such name".to_owned()
+        "the name does not exist".to_owned()
     } else if error.is_no_records_found() {
         none.to_owned()
     } else {

@@ -1,8 +1,8 @@
-//! Names of servers: where they lead now, looked up again when the answer has become old.
+//! Keeps the addresses of servers' names up to date: looks names up again when the answer has expired.
 //!
-//! One task for each name of an upstream, on whatever thread the caller runs it, which is no listen thread.
+//! One task for each name of an upstream, on a thread of the caller's choice that is not a listen thread.
 //!
-//! Must never happen: that a name which cannot be looked up takes away addresses that were good.
+//! Must never happen: that a failed lookup removes working addresses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::lookup::{Questions, Resolution};
 use crate::services;
 use crate::target::ResolvedTarget;
 
-/// Time until a name that could not be looked up is tried again: at first, and at most.
+/// The pause before a failed lookup is repeated: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// News about a name, for the log.
+/// An event to be logged about a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameEvent {
     /// It cannot be looked up.
     Lost,
-    /// It can be again.
+    /// It can be looked up again.
     Found,
 }
 
-/// Keeps what one name of an upstream leads to up to date, for as long as this runs. `index` is that of
-/// [`ServerGroup::names`]. `say` gets what is to be logged: once when it begins to fail, once when that is over.
+/// Keeps the addresses of one name of an upstream up to date, for as long as this runs. `index` is that of [`ServerGroup::names`]. `log` is
+/// called once when a problem begins, and once when it ends.
 pub async fn keep_resolved(
     upstream: Arc<ServerGroup>,
     index: usize,
     name: UpstreamAddress,
     settings: Resolver,
-    say: impl Fn(NameEvent, &str),
+    log: impl Fn(NameEvent, &str),
 ) {
     let mut former = upstream.targets(index);
     let mut failures = 0_u32;
-    // Tells what has been logged last, so that nothing is said twice.
+    // The last logged problem, so that each is logged once.
     let mut trouble: Option<Trouble> = None;
     loop {
         let (now, pause) = match look_up(&name, &former, &settings).await {
@@ -54,7 +54,7 @@ pub async fn keep_resolved(
             }
         };
         if !Trouble::is_same(now.as_ref(), trouble.as_ref()) {
-            tell(&name, now.as_ref(), trouble.as_ref(), &say);
+            log_change(&name, now.as_ref(), trouble.as_ref(), &log);
         }
         failures = now.as_ref().map_or(0, |_| failures.saturating_add(1));
         trouble = now;
@@ -66,20 +66,20 @@ pub async fn keep_resolved(
     }
 }
 
-/// A reason for which requests may find no server, or not all of them.
+/// Why requests may find no server, or not all of them.
 enum Trouble {
     /// The name cannot be looked up, and why; true: former addresses are kept.
     Whole(String, bool),
     /// The same for one of its targets.
     Target(Box<str>, String, bool),
-    /// The answer says that there is none.
-    Nobody,
+    /// The answer declares that there is no target.
+    NoTarget,
 }
 
 impl Trouble {
     fn of(missing: Option<(Box<str>, String)>, targets: &[ResolvedTarget]) -> Option<Trouble> {
         let Some((host, why)) = missing else {
-            return targets.is_empty().then_some(Trouble::Nobody);
+            return targets.is_empty().then_some(Trouble::NoTarget);
         };
         let mut hosts = targets.iter().filter_map(|target| target.host.as_deref());
         let has_some = hosts.any(|name| *name == *host);
@@ -90,18 +90,18 @@ impl Trouble {
         match (one, other) {
             (None, None)
             | (Some(Trouble::Whole(..)), Some(Trouble::Whole(..)))
-            | (Some(Trouble::Nobody), Some(Trouble::Nobody)) => true,
+            | (Some(Trouble::NoTarget), Some(Trouble::NoTarget)) => true,
             (Some(Trouble::Target(one, ..)), Some(Trouble::Target(other, ..))) => one == other,
             _ => false,
         }
     }
 }
 
-fn tell(
+fn log_change(
     name: &UpstreamAddress,
     now: Option<&Trouble>,
     before: Option<&Trouble>,
-    say: &impl Fn(NameEvent, &str),
+    log: &impl Fn(NameEvent, &str),
 ) {
     let name = match name {
         UpstreamAddress::Name { host, .. } => format!("name `{host}`"),
@@ -115,27 +115,27 @@ fn tell(
         (Some(Trouble::Whole(why, has_some)), _) => {
             let rest = kept(*has_some, "");
             let text = format!("the {name} cannot be resolved: {why}{rest}");
-            say(NameEvent::Lost, &text);
+            log(NameEvent::Lost, &text);
         }
         (Some(Trouble::Target(host, why, has_some)), _) => {
             let rest = kept(*has_some, "; it gets no requests");
             let text = format!("the target `{host}` of the {name} cannot be resolved: {why}{rest}");
-            say(NameEvent::Lost, &text);
+            log(NameEvent::Lost, &text);
         }
-        (Some(Trouble::Nobody), _) => {
-            let text = format!("the {name} says that it is not available, by a target of `.`");
-            say(NameEvent::Lost, &text);
+        (Some(Trouble::NoTarget), _) => {
+            let text =
+                format!("the {name} is declared unavailable by the target `.` of its SRV record");
+            log(NameEvent::Lost, &text);
         }
         (None, Some(Trouble::Target(host, ..))) => {
-            let text =
-                format!("the {name} has no target `{host}` any more that cannot be resolved");
-            say(NameEvent::Found, &text);
+            let text = format!("the {name} no longer has an unresolved target `{host}`");
+            log(NameEvent::Found, &text);
         }
-        (None, _) => say(NameEvent::Found, &format!("the {name} is resolved again")),
+        (None, _) => log(NameEvent::Found, &format!("the {name} is resolved again")),
     }
 }
 
-/// Looks a name up, as the names of servers are.
+/// Looks a name up like the names of servers.
 pub async fn addresses(host: &str, settings: &Resolver) -> Result<Vec<IpAddr>, String> {
     let questions = Questions::new(settings)?;
     let (addresses, _) = questions.addresses(host).await?;
@@ -166,8 +166,8 @@ async fn look_up(
         UpstreamAddress::Service { query, .. } => {
             services::look_up(query, former, &questions).await?
         }
-        // Not among `ServerGroup::names`.
-        _ => return Err("it is no name".to_owned()),
+        // `ServerGroup::names` contains no others.
+        _ => return Err("it is not a valid name".to_owned()),
     };
     answer.valid = questions.bounded(answer.valid);
     Ok(answer)

@@ -1,11 +1,11 @@
-//! Connections that wait for their next request: those of one thread.
+//! The idle connections of one thread.
 //!
-//! The one used last is used first, so that under less load the others become old and are closed. A connection on which something
-//! has happened meanwhile is not used.
+//! The most recently used one is reused first, so that under less load the others expire and are closed. A connection on which bytes have
+//! arrived meanwhile is not reused.
 //!
-//! Of servers with a worker for each connection some are closed for those that wait: see [`contention`](crate::contention). Idle ones are closed
-//! for them at the next [`Pools::sweep`], which comes soon. Where it is known how many connections there may be (`max_connections`),
-//! one is closed when its room goes to another thread.
+//! For servers with one worker per connection, some are closed for waiting requests: see [`contention`](crate::contention). Idle ones are
+//! closed for them at the next [`Pools::sweep`], which comes soon. Where the number of connections is limited (`max_connections`), one is
+//! closed when its slot goes to another thread.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,34 +22,34 @@ use crate::queue::QueueEntry;
 use crate::server::GroupServer;
 use crate::{Millis, micros, millis};
 
-/// How often idle connections are looked at.
+/// How often idle connections are checked.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// The same, while there are some that others may wait for.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Idle connections of a thread, by server.
+/// The idle connections of a thread, by server.
 #[derive(Debug, Default)]
 pub struct Pools {
     idle: RefCell<FxHashMap<u64, Idle>>,
-    /// Of servers with a worker for each connection.
+    /// For servers with one worker per connection.
     queues: RefCell<FxHashMap<u64, Rc<ThreadQueue>>>,
-    /// Somebody calls [`Pools::sweep`].
+    /// Some task calls [`Pools::sweep`].
     is_swept: Cell<bool>,
 }
 
 #[derive(Debug)]
 struct Idle {
-    /// The state of a server that has a worker for each connection.
+    /// The state of a server with one worker per connection.
     shared: Option<Arc<GroupServer>>,
-    /// How long they may wait.
+    /// How long they may be idle.
     limit: Millis,
-    /// The one used last at the end.
+    /// The most recently used last.
     connections: Vec<UpstreamConnection>,
 }
 
 impl Pools {
-    /// A connection to this server on which nothing has happened since its last request, unless others wait for one.
+    /// Returns a connection to this server on which no bytes have arrived since its last request, unless others wait for one.
     pub fn take(&self, server: &GroupServer, now: Millis) -> Option<UpstreamConnection> {
         let queue = self.queues.borrow().get(&server.id()).map(Rc::clone);
         if queue.is_some_and(|queue| queue.waiting.length() > 0) {
@@ -71,8 +71,8 @@ impl Pools {
         None
     }
 
-    /// Keeps a connection whose request has been answered. True: [`Pools::sweep`] is to be called from now on, until it says that
-    /// nothing is left.
+    /// Keeps a connection whose request has been answered. True: [`Pools::sweep`] must be called from now on, until it reports that none is
+    /// left.
     #[must_use]
     pub fn put(
         &self,
@@ -106,13 +106,13 @@ impl Pools {
         !self.is_swept.replace(true)
     }
 
-    /// A request goes to a server with a worker for each connection. The result is to be kept until it has been answered.
+    /// Notes a request to a server with one worker per connection. Keep the result until the request has been answered.
     pub fn begin(&self, server: &GroupServer) -> InFlight {
         let mut queues = self.queues.borrow_mut();
         InFlight::new(Rc::clone(queues.entry(server.id()).or_default()))
     }
 
-    /// The queue where a request to such a server waits for a connection rather than have one opened; `None` if it does not.
+    /// The queue in which a request to such a server waits instead of opening a connection; `None` if it should not wait.
     pub fn thread_queue(&self, server: &GroupServer, now: Millis) -> Option<Rc<ThreadQueue>> {
         let contention = server.contention();
         if !contention.is_full() {
@@ -140,7 +140,8 @@ impl Pools {
         }
     }
 
-    /// Closes what has waited too long, what the server has closed, and what others wait for; when to look again, if anything is left.
+    /// Closes connections that were idle too long, that the server has closed, and that others wait for. Returns when to call it again, if
+    /// any is left.
     pub fn sweep(&self, now: Millis) -> Option<Duration> {
         let mut idle = self.idle.borrow_mut();
         let mut next = SWEEP;
@@ -171,7 +172,7 @@ impl Pools {
         queues.retain(|server, queue| used(*server) || !is_empty(queue));
     }
 
-    /// Connections that wait.
+    /// Number of idle connections.
     pub fn len(&self) -> usize {
         let idle = self.idle.borrow();
         idle.values().map(|idle| idle.connections.len()).sum()

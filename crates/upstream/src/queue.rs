@@ -1,10 +1,10 @@
-//! Requests that wait for a server with room, in the order they came.
+//! Requests that wait for a server with capacity, in the order of arrival.
 //!
-//! Only where servers have `max_connections`. One in the queue is woken when a server gets room; it tries, and when it goes,
-//! served or not, it wakes the next. So no room is left unused while somebody waits.
+//! Used only where servers have `max_connections`. A queued request is woken when a server gets capacity; it tries, and when it leaves the
+//! queue, successful or not, it wakes the next. So no capacity is left unused while a request waits.
 //!
-//! A request overtakes those of other threads that have not waited much longer than itself ([`EARLIER`]): its own thread has the
-//! connection that has become free, another one would open one and have that closed.
+//! A request overtakes those of other threads that have not waited much longer than itself ([`EARLIER`]): its own thread has the connection
+//! that became free, while another would open a new one and have that closed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use std::thread::{self, ThreadId};
 
 use crate::{Micros, micros};
 
-/// By how much less than the first one of the thread that makes room may have waited.
+/// How much longer the first request may have waited than one of the thread that has freed capacity.
 const EARLIER: Micros = 4_000;
 
 /// The queue of a group, or of a thread's requests to one server.
@@ -35,13 +35,13 @@ struct Waiter {
     number: u64,
     thread: ThreadId,
     since: Micros,
-    /// It was woken for room there is.
+    /// It was woken because there is capacity.
     may_try: bool,
     waker: Option<Waker>,
 }
 
 impl Waiting {
-    /// Whose turn it is when `thread` makes room: its index.
+    /// The index of the next request when `thread` has freed capacity.
     fn turn(&self, thread: ThreadId) -> usize {
         let Some(first) = self.list.front() else {
             return 0;
@@ -58,12 +58,12 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub(crate) fn length(&self) -> usize {
         self.length.load(Ordering::Acquire)
     }
 
-    /// A place at the end; `None`: there are `most` before it.
+    /// Enters the queue; `None`: it has `most` requests already.
     pub(crate) fn enter(&self, most: usize) -> Option<QueueEntry<'_>> {
         self.enter_as(most, thread::current().id(), micros())
     }
@@ -89,7 +89,7 @@ impl Queue {
         })
     }
 
-    /// There may be room, which a connection of the calling thread has left.
+    /// Wakes the next request, because a connection of the calling thread may have become free.
     pub(crate) fn wake_next(&self) {
         if self.length() > 0 {
             self.wake_for(thread::current().id());
@@ -109,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// True if room that the calling thread makes goes to another one.
+    /// True if the capacity that the calling thread frees goes to another thread.
     pub(crate) fn is_next_elsewhere(&self) -> bool {
         self.length() > 0 && self.goes_elsewhere(thread::current().id())
     }
@@ -129,8 +129,8 @@ pub struct QueueEntry<'q> {
 }
 
 impl QueueEntry<'_> {
-    /// True if it may try: it is the first, or was woken for room there is. The task is woken when that, or the room, may have
-    /// changed.
+    /// True if the request may try: it is the first, or was woken because there is capacity. The task is woken when that, or the capacity,
+    /// may have changed.
     pub(crate) fn may_try(&self, context: &Context<'_>) -> bool {
         let mut waiting = self.queue.waiting();
         let own = waiting
@@ -198,7 +198,7 @@ mod tests {
         assert!(!near.may_try(&context), "once for each");
         assert!(!late.may_try(&context));
         assert!(first.may_try(&context), "the first always");
-        // Its leaving is the next one's turn.
+        // When it leaves, the next one is woken.
         drop(near);
         assert!(!late.may_try(&context), "the first has waited too long");
         assert!(queue.goes_elsewhere(own));

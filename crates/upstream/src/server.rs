@@ -1,7 +1,7 @@
-//! One server: where it is, what it has to do, whether it works.
+//! One server: its address, its load, its health.
 //!
-//! Shared by all threads. Its numbers are read without a lock; the history of its failures has one, taken only when something fails
-//! or works again.
+//! Shared by all threads. Its numbers are read without a lock; the history of its failures has one, taken only when a request fails or
+//! succeeds again.
 
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
@@ -22,38 +22,38 @@ use crate::status_address;
 use crate::target::ResolvedTarget;
 use crate::{Millis, micros, millis};
 
-/// Numbers for servers, never reused.
+/// The next server id; never reused.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A server of an upstream.
 #[derive(Debug)]
 pub struct GroupServer {
-    /// Tells it from any other server there has been.
+    /// Its unique id.
     id: u64,
-    /// Its address as written.
+    /// Its address as configured.
     name: Box<str>,
     address: UpstreamAddress,
-    /// The name that led there.
+    /// The name that resolved to it.
     host: Option<Box<str>>,
-    /// How TLS is spoken with it, and the name in its certificate.
+    /// The TLS parameters, and the name in its certificate.
     tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
-    /// Requests it has now.
+    /// Open requests.
     active: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
-    /// It gets no requests before this; 0: it does.
+    /// It gets no requests before this time; 0: it does.
     down_until: AtomicU64,
-    /// Since when it works again after a failure; 0: it always has.
+    /// When it worked again after a failure; 0: it never failed.
     recovered: AtomicU64,
     /// Failures in the current window.
     recent: AtomicU32,
     window: Mutex<Window>,
     checks: Checks,
-    /// Tells, where it has a worker for each connection, if those are enough.
+    /// Detects, where it has one worker per connection, whether those are enough.
     contention: Contention,
-    /// Where requests wait for room: of its group, and of what that was before a change of the configuration.
+    /// The queues of requests that wait for capacity: of its group, and of the same group before a change of the configuration.
     queues: Mutex<Vec<Weak<Queue>>>,
-    /// There are some.
+    /// There are such queues.
     is_bounded: AtomicBool,
 }
 
@@ -62,31 +62,31 @@ struct Window {
     began: Millis,
 }
 
-/// The part of `/status` that tells of a server.
+/// A server in `/status`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerStatus {
-    /// Its address as written.
+    /// Its address as configured.
     pub name: String,
-    /// Requests it has now.
+    /// Open requests.
     pub active: u32,
-    /// Requests it was given.
+    /// All requests.
     pub requests: u64,
-    /// Those it did not answer as it should.
+    /// Failed requests.
     pub failures: u64,
     /// It gets requests.
     pub is_up: bool,
     /// It is a name without an address.
     pub is_unresolved: bool,
-    /// Its health checks, if there are to be any.
+    /// Its health checks, if configured.
     pub checks: Option<CheckStatus>,
-    /// The record that led to it, if its name has such.
+    /// Its DNS record, if its name has such.
     pub target: Option<ResolvedTarget>,
 }
 
 impl GroupServer {
-    /// With `tls`, TLS is spoken with it.
+    /// With `tls`, it is reached by TLS.
     ///
-    /// `host` is the name that led to the address, if it was not written itself.
+    /// `host` is the name that resolved to the address, if that was not configured itself.
     pub(crate) fn new(
         name: &str,
         address: &UpstreamAddress,
@@ -113,11 +113,10 @@ impl GroupServer {
         }
     }
 
-    /// Whoever waits in `queue` is to know when there may be room.
+    /// Registers a queue whose requests are woken when there may be capacity.
     ///
-    /// Not only the group whose claim ends is told: a request that was claimed before a change of the configuration makes room for
-    /// those that wait since.
-    pub(crate) fn tell_of_room(&self, queue: &Arc<Queue>) {
+    /// Queues of former configurations are included: a request that was claimed before a change frees capacity for those that wait since.
+    pub(crate) fn notify_of_room(&self, queue: &Arc<Queue>) {
         let mut queues = self.queues();
         let wanted = Arc::downgrade(queue);
         queues.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&wanted));
@@ -130,22 +129,22 @@ impl GroupServer {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells it from any other server there has been.
+    /// Its unique id.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its address as written.
+    /// Its address as configured.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How TLS is spoken with it, if it is.
+    /// The TLS parameters, if it speaks TLS.
     pub(crate) fn tls(&self) -> Option<&(Arc<ClientTls>, ServerName<'static>)> {
         self.tls.as_ref()
     }
 
-    /// It is this one, and TLS is spoken with it in this way.
+    /// True if it has this address and these TLS parameters.
     pub(crate) fn is(
         &self,
         address: &UpstreamAddress,
@@ -160,22 +159,22 @@ impl GroupServer {
         is_same_tls && self.address == *address && self.host.as_deref() == host
     }
 
-    /// The name that led to its address, if it was not written itself.
+    /// The name that resolved to its address, if that was not configured itself.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> &UpstreamAddress {
         &self.address
     }
 
-    /// Requests it has now.
+    /// Number of open requests.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// A connection is opened for a request to a server with a worker for each.
+    /// Notes that a connection is opened for a request to a server with one worker per connection.
     pub fn opened(self: &Arc<Self>) -> Fresh {
         self.contention.opened(micros());
         Fresh {
@@ -184,7 +183,7 @@ impl GroupServer {
         }
     }
 
-    /// A request to such a server took so long on a connection that had been kept.
+    /// Notes the duration of a request to such a server on a kept connection.
     pub fn note_kept(&self, took: Duration) {
         self.contention.note_kept(took);
     }
@@ -193,7 +192,7 @@ impl GroupServer {
         &self.contention
     }
 
-    /// One more request, if it may have that many.
+    /// Counts one more request; false if it has `most` already.
     pub(crate) fn begin(&self, most: Option<u32>) -> bool {
         match most {
             None => {
@@ -213,10 +212,10 @@ impl GroupServer {
         true
     }
 
-    /// A request has ended: there is room for another.
+    /// Counts a request as ended: there is capacity for another.
     pub(crate) fn end(&self) {
         self.active.fetch_sub(1, Ordering::AcqRel);
-        // Whoever enters a queue looks for room afterwards, and here it is the other way round: one of both sees the other.
+        // A request first enters a queue and then checks for capacity; here the order is reversed. So one of both sees the other.
         fence(Ordering::SeqCst);
         if self.is_bounded.load(Ordering::Acquire) {
             for queue in self.queues().iter().filter_map(Weak::upgrade) {
@@ -225,7 +224,7 @@ impl GroupServer {
         }
     }
 
-    /// True if the room that the request of the calling thread leaves goes to another thread, where it has no connection.
+    /// True if the capacity freed by a request of the calling thread goes to another thread, which has no connection.
     pub(crate) fn is_next_elsewhere(&self) -> bool {
         self.is_bounded.load(Ordering::Acquire)
             && self
@@ -235,17 +234,17 @@ impl GroupServer {
                 .any(|queue| queue.is_next_elsewhere())
     }
 
-    /// True if it is to get requests, as far as those tell that it got.
+    /// True if, judging by its past requests, it should get requests.
     pub(crate) fn is_up(&self, now: Millis) -> bool {
         self.down_until.load(Ordering::Relaxed) <= now
     }
 
-    /// The verdict of its health checks.
+    /// Its health according to its checks.
     pub(crate) fn health(&self) -> ServerHealth {
         self.checks.health()
     }
 
-    /// It has been checked. What is known of it now, if that is to be told.
+    /// Notes the result of a check. Returns the new health if it changed and should be logged.
     pub fn checked(
         &self,
         outcome: Result<(), String>,
@@ -259,7 +258,7 @@ impl GroupServer {
         health
     }
 
-    /// For how long it has worked again; `None`: it never failed.
+    /// How long it has worked again; `None`: it never failed.
     pub(crate) fn recovered_for(&self, now: Millis) -> Option<Millis> {
         match self.recovered.load(Ordering::Relaxed) {
             0 => None,
@@ -267,7 +266,7 @@ impl GroupServer {
         }
     }
 
-    /// It answered as it should.
+    /// Notes a successful request.
     pub(crate) fn succeeded(&self, now: Millis) {
         if self.recent.load(Ordering::Relaxed) == 0 {
             return;
@@ -278,7 +277,7 @@ impl GroupServer {
         }
     }
 
-    /// It did not. True: with this it is down.
+    /// Notes a failed request. True: it is down now.
     pub(crate) fn failed(&self, options: &UpstreamOptions, now: Millis) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let pause = millis(options.fail_timeout);
@@ -286,7 +285,7 @@ impl GroupServer {
         let mut recent = self.recent.load(Ordering::Relaxed);
         if recent == 0 || now.saturating_sub(window.began) > pause {
             window.began = now;
-            // One that was down and fails again at its first request has had its chance.
+            // A server that was down gets no second chance when its first request fails.
             if self.down_until.load(Ordering::Relaxed) == 0 {
                 recent = 0;
             }
@@ -315,11 +314,11 @@ impl GroupServer {
         }
     }
 
-    /// Its address as `connect` takes it.
+    /// Its address for `connect`.
     pub(crate) fn endpoint(&self) -> std::io::Result<Address> {
         Ok(match &self.address {
             UpstreamAddress::Inet(address) => Address::Inet(*address),
-            // There is a server for each of its addresses.
+            // A name has been replaced by a server for each of its addresses.
             UpstreamAddress::Name { .. }
             | UpstreamAddress::Service { .. }
             | UpstreamAddress::Kubernetes { .. }
@@ -338,14 +337,14 @@ impl GroupServer {
     }
 }
 
-/// The name that its certificate must have, and that it is asked for.
+/// The name that is sent in the handshake, and that its certificate must have.
 fn server_name(
     client: &ClientTls,
     address: &UpstreamAddress,
     host: Option<&str>,
 ) -> ServerName<'static> {
     let written = client.server_name().or(host);
-    // The dot of a full name is no part of it here (RFC 6066 §3).
+    // The trailing dot of a fully qualified name is not part of it here (RFC 6066 §3).
     let written = written.map(|name| name.trim_end_matches('.').to_owned());
     let name = written.or_else(|| match address {
         UpstreamAddress::Inet(address) => Some(address.ip().to_string()),
@@ -356,12 +355,12 @@ fn server_name(
         | UpstreamAddress::Unix(_)
         | UpstreamAddress::Abstract(_) => None,
     });
-    // Checked with the configuration: without a name, nothing is compared with it.
+    // The configuration has been checked: without a name, the certificate's name is not compared.
     let name = name.and_then(|name| ServerName::try_from(name).ok());
     name.unwrap_or(ServerName::IpAddress(Ipv4Addr::UNSPECIFIED.into()))
 }
 
-/// A connection whose first request has not been answered; dropped when it has been, or was given up.
+/// A new connection whose first request has not been answered; dropped when it has been, or was given up.
 #[derive(Debug)]
 pub struct Fresh {
     server: Arc<GroupServer>,
@@ -369,7 +368,7 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// It has been answered, after so long.
+    /// Notes that it was answered, after so long.
     pub fn answered(mut self, took: Duration) {
         self.took = Some(took);
     }

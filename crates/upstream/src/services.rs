@@ -1,6 +1,6 @@
-//! Services: which servers the SRV records of a name lead to (RFC 2782).
+//! Services: the servers in the SRV records of a name (RFC 2782).
 //!
-//! Must never happen: that a target which is still named, but cannot be looked up, takes away addresses that were good.
+//! Must never happen: that a target which is still named, but cannot be looked up, loses working addresses.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use crate::lookup::{Questions, Resolution};
 use crate::target::ResolvedTarget;
 
-/// Names of targets that are looked up at once.
+/// Targets that are looked up at once.
 const AT_ONCE: usize = 16;
 
-/// Looks up a service. `former` is what is known from before.
+/// Looks up a service. `former` is the previous result.
 pub(crate) async fn look_up(
     query: &str,
     former: &[ResolvedTarget],
@@ -30,7 +30,7 @@ pub(crate) async fn look_up(
         return Err("it has no SRV record".to_owned());
     }
     let mut known = additional(&answer, &mut valid);
-    // A root is no host: "the service is decidedly not available at this domain".
+    // The root is not a host: "the service is decidedly not available at this domain".
     let hosts = records.iter().filter(|record| !record.target.is_root());
     let mut unknown: Vec<String> = hosts
         .map(|record| host_of(record))
@@ -65,10 +65,10 @@ pub(crate) async fn look_up(
     }
 }
 
-/// A host with its addresses, and how long they hold.
+/// A host with its addresses and their time to live.
 type Found = (String, Result<(Vec<IpAddr>, Duration), String>);
 
-/// Looks up all of these, in no order.
+/// Looks up all of these, in any order.
 async fn addresses(hosts: Vec<String>, questions: &Questions) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     let mut asked = JoinSet::new();
@@ -99,7 +99,7 @@ fn records(answer: &Lookup) -> impl Iterator<Item = &SRV> {
         })
 }
 
-/// Addresses that the answer brings along.
+/// The addresses in the additional section of the answer.
 fn additional(answer: &Lookup, valid: &mut Duration) -> BTreeMap<String, Vec<IpAddr>> {
     let is_target = |host: &str| records(answer).any(|record| host_of(record) == host);
     let mut known: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn targets(records: &[&SRV], known: &BTreeMap<String, Vec<IpAddr>>) -> Vec<Resol
     let mut targets = Vec::new();
     for record in records {
         let host = host_of(record);
-        // A port of 0 is nobody's: it cannot be connected to.
+        // Port 0 cannot be connected to.
         let addresses = known.get(&host).filter(|_| record.port != 0);
         let host: Arc<str> = host.into();
         targets.extend(addresses.into_iter().flatten().map(|ip| ResolvedTarget {
@@ -130,7 +130,7 @@ fn targets(records: &[&SRV], known: &BTreeMap<String, Vec<IpAddr>>) -> Vec<Resol
         }));
     }
     targets.sort_unstable();
-    // The first of one address is that with the lowest priority.
+    // The first of several records with one address has the lowest priority.
     let mut seen = std::collections::HashSet::new();
     targets.retain(|target| seen.insert(target.address));
     targets
@@ -140,7 +140,7 @@ fn host_of(record: &SRV) -> String {
     written(&record.target.to_ascii())
 }
 
-/// A name without the dot of the root, in small letters.
+/// A name in lower case, without a trailing dot.
 fn written(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }

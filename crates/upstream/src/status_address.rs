@@ -1,7 +1,7 @@
-//! The control socket of this server as a server of a `proxy`: connections go to the socket that answers `/status` alone.
+//! The control socket of this server as a server of a `proxy`: connections go to a socket that serves only `/status`.
 //!
-//! Set once when the router starts. What must never happen: that a connection for a client reaches the control socket itself; should it,
-//! by a path that changes meanwhile, then the controller knows the router and answers no more than this either.
+//! Set once when the router starts. Must never happen: that a client's connection reaches the control socket itself. If it does, because a
+//! path changes meanwhile, the controller recognises the router and answers only `/status`.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
@@ -20,23 +20,23 @@ struct StatusAddress {
 
 static PLACE: OnceLock<StatusAddress> = OnceLock::new();
 
-/// Notes the control socket by its address, and by its file's device and inode where it has one; and the abstract name of the socket to
-/// connect to instead.
+/// Stores the address of the control socket, the device and inode of its file if it has one, and the abstract name of the socket to use
+/// instead.
 pub fn set(control: String, file: Option<(u64, u64)>, status: &str) -> std::io::Result<()> {
     let place = StatusAddress {
         control,
         file,
         status: SocketAddr::from_abstract_name(status)?,
     };
-    // A second router in one process, as tests have it, keeps the first one's.
+    // A second router in one process, which only tests have, uses the first one's.
     let _ = PLACE.set(place);
     Ok(())
 }
 
-/// The socket to connect to where this address is that of the control socket.
+/// The socket to connect to, if this is the address of the control socket.
 pub(crate) fn instead_of(address: &UpstreamAddress) -> Option<SocketAddr> {
     let place = PLACE.get()?;
-    // Many paths lead to a file.
+    // Compared by inode, because many paths may lead to the file.
     let is_its_file = || match (address, place.file) {
         (UpstreamAddress::Unix(path), Some(file)) => {
             std::fs::metadata(path).is_ok_and(|about| (about.dev(), about.ino()) == file)

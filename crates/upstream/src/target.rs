@@ -1,26 +1,26 @@
-//! The servers that a name leads to now, and how they share the requests of its server in the configuration.
+//! The targets of a name, and how they share the requests of its configured server.
 //!
-//! Pure: who looked them up, and where, is not known here.
+//! Pure: lookups happen elsewhere.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// An address that a name leads to.
+/// An address that a name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResolvedTarget {
-    /// The lower ones get requests first (RFC 2782).
+    /// Targets with a lower priority get requests first (RFC 2782).
     pub priority: u16,
-    /// Its own name, where it is another than that which led to it.
+    /// Its own name, if it differs from the configured one.
     pub host: Option<Arc<str>>,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// Its share among those of the same priority.
+    /// Its share among targets of the same priority.
     pub weight: u16,
 }
 
 impl ResolvedTarget {
-    /// One of the addresses of a name, all of which are alike.
+    /// One of several equal addresses of a name.
     pub(crate) fn alike(ip: IpAddr, port: u16) -> Self {
         ResolvedTarget {
             priority: 0,
@@ -34,18 +34,18 @@ impl ResolvedTarget {
 /// A target's share of the requests of its server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
-    /// 0: it gets them first; 1: while nobody of 0 can; and so on.
+    /// Targets of rank 0 get requests first; those of 1 while none of rank 0 can, and so on.
     pub(crate) rank: u16,
-    /// 1 on average over the targets of a rank, so that the weight in the configuration means the same for all servers.
+    /// 1 on average over the targets of a rank, so that the configured weight means the same for all servers.
     pub(crate) weight: f64,
 }
 
 /// Returns the share of each target.
 ///
-/// Addresses of one name and port are one target to whoever wrote the weight: they divide it. A weight of 0 counts as 1, which gives one such
-/// target among others the chance that RFC 2782's way to draw gives it.
+/// The addresses of one name and port are one target in the DNS: they share its weight. A weight of 0 counts as 1, which gives one such
+/// target among others the chance that RFC 2782's algorithm gives it.
 pub(crate) fn shares(targets: &[ResolvedTarget]) -> Vec<Share> {
-    /// Targets of a priority by name and port, each with its weight and the number of its addresses.
+    /// Targets of a priority by name and port, each with its weight and its number of addresses.
     type Rank<'t> = BTreeMap<(Option<&'t str>, u16), (f64, u32)>;
 
     let mut ranks: BTreeMap<u16, Rank<'_>> = BTreeMap::new();
@@ -73,7 +73,7 @@ pub(crate) fn shares(targets: &[ResolvedTarget]) -> Vec<Share> {
             rank: u16::try_from(rank).unwrap_or(u16::MAX),
             weight: match is_named {
                 true => weight * count / total / f64::from(addresses),
-                // All addresses of a name in the configuration have the weight that is written there.
+                // All addresses of a configured name have the configured weight.
                 false => 1.0,
             },
         }

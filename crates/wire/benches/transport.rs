@@ -206,7 +206,7 @@ fn end(children: &[i32]) {
     }
 }
 
-/// Whoever has announced that it sleeps needs a moment more to be asleep.
+/// A process that has announced that it sleeps needs a moment more to be asleep.
 fn settle() {
     let from = Instant::now();
     while from.elapsed().as_micros() < 30 {

@@ -7,7 +7,7 @@ use crate::layout::{HEADER_LENGTH, WorkerEntry};
 use crate::map::{Mapping, create_file};
 use crate::sync::{Futex, Ordering};
 
-/// Two words that two processes answer each other on.
+/// Two words on which two processes answer each other.
 #[derive(Debug)]
 pub struct PingPong {
     map: Mapping,

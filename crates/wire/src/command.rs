@@ -1,7 +1,7 @@
-//! The messages between the router and a runner: a process that runs one command of an application and minds it. One JSON object per
+//! The messages between the router and a runner: a process that runs one command of an application and supervises it. One JSON object per
 //! SEQPACKET message, over descriptor 3, and the start document in descriptor 6.
 //!
-//! A runner is of the application's user: the router takes what it says as news, never as a right.
+//! A runner has the application's user: the router uses its messages as information, and never grants rights because of them.
 
 use serde::{Deserialize, Serialize};
 use tutti_options::application::Common;
@@ -11,21 +11,21 @@ use crate::control::ExitStatus;
 /// The argument that makes a host a runner.
 pub const RUN: &str = "--run-command";
 
-/// The argument that makes a host a runner which only looks whether the command can be run.
+/// The argument that makes a host a runner which only checks that the command can be run.
 pub const LOOK: &str = "--look-at-command";
 
 /// The start document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommandStart {
-    /// As whom it is known to people: `"app" mule "queue"`.
+    /// Its name in the log: `"app" mule "queue"`.
     pub title: String,
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// The options of the application that concern its commands; the environment has what is added for this one.
+    /// The application's options for its commands, with the environment of this one.
     pub common: Common,
-    /// The number of the signal that tells it to end.
+    /// The number of the signal that ends it.
     pub stop_signal: i32,
-    /// Milliseconds from then until it is killed.
+    /// Milliseconds from that signal until it is killed.
     pub stop_timeout: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct CommandStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ToRunner {
-    /// End the command: by its signal, and when its time is over by force. The end of the line means the same.
+    /// End the command: by its signal, and by force when its time is over. The end of the stream means the same.
     Stop,
     /// End the command by force.
     Kill,
@@ -45,9 +45,9 @@ pub enum ToRunner {
 pub enum FromRunner {
     /// The command can be run: the answer to [`LOOK`].
     Sound,
-    /// It runs.
+    /// It is running.
     Started {
-        /// Its process number, as the runner sees it.
+        /// Its process id, as the runner sees it.
         pid: i32,
     },
     /// It cannot be run.
@@ -56,16 +56,16 @@ pub enum FromRunner {
         step: String,
         /// The problem.
         message: String,
-        /// The cure.
+        /// The hint.
         hint: Option<String>,
         /// The option at fault: `command`, or one of the application's.
         member: Option<String>,
     },
-    /// It has ended, and what it had started is being ended.
+    /// It has ended; its remaining child processes are being ended.
     Ended {
-        /// How.
+        /// How it ended.
         status: ExitStatus,
-        /// It did not end in its time, and was killed.
+        /// It did not end in time, and was killed.
         is_killed: bool,
     },
 }

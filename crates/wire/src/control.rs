@@ -1,7 +1,7 @@
 //! The messages between the router and a prototype: one JSON object per SEQPACKET message, and the start document.
 //!
-//! The prototype's messages come from a process that runs user code: the router checks worker numbers and process numbers
-//! against what it asked for.
+//! The prototype's messages come from a process that runs user code: the router checks worker numbers and process ids against what it
+//! requested.
 
 use std::num::NonZeroU32;
 
@@ -21,12 +21,12 @@ pub const FD_LIFELINE: i32 = 7;
 /// First of the router threads' events.
 pub const FD_EVENTS: i32 = 8;
 
-/// The variable that tells a prototype where its module is: `/proc/self/exe` may be a copy in memory. It is taken out of the
-/// environment before the application sees it.
+/// The variable with the path of the prototype's module: `/proc/self/exe` may be a copy in memory. It is removed from the environment
+/// before the application sees it.
 pub const MODULE_VARIABLE: &str = "TUTTI_MODULE";
 
-/// Asks a worker to say where it is, before it is killed: SIGURG (signal(7); the same on all that Linux runs on but alpha,
-/// MIPS and SPARC), which does nothing where nobody handles it. The convention is in `crates/worker`.
+/// Asks a worker to write where it is, before it is killed: SIGURG (signal(7); the same number on all Linux platforms but alpha, MIPS and
+/// SPARC), which is ignored by default. The convention is in `crates/worker`.
 pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
 /// Most descriptors with one [`ToPrototype::WorkerEvents`]; the kernel allows 253.
@@ -44,28 +44,28 @@ pub struct Start {
     pub kind: String,
     /// The application object of the configuration, defaults applied. Hosts read their options here.
     pub config: serde_json::Value,
-    /// Router threads, for programs of older SDKs; `None` in a grant, since only a router knows it. Others read it in the segment.
+    /// Router threads, for programs of older SDKs; `None` in a grant, since only a router knows the number. Others read it in the segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Worker numbers, likewise.
+    /// Worker numbers, as for `threads`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// True if [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
+    /// True if [`ToPrototype::WorkerEvents`] come before any other message, until each worker number has an event.
     #[serde(default)]
     pub worker_events: bool,
-    /// Threads of a worker process, and so its worker numbers.
+    /// Threads of a worker process, and so the number of its worker numbers.
     #[serde(default = "one")]
     pub worker_threads: NonZeroU32,
-    /// Most requests that one worker has at once: those of an event loop, or those beside the one that a thread serves.
+    /// Most concurrent requests of one worker: those of an event loop, or those beside the one that a thread serves.
     #[serde(default = "one")]
     pub concurrency: NonZeroU32,
-    /// Files and folders whose change makes the prototype say [`FromPrototype::Changed`]; empty: `watch` is off.
+    /// Files and folders whose change makes the prototype send [`FromPrototype::Changed`]; empty: `watch` is off.
     #[serde(default)]
     pub watch: Vec<String>,
 }
 
 impl Default for Start {
-    /// An application without a name, of no language, with workers of one thread that serve one request at a time.
+    /// An application without a name or language, with workers of one thread that serve one request at a time.
     fn default() -> Self {
         Start {
             name: String::new(),
@@ -103,14 +103,14 @@ pub enum ToPrototype {
         #[serde(default = "one", skip_serializing_if = "is_one")]
         threads: NonZeroU32,
     },
-    /// Events for the workers from `first` on come with this message as descriptors, at most [`MAX_EVENTS`].
+    /// Brings the events of the workers from `first` on as descriptors, at most [`MAX_EVENTS`].
     WorkerEvents {
         /// The number of the first event's worker.
         first: u32,
     },
-    /// Leave once the workers have.
+    /// End after the workers have ended.
     Quit,
-    /// Open the output files again.
+    /// Reopen the output files.
     Reopen,
 }
 
@@ -153,18 +153,17 @@ pub enum FromPrototype {
         step: String,
         /// The problem.
         message: String,
-        /// The cure.
+        /// The hint.
         hint: Option<String>,
-        /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
-        /// `targets/admin/script`.
+        /// The option at fault, as a JSON pointer inside the application without its first `/`: `root`, `targets/admin/script`.
         #[serde(default)]
         member: Option<String>,
     },
     /// A worker process exists.
     Forked {
-        /// Its number, here and below the first one if it has several.
+        /// Its number; for a worker with several numbers, the first, here and below.
         worker: u32,
-        /// Its process.
+        /// Its process id.
         pid: i32,
     },
     /// A worker could not be forked.
@@ -174,27 +173,26 @@ pub enum FromPrototype {
         /// The reason.
         message: String,
     },
-    /// A worker takes requests. Sent by the worker.
+    /// A worker is ready for requests. Sent by the worker.
     WorkerReady {
         /// Its number.
         worker: u32,
-        /// Its process.
+        /// Its process id.
         pid: i32,
     },
     /// A worker could not start; it exits. Sent by the worker.
     WorkerFailed {
         /// Its number.
         worker: u32,
-        /// Its process.
+        /// Its process id.
         pid: i32,
         /// The step that failed.
         step: String,
         /// The problem.
         message: String,
-        /// The cure.
+        /// The hint.
         hint: Option<String>,
-        /// The option that is to blame, as a JSON pointer inside the application without its first `/`: `root`,
-        /// `targets/admin/script`.
+        /// The option at fault, as for `Failed`.
         #[serde(default)]
         member: Option<String>,
     },
@@ -202,28 +200,28 @@ pub enum FromPrototype {
     Exited {
         /// Its number.
         worker: u32,
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// How.
+        /// How it ended.
         status: ExitStatus,
     },
     /// A watched file has changed: the application is to be restarted.
     Changed {
-        /// Which one, for the log.
+        /// The changed file, for the log.
         path: String,
     },
-    /// Each worker starts a program that serves: what is measured of a worker is to include it. Sent before `Ready`.
+    /// Each worker starts a program that serves: measurements of a worker must include it. Sent before `Ready`.
     StartsPrograms,
-    /// An option of the application that is not as it should be, though it starts. Sent before `Ready`; it is in the log already.
+    /// An option of the application has a problem, although it starts. Sent before `Ready`; it has been logged already.
     Warning {
         /// The problem.
         message: String,
-        /// The cure.
+        /// The hint.
         hint: Option<String>,
         /// The option, as for `Failed`.
         member: Option<String>,
     },
-    /// For the log.
+    /// A line for the log.
     Log {
         /// Its severity.
         level: Level,

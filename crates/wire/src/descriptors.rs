@@ -1,4 +1,4 @@
-//! The descriptors that the workers of a process inherit beside the segment.
+//! The descriptors that the workers of a process inherit in addition to the segment.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,7 +17,7 @@ impl Descriptors {
     /// Writes a worker's event.
     pub(crate) fn ring(&self, worker: u32) {
         if let Some(event) = self.workers.get(worker as usize) {
-            // A full counter is readable as wanted.
+            // A full counter is readable, as intended.
             let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
         }
     }

@@ -115,7 +115,7 @@ fn golden_bytes_are_what_a_segment_contains() {
         .unwrap();
     exchange.write(b"not here\n").unwrap();
     exchange.finish();
-    // The only word that is another one each time.
+    // The only word that differs each time.
     let control = segment.shared().slot(slot.0).unwrap();
     let begun_us = control.worker.begun_us.swap(0, Ordering::Relaxed);
     assert!((asked_us..=crate::now_us()).contains(&begun_us));

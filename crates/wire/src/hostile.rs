@@ -1,9 +1,9 @@
-//! A worker that writes whatever it likes, and the oracle that watches the router's side of the segment.
+//! A worker that writes arbitrary data, and the oracle that checks the router's side of the segment.
 //!
-//! The input is a program: calls of the router's interface, honest steps of a worker, and scribbling anywhere in the segment,
-//! in any order. What must hold whatever the worker does: no panic; a slot is never given out twice; a completion is only
-//! reported for a slot in use by that thread; spans stay inside the ring and no longer than it; counts stay within the
-//! layout; and once every worker is reported dead, every slot comes back.
+//! The input is a program: calls of the router's interface, honest steps of a worker, and random writes anywhere in the segment, in any
+//! order. These hold whatever the worker does: no panic; a slot is never allocated twice; a completion is only reported for a slot in use
+//! by that thread; spans stay inside the ring and are no longer than it; counts stay within the layout; and once every worker is reported
+//! dead, every slot is freed.
 
 use std::collections::BTreeSet;
 
@@ -49,18 +49,18 @@ impl Input<'_> {
 
 struct Oracle {
     segment: Segment,
-    /// Slots given out: slot, thread.
+    /// Allocated slots: slot, thread.
     used: BTreeSet<(u32, u32)>,
-    /// Slots that have been written since they were given out.
+    /// Slots written since they were allocated.
     written: BTreeSet<u32>,
-    /// Slots handed back while a worker had them.
+    /// Slots freed while a worker had them.
     leaving: BTreeSet<u32>,
 }
 
-/// Runs one program. Panics when the router's side misbehaves.
+/// Runs one program.
 ///
 /// # Panics
-/// When an invariant is broken: that is what it is for.
+/// If an invariant is broken.
 pub fn run(data: &[u8]) {
     let Ok(segment) = Segment::create("hostile", &LAYOUT) else {
         return;
@@ -120,7 +120,7 @@ impl Oracle {
                 self.segment.worker_started(worker, 1);
                 let current = self.segment.worker_snapshot(worker).current;
                 assert!(current.is_none_or(|slot| slot.0 < LAYOUT.slots));
-                self.segment.tell_worker_to_quit(worker);
+                self.segment.ask_worker_to_quit(worker);
             }
             12 => {
                 let thread = input.below(LAYOUT.threads)?;
@@ -135,7 +135,7 @@ impl Oracle {
         Some(())
     }
 
-    /// Messages of a WebSocket: what a ring full of anything says is a piece that lies in it, or a violation.
+    /// Messages of a WebSocket: a ring with arbitrary content yields a piece that lies within it, or a violation.
     fn converse(&self, slot: SlotId) {
         let sent = self
             .segment
@@ -171,7 +171,7 @@ impl Oracle {
     }
 
     fn write(&mut self, slot: SlotId, input: &mut Input<'_>) {
-        // The caller writes only what it has just been given: the state says so to an honest router thread.
+        // An honest router thread writes only to slots that it has just allocated, as their state shows.
         if self.thread_of(slot).is_none()
             || self.leaving.contains(&slot.0)
             || !self.segment.is_released(slot)
@@ -214,7 +214,7 @@ impl Oracle {
             assert_eq!(
                 self.thread_of(slot),
                 Some(thread),
-                "a stranger's completion"
+                "a completion for another thread"
             );
             if self.leaving.contains(&slot.0) {
                 self.free(slot);
@@ -254,7 +254,7 @@ impl Oracle {
         }
     }
 
-    /// An honest claim, and as much of an honest answer as the program wants.
+    /// An honest claim, and an honest response as long as the program demands.
     fn serve(&mut self, input: &mut Input<'_>) -> Option<()> {
         let worker = input.below(LAYOUT.workers)?;
         let how_far = input.byte()? % 4;
@@ -284,7 +284,7 @@ impl Oracle {
         Some(())
     }
 
-    /// Lies about one exchange, with plausible values.
+    /// Forges the state of one exchange, with plausible values.
     fn forge(&mut self, slot: SlotId, input: &mut Input<'_>) -> Option<()> {
         let control = self.segment.shared().slot(slot.0)?;
         let value = input.word()?;
@@ -314,7 +314,7 @@ impl Oracle {
         Some(())
     }
 
-    /// Writes anything anywhere, mostly where the control words are.
+    /// Writes arbitrary bytes, mostly where the control words are.
     fn scribble(&mut self, input: &mut Input<'_>) -> Option<()> {
         let bytes = self.segment.shared().raw()?;
         let value = input.word()?;
@@ -341,23 +341,20 @@ impl Oracle {
         Some(())
     }
 
-    /// All workers die: every slot must come back, and work for an honest worker.
+    /// All workers die: every slot must be freed and be usable by an honest worker.
     fn settle(&mut self) {
         for worker in 0..LAYOUT.workers {
             self.end_worker(worker);
         }
         let used: Vec<u32> = self.used.iter().map(|(slot, _)| *slot).collect();
         for slot in used {
-            // A forged state may name a worker that never was; the pool ends the whole generation in that case. Here the
-            // state is put right, as a new segment would be.
+            // A forged state may name a worker that never existed; the pool ends the whole generation in that case. Here the state is
+            // corrected, as in a new segment.
             if !self.segment.free(SlotId(slot)) {
                 if let Some(word) = self.segment.shared().state(slot) {
                     word.store(0, Ordering::Relaxed);
                 }
-                assert!(
-                    self.segment.free(SlotId(slot)),
-                    "slot {slot} does not come back"
-                );
+                assert!(self.segment.free(SlotId(slot)), "slot {slot} is not freed");
             }
         }
         assert_eq!(self.segment.slots_in_use(), 0);

@@ -1,14 +1,14 @@
 //! Which workers sleep, which are looking for work, and the handshake that wakes one.
 //!
-//! `idle` has a bit for each sleeping worker; who clears a bit owes that worker a notification. The lowest set bit is taken
-//! first, so load stays on few warm workers. `searching` has a bit for each worker that is awake and has not claimed yet
-//! (woken, or spinning before sleep); while there are `max_searching` of them no further one is woken, because each of
-//! them looks at the queue after clearing its bit and wakes the next if more is waiting. `brisk` has a bit for each worker
-//! that is awake and whose requests are short: with [`BRISK_PER_SEARCHER`] times as many of them as may search, a further
-//! one would only take turns with them on the same cores, with colder caches. Each of them looks at the queue before it
-//! sleeps; one that gets stuck loses its bit at the router's next tick.
+//! `idle` has a bit for each sleeping worker; the code that clears a bit must notify that worker. The lowest set bit is taken first, so
+//! load stays on few warm workers. `searching` has a bit for each worker that is awake and has not claimed yet (woken, or spinning before
+//! sleep); while `max_searching` of them are set no further worker is woken, because each of them checks the queue after clearing its bit
+//! and wakes the next if there is more. `brisk` has a bit for each worker that is awake and whose requests are short: with
+//! [`BRISK_PER_SEARCHER`] times as many of them as may search, a further one would only take turns with them on the same cores, with colder
+//! caches. Each of them checks the queue before it sleeps; one that gets stuck loses its bit at the router's next tick.
 //!
-//! The two sides meet in a Dekker handshake with `fence(SeqCst)`: the producer publishes, fences, reads the bits; the worker
+//! The two sides use a Dekker handshake with `fence(SeqCst)`: the producer publishes, fences, reads the bits; the worker sets or clears its
+//! bit, fences, reads the queue. One of them sees the other.
 //! sets or clears its bit, fences, reads the queue. One of them sees the other.
 
 use crate::sync::{AtomicU64, Futex, Ordering, fence};
@@ -36,7 +36,7 @@ pub(crate) struct IdlePair {
     pub(crate) reserved: AtomicU64,
 }
 
-/// The outcome of a wake-up.
+/// The result of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// This worker was woken.
@@ -57,7 +57,7 @@ impl<'a> Idle<'a> {
         Some((self.pairs.get(worker as usize / 64)?, 1 << (worker % 64)))
     }
 
-    /// How many workers look for work. A corrupt map only makes wake-ups rarer; the router's tick covers that.
+    /// The number of workers that look for work. A corrupt map only makes wake-ups rarer; the router's tick covers that.
     pub(crate) fn searching(&self) -> u32 {
         self.pairs
             .iter()
@@ -83,7 +83,7 @@ impl<'a> Idle<'a> {
         }
     }
 
-    /// True if the bit was set: if not, a waker took it and a notification is on its way.
+    /// True if the bit was set: if not, a waker took it, and a notification will arrive.
     pub(crate) fn clear_idle(&self, worker: u32) -> bool {
         self.of(worker)
             .is_some_and(|(pair, bit)| pair.idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0)
@@ -106,7 +106,7 @@ impl<'a> Idle<'a> {
             .is_some_and(|(pair, bit)| pair.searching.load(Ordering::Acquire) & bit != 0)
     }
 
-    /// How many workers are awake and soon back at the queue.
+    /// The number of workers that are awake and will be back at the queue soon.
     pub(crate) fn brisk(&self) -> u32 {
         self.pairs
             .iter()
@@ -114,12 +114,12 @@ impl<'a> Idle<'a> {
             .sum()
     }
 
-    /// True if as many brisk workers are awake as are of use.
+    /// True if more brisk workers would be of no use.
     pub(crate) fn has_enough_brisk(&self, max_searching: u32) -> bool {
         self.brisk() >= max_searching.saturating_mul(BRISK_PER_SEARCHER)
     }
 
-    /// True if as many brisk workers as are of use come before this one.
+    /// True if enough brisk workers precede this one.
     pub(crate) fn is_surplus(&self, worker: u32, max_searching: u32) -> bool {
         let mut before = 0;
         for (index, pair) in self.pairs.iter().enumerate() {
@@ -168,10 +168,10 @@ impl<'a> Idle<'a> {
     }
 }
 
-/// Wakes the lowest sleeping worker, unless `max_searching` look for work already. `word` finds a worker's wake word, `ring`
-/// writes its event.
+/// Wakes the lowest sleeping worker, unless `max_searching` look for work already. `word` finds a worker's wake word, `ring` writes its
+/// event.
 ///
-/// The caller has made the work visible before; the fence that the handshake needs is here.
+/// The caller has published the work before; the fence that the handshake needs is here.
 pub(crate) fn wake_one<'a>(
     idle: &Idle<'a>,
     max_searching: u32,
@@ -183,7 +183,7 @@ pub(crate) fn wake_one<'a>(
         return Wake::Searching;
     }
     while let Some(worker) = idle.take_lowest() {
-        // Bits without a worker are a corruption, cleared on the way.
+        // Bits without a worker are corrupt, and are cleared here.
         if let Some(word) = word(worker) {
             idle.set_searching(worker);
             notify(word, || ring(worker));
@@ -197,7 +197,7 @@ pub(crate) fn wake_one<'a>(
     }
 }
 
-/// Tells a worker whose idle bit the caller has cleared, or for whom there is news. `ring` writes its event.
+/// Notifies a worker whose idle bit the caller has cleared, or for which there is news. `ring` writes its event.
 pub(crate) fn notify(word: &Futex, ring: impl FnOnce()) {
     match word.word().swap(NOTIFIED, Ordering::AcqRel) {
         ASLEEP => word.wake(),
@@ -206,8 +206,7 @@ pub(crate) fn notify(word: &Futex, ring: impl FnOnce()) {
     }
 }
 
-/// Tells a worker for whom there is news if it sleeps, after the caller has made the news visible: one that is awake looks
-/// before it sleeps.
+/// Notifies a sleeping worker for which the caller has published news: one that is awake checks before it sleeps.
 pub(crate) fn notify_sleeper(word: &Futex, ring: impl FnOnce()) {
     fence(Ordering::SeqCst);
     if word.word().load(Ordering::Relaxed) >= ASLEEP {
@@ -215,16 +214,16 @@ pub(crate) fn notify_sleeper(word: &Futex, ring: impl FnOnce()) {
     }
 }
 
-/// How a worker's attempt to sleep ended.
+/// The result of an attempt to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slept {
-    /// There was something to do before it slept; no notification is owed.
+    /// There was something to do; no notification is pending.
     NotAtAll,
     /// It was notified, and counts as searching now.
     Notified,
 }
 
-/// Puts the calling worker to sleep until it is notified or `must_stop` turns true, unless `has_work` says otherwise.
+/// Puts the calling worker to sleep until it is notified or `must_stop` returns true, unless `has_work` returns true.
 pub(crate) fn sleep<'a>(
     idle: &Idle<'a>,
     worker: u32,
@@ -246,14 +245,14 @@ pub(crate) fn sleep<'a>(
         match slept {
             Ok(_) | Err(ASLEEP) => word.wait(ASLEEP),
             Err(_) => {
-                // A notification nobody owed us (a signal, a recovery) leaves the bit: it must not stay behind.
+                // An unexpected notification (a signal, a recovery) leaves the bit, which must be cleared.
                 if idle.is_idle(worker) {
                     idle.clear_idle(worker);
                 }
                 return Slept::Notified;
             }
         }
-        // A signal handler sets a flag and interrupts the wait, without owning our bit.
+        // A signal handler sets a flag and interrupts the wait, without taking our bit.
         if must_stop() && idle.clear_idle(worker) {
             word.word().store(AWAKE, Ordering::Relaxed);
             return Slept::NotAtAll;

@@ -1,8 +1,8 @@
-//! Termination signals of a worker process: finish what is being done, then leave.
+//! Termination signals of a worker process: finish the current work, then end.
 //!
-//! A handler that only set a flag would lose a signal that arrives between the look at the flag and the sleep, and the signal
-//! interrupts only one of several threads. So it also notifies the wake words of all the process's workers, which makes the
-//! kernel refuse the sleep, or ends it.
+//! A handler that only set a flag would lose a signal that arrives between the check of the flag and the sleep, and the signal interrupts
+//! only one of several threads. So it also notifies the wake words of all the process's workers, which makes the kernel refuse the sleep,
+//! or ends it.
 
 use std::io;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) fn is_stopping() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Makes all workers of this process leave, as a signal does.
+/// Ends all workers of this process gracefully, as a signal does.
 pub(crate) fn stop() {
     STOP.store(true, Ordering::SeqCst);
     let workers = WORKERS.load(Ordering::Acquire);
@@ -50,7 +50,7 @@ pub(crate) fn catch(
     descriptors: Arc<Descriptors>,
     signals: &[i32],
 ) -> io::Result<()> {
-    // Leaked, because the handler may be running in another thread whenever this were freed. Once per process.
+    // Leaked, because the handler may be running in another thread at any time. Once per process.
     let workers = Box::leak(Box::new(Workers {
         shared,
         numbers,
@@ -71,13 +71,13 @@ pub(crate) fn catch(
     Ok(())
 }
 
-/// Forgets the workers: they are gone.
+/// Forgets the workers: they have ended.
 pub(crate) fn release() {
     WORKERS.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 extern "C" fn on_signal(_signal: libc::c_int) {
-    // The interrupted code may be about to look at errno.
+    // The interrupted code may be about to read errno.
     // SAFETY: the address of this thread's errno is always valid.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: see above.

@@ -1,7 +1,7 @@
-//! Where everything lies in a segment. The text form is `spec/wire.md`; the golden test below keeps both honest.
+//! The layout of a segment. Its text form is `spec/wire.md`; the golden test below keeps both consistent.
 //!
-//! Words written by different parties never share a 64-byte line, and what is hot is 128 bytes apart (adjacent-line
-//! prefetch). Every field is an atomic: the other side may change it at any time.
+//! Words written by different parties never share a 64-byte line, and hot words are 128 bytes apart (adjacent-line prefetch). Every field
+//! is an atomic: the other side may change it at any time.
 
 use std::io;
 use std::mem::size_of;
@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Futex};
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TUTTIWIR");
 /// Changes whenever a byte of the layout changes its meaning.
 pub const VERSION: u32 = 2;
-/// Most slots. One is needed for each exchange under way, WebSocket connections included; a map over this many has 16 summaries.
+/// Most slots. Each exchange in progress needs one, including WebSocket connections; a map over this many has 16 summaries.
 pub const MAX_SLOTS: u32 = 65_536;
 /// Most workers of one application (16 bits in the slot state would allow more; the idle scan would grow).
 pub const MAX_WORKERS: u32 = 4096;
@@ -41,7 +41,7 @@ pub const HEAD_OFFSET: u32 = REQUEST_OFFSET + REQUEST_CAPACITY;
 pub const RESPONSE_OFFSET: u32 = HEAD_OFFSET + HEAD_CAPACITY;
 /// See [`REQUEST_OFFSET`].
 pub const STREAM_OFFSET: u32 = RESPONSE_OFFSET + RESPONSE_CAPACITY;
-/// From one slot to the next: whole pages.
+/// The distance from one slot to the next: whole pages.
 pub const SLOT_STRIDE: u32 = STREAM_OFFSET + STREAM_CAPACITY;
 
 /// The size of a segment.
@@ -59,7 +59,7 @@ pub struct Layout {
 #[repr(C, align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// The start of a segment. Written by the router before anyone else sees it, but for `queue_head`.
+/// The start of a segment. Written by the router before any worker sees it, except `queue_head`.
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
@@ -89,11 +89,11 @@ pub(crate) struct Header {
 /// One line of the worker table.
 #[repr(C)]
 pub(crate) struct WorkerEntry {
-    /// Wakers and the worker: see `idle`.
+    /// Written by wakers and the worker: see `idle`.
     pub(crate) wake: Line<Futex>,
-    /// Router only.
+    /// Written by the router only.
     pub(crate) control: WorkerControl,
-    /// Worker only.
+    /// Written by the worker only.
     pub(crate) report: WorkerReport,
 }
 
@@ -102,14 +102,14 @@ pub(crate) struct WorkerEntry {
 pub(crate) struct WorkerControl {
     pub(crate) quit: AtomicU32,
     pub(crate) pid: AtomicU32,
-    /// Requests after which the worker leaves; 0: none. May change while it runs.
+    /// Requests after which the worker ends; 0: unlimited. May change while it runs.
     pub(crate) request_limit: AtomicU64,
-    /// 1: the worker does not interrupt others when it is woken (`class`). May change while it runs.
+    /// 1: the worker does not preempt others when it is woken (`class`). May change while it runs.
     pub(crate) is_batch: AtomicU32,
     pub(crate) reserved: AtomicU32,
 }
 
-/// The words that a worker writes of itself.
+/// The words that a worker writes about itself.
 #[repr(C, align(64))]
 pub(crate) struct WorkerReport {
     /// 0 absent, 1 ready.
@@ -118,50 +118,50 @@ pub(crate) struct WorkerReport {
     pub(crate) wake_mode: AtomicU32,
     /// The slot being served plus one; 0 for none.
     pub(crate) current: AtomicU32,
-    /// Event loops: exchanges begun and not ended.
+    /// Event loops: open exchanges.
     pub(crate) open: AtomicU32,
     /// Requests claimed since it started.
     pub(crate) requests: AtomicU64,
     /// CLOCK_MONOTONIC milliseconds of its last change between idle and busy.
     pub(crate) since_ms: AtomicU64,
-    /// Event loops: looks for work.
+    /// Event loops: number of checks for work.
     pub(crate) looks: AtomicU64,
 }
 
-/// The start of a slot map (`slotmap`): summaries and bitmap words follow. Whoever marks touches all of it, and low slots are
-/// the busy ones: their bits share the line.
+/// The start of a slot map (`slotmap`): summaries and bitmap words follow. Setting a mark touches all of it, and low slots are the busy
+/// ones: their bits share the line.
 #[repr(C, align(8))]
 pub(crate) struct MapHead {
     pub(crate) flag: AtomicU32,
     pub(crate) reserved: AtomicU32,
 }
 
-/// The control words of a slot. The state shares the worker's line: whoever claims the slot needs both, and whoever reads
-/// the one reads the other.
+/// The control words of a slot. The state shares the worker's line: the claimer of the slot needs both, and a reader of one reads the
+/// other.
 #[repr(C)]
 pub(crate) struct SlotControl {
-    /// Router and worker: see `state`.
+    /// Written by router and worker: see `state`.
     pub(crate) state: AtomicU64,
-    /// Worker only, from the claim on; meaningless before the state says `Begun`.
+    /// Written by the worker only, from the claim on; meaningless before the state is `Begun`.
     pub(crate) worker: SlotWorker,
-    /// Router only.
+    /// Written by the router only.
     pub(crate) router: SlotRouter,
-    /// The reason of the worker's wait: see `ring`.
+    /// Why the worker waits: see `ring`.
     pub(crate) worker_waits: Line<Futex>,
 }
 
 /// The words that the router writes in a slot.
 #[repr(C, align(64))]
 pub(crate) struct SlotRouter {
-    /// The router thread to tell.
+    /// The router thread to notify.
     pub(crate) thread: AtomicU32,
-    /// 1 when nobody reads the answer any more.
+    /// 1 if the response is not needed any more.
     pub(crate) client_gone: AtomicU32,
     pub(crate) response_consumed: AtomicU64,
     pub(crate) stream_written: AtomicU64,
     /// 1 when `stream_written` is final.
     pub(crate) stream_finished: AtomicU32,
-    /// 1 while the router wants to be told of room in the stream ring.
+    /// 1 while the router waits for room in the stream ring.
     pub(crate) router_waits: AtomicU32,
     /// 0: the record is in the request region. 1: in the spool file at `spool_offset`, `request_length` bytes.
     pub(crate) request_place: AtomicU32,
@@ -179,11 +179,11 @@ pub(crate) struct SlotWorker {
     pub(crate) head_length: AtomicU32,
     pub(crate) head_fields: AtomicU32,
     pub(crate) status: AtomicU32,
-    /// 0 running, 1 complete, 2 given up by the worker.
+    /// 0 running, 1 complete, 2 aborted by the worker.
     pub(crate) end: AtomicU32,
-    /// Bytes of trailer fields, behind the head in the head area.
+    /// Bytes of trailer fields, after the head in the head area.
     pub(crate) trailers_length: AtomicU32,
-    /// CLOCK_MONOTONIC microseconds when the worker took the request; 0 of one that does not say.
+    /// CLOCK_MONOTONIC microseconds when the worker took the request; 0 if the worker does not report it.
     pub(crate) begun_us: AtomicU64,
     /// Bytes of interim answers, at the start of the head area.
     pub(crate) interims_length: AtomicU32,
@@ -263,7 +263,7 @@ impl Geometry {
             attention_offset + map_stride * u64::from(layout.workers),
             4096,
         );
-        // A cell is live as long as its slot is queued, so that the ring never goes round over one.
+        // A cell is live as long as its slot is queued, so the ring must never overwrite a live one.
         assert!(queue_cells.is_power_of_two() && queue_cells >= layout.slots * 4);
         assert!(u64::from(map_words) * 64 >= u64::from(layout.slots));
         assert!(u64::from(map_summaries) * 64 >= u64::from(map_words));

@@ -1,12 +1,11 @@
 //! The transport between the router and the language workers of one application.
 //!
-//! Owns the layout of the shared-memory segment (`layout`, in prose `spec/wire.md`), the lock-free parts that both sides run
-//! (`queue`, `idle`, `slotmap`, `ring`), the encodings (`request`, `response`), the router's face ([`router::Segment`])
-//! and the worker's ([`worker::Worker`]), and the messages between router and prototype ([`control`]).
+//! Contains the layout of the shared-memory segment (`layout`, in prose `spec/wire.md`), the lock-free parts that both sides run (`queue`,
+//! `idle`, `slotmap`, `ring`), the encodings (`request`, `response`), the router's side ([`router::Segment`]) and the worker's
+//! ([`worker::Worker`]), and the messages between router and prototype ([`control`]).
 //!
-//! Called by `pool` (router side) and `worker` (worker side). What must never happen: a request lost silently or run twice;
-//! a byte read by the router from the segment and used without a check; a panic or an access out of bounds because of what
-//! a worker wrote.
+//! Called by `pool` (router side) and `worker` (worker side). What must never happen: a request lost silently or run twice; a byte that the
+//! router reads from the segment and uses without a check; a panic or an out-of-bounds access because of data that a worker wrote.
 
 mod idle;
 mod pull;
@@ -76,7 +75,7 @@ pub use self::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId(pub u32);
 
-/// A worker wrote something that cannot be right. The request is answered 502 and the worker should be ended.
+/// A worker wrote invalid data. The request is answered 502 and the worker should be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
@@ -84,7 +83,7 @@ pub enum Violation {
     Ring,
     /// The response head is malformed.
     Head,
-    /// The response status is outside 200 to 599, and no 101 that was allowed.
+    /// The response status is outside 200 to 599, and not a permitted 101.
     Status(u32),
     /// A piece of a WebSocket message is malformed.
     Message,

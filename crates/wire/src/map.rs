@@ -1,8 +1,8 @@
-//! The mapping of a segment: the one place where an offset becomes a reference.
+//! The mapping of a segment: the only place where an offset becomes a reference.
 //!
-//! Owns the mapped memory. References are only ever made to structures that consist of atomics ([`Shared`]), after a check
-//! of bounds and alignment; plain bytes are reached through `span` without a reference. The file is sealed against
-//! shrinking, so a mapped page cannot go away (no SIGBUS).
+//! Owns the mapped memory. References are only made to structures of atomics ([`Shared`]), after a check of bounds and alignment; plain
+//! bytes are reached through `span` without a reference. The file is sealed against shrinking, so a mapped page cannot disappear (no
+//! SIGBUS).
 
 use std::ffi::c_void;
 use std::io;
@@ -58,8 +58,8 @@ pub(crate) fn create_file(name: &str, length: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The same under Miri, which has no memory files: the heap's, found by the number of a descriptor. Both sides of a segment
-/// are threads there. Nothing is given back: tests of one process need little.
+/// The same under Miri, which has no memory files: heap memory, found by a descriptor number. Both sides of a segment are threads there.
+/// Nothing is freed: the tests of one process need little.
 #[cfg(miri)]
 mod heap {
     use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ impl Mapping {
         Some(unsafe { SpanMut::from_raw(first, length as usize) })
     }
 
-    /// Gives whole pages back to the system; they read as zero afterwards. Only for ranges nobody uses.
+    /// Returns whole pages to the system; they read as zero afterwards. Only for unused ranges.
     pub(crate) fn discard(&self, offset: u64, length: u32) {
         debug_assert!(offset.is_multiple_of(4096) && length.is_multiple_of(4096));
         let Some(span) = self.bytes(offset, length) else {

@@ -1,6 +1,6 @@
 //! WebSocket messages on the rings of a slot: the head of each piece, `spec/wire.md` §10.
 //!
-//! Frames are parsed once, in the router; what crosses the segment are messages, in pieces as they fit the ring.
+//! Frames are parsed once, in the router; messages cross the segment, in pieces that fit the ring.
 
 use crate::span::RawSpan;
 
@@ -10,7 +10,7 @@ pub const HEAD_LENGTH: usize = 6;
 pub const MAX_PIECE: usize = 65_536 - HEAD_LENGTH;
 /// Most bytes of a close, ping or pong (RFC 6455 §5.5).
 pub const MAX_CONTROL: usize = 125;
-/// A producer waits until this much, or the rest of the message, fits: pieces are no crumbs.
+/// A producer waits until this much, or the rest of the message, fits, so that pieces are not tiny.
 pub const MIN_PIECE: usize = 16_384 - HEAD_LENGTH;
 
 /// The kind of a message; the numbers of RFC 6455 §11.8.
@@ -23,9 +23,9 @@ pub enum MessageOpcode {
     Binary = 2,
     /// The end: empty, or a code and a reason.
     Close = 8,
-    /// To be answered with a pong.
+    /// Requires a pong.
     Ping = 9,
-    /// The answer to a ping, or a sign of life.
+    /// The answer to a ping, or a keep-alive.
     Pong = 10,
 }
 
@@ -42,7 +42,7 @@ impl MessageOpcode {
         })
     }
 
-    /// True if it is about the connection: short, and allowed between the pieces of another message.
+    /// True if it concerns the connection: short, and permitted between the pieces of another message.
     pub fn is_control(self) -> bool {
         matches!(self, Self::Close | Self::Ping | Self::Pong)
     }
@@ -60,18 +60,18 @@ pub struct PieceHead {
 }
 
 impl PieceHead {
-    /// As it stands in a ring.
+    /// Encodes it for a ring.
     pub fn encode(self) -> [u8; HEAD_LENGTH] {
         debug_assert!(
             self.length <= MAX_PIECE,
-            "{} bytes are no piece",
+            "{} bytes are not a valid piece",
             self.length
         );
         let [a, b, c, d] = (self.length as u32).to_le_bytes();
         [a, b, c, d, self.opcode as u8, u8::from(self.is_last)]
     }
 
-    /// Reads a head; `None` for one that breaks the rules.
+    /// Decodes a head; `None` if it is invalid.
     pub fn decode(bytes: [u8; HEAD_LENGTH]) -> Option<Self> {
         let [a, b, c, d, opcode, flags] = bytes;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -92,7 +92,7 @@ impl PieceHead {
         })
     }
 
-    /// How much of `rest` bytes of a message to send now, with `room` in the ring; `None` to wait for more.
+    /// How many of the `rest` bytes of a message to send now, with `room` in the ring; `None`: wait for more room.
     pub(crate) fn fit(rest: usize, room: usize) -> Option<usize> {
         let room = room.checked_sub(HEAD_LENGTH)?;
         (room >= rest.min(MIN_PIECE)).then(|| rest.min(room).min(MAX_PIECE))
@@ -116,7 +116,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Bytes to consume when the piece is dealt with: head and content.
+    /// Bytes to consume after reading the piece: head and content.
     pub fn consumed(&self) -> usize {
         HEAD_LENGTH + self.head.length
     }

@@ -74,8 +74,8 @@ impl Model {
             .is_ok()
     }
 
-    /// As `Segment::tell_worker_to_quit` does.
-    fn tell_to_quit(&self, worker: u32) {
+    /// As in `Segment::ask_worker_to_quit`.
+    fn ask_to_quit(&self, worker: u32) {
         self.quit[worker as usize].store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let was_idle = View(self, 0).idle().clear_idle(worker);
@@ -92,7 +92,7 @@ impl Model {
         event.wake();
     }
 
-    /// As an event loop's poll does: sleeps until the event is written.
+    /// As in an event loop's poll: sleeps until the event is written.
     fn poll(&self, worker: usize) {
         let event = &self.events[worker];
         while event.word().swap(0, Ordering::AcqRel) == 0 {
@@ -140,14 +140,14 @@ impl Field for View<'_> {
     }
 }
 
-/// A worker that counts what it claims until `total` have been claimed by all, then tells the others to quit.
+/// A worker that counts its claims until all workers have claimed `total`, then asks the others to quit.
 fn worker(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
     let mut puller = Puller::new(number as u32, 0);
     puller.set_short(true);
     while puller.pull(&View(model, number), || {}).is_some() {
         if claimed.fetch_add(1, Ordering::AcqRel) + 1 == total {
             for worker in 0..model.words.len() {
-                model.tell_to_quit(worker as u32);
+                model.ask_to_quit(worker as u32);
             }
         }
     }
@@ -288,7 +288,7 @@ fn a_busy_worker_passes_the_wake_up_on() {
     });
 }
 
-/// The worker that is woken leaves instead: the request must reach the other.
+/// The worker that is woken ends instead: the request must reach the other.
 #[test]
 fn a_leaving_worker_passes_the_wake_up_on() {
     check(2, || {
@@ -303,11 +303,11 @@ fn a_leaving_worker_passes_the_wake_up_on() {
             let mut puller = Puller::new(1, 0);
             usize::from(puller.pull(&View(&other, 1), || {}).is_some())
         });
-        model.tell_to_quit(0);
+        model.ask_to_quit(0);
         model.submit(1, 0);
         let by_leaving = leaving.join().unwrap();
         if by_leaving == 1 {
-            model.tell_to_quit(1);
+            model.ask_to_quit(1);
         }
         assert_eq!(by_leaving + staying.join().unwrap(), 1);
     });
@@ -339,8 +339,8 @@ impl Thread {
         }
     }
 
-    /// The worker's part: an eventfd keeps its count, so the word is set before the wake-up. (A swap, not a store: loom does
-    /// not know that a store cannot come between the read and the write of somebody's swap.)
+    /// The worker's part: an eventfd keeps its count, so the word is set before the wake-up. (A swap, not a store: loom does not know that
+    /// a store cannot come between the read and the write of another thread's swap.)
     fn complete(&self, slot: u32) {
         if self.completions().complete(slot) {
             self.event.word().swap(1, Ordering::AcqRel);
@@ -388,7 +388,7 @@ fn no_completion_is_lost_on_a_sleeping_thread() {
     });
 }
 
-/// The two threads of a detached exchange sleep on one word: neither sleeps on because the other went on.
+/// The two threads of a detached exchange sleep on one word: waking one must not leave the other asleep.
 #[test]
 fn two_threads_that_sleep_on_one_word_both_wake() {
     check(3, || {
@@ -458,7 +458,7 @@ fn credit_never_leaves_both_sides_waiting() {
     });
 }
 
-/// An event loop's worker: takes requests, one at a time, until `total` have been claimed or it is told to quit.
+/// An event loop's worker: takes requests, one at a time, until `total` have been claimed or it is asked to quit.
 fn looping(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
     let mut puller = Puller::new(number as u32, 0);
     let view = View(model, number);
@@ -466,7 +466,7 @@ fn looping(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
         while puller.look(&view).is_some() {
             if claimed.fetch_add(1, Ordering::AcqRel) + 1 == total {
                 for worker in 0..model.words.len() {
-                    model.tell_to_quit(worker as u32);
+                    model.ask_to_quit(worker as u32);
                 }
             }
         }
@@ -496,8 +496,8 @@ fn a_request_never_meets_a_loop_asleep_for_good() {
     });
 }
 
-/// A loop that is full sleeps without its idle bit; the request must reach the blocking worker beside it, whatever the loop
-/// had been told before.
+/// A full loop sleeps without its idle bit; the request must reach the blocking worker beside it, whatever notification the loop had
+/// before.
 #[test]
 fn a_full_loop_leaves_requests_to_others() {
     check(2, || {
@@ -506,7 +506,7 @@ fn a_full_loop_leaves_requests_to_others() {
         let full = thread::spawn(move || {
             let mut puller = Puller::new(0, 0);
             let view = View(&other, 0);
-            // Ready to take something, then not any more, as when a handler's exchange has come back to life.
+            // Ready to take a request, then not any more, as when a handler's exchange has become active again.
             if puller.prepare(&view, true, || true) {
                 unreachable!("there was news");
             }
@@ -522,7 +522,7 @@ fn a_full_loop_leaves_requests_to_others() {
         });
         model.submit(1, 0);
         serving.join().unwrap();
-        model.tell_to_quit(0);
+        model.ask_to_quit(0);
         full.join().unwrap();
     });
 }
@@ -553,9 +553,9 @@ fn attention_never_meets_a_loop_asleep_for_good() {
     });
 }
 
-/// A loop asks to be told of data while the router writes some.
+/// A loop asks to be notified of data while the router writes some.
 #[test]
-fn what_a_loop_asks_for_it_is_told() {
+fn a_loop_gets_the_notifications_that_it_requested() {
     check(3, || {
         let shared = Arc::new((Futex::new(), AtomicU64::new(0), AtomicU32::new(0)));
         let other = Arc::clone(&shared);
@@ -569,7 +569,7 @@ fn what_a_loop_asks_for_it_is_told() {
             shared.1.load(Ordering::Acquire) != 0
         });
         router.join().unwrap();
-        // Either it saw the data, or it is told.
+        // Either it saw the data, or it is notified.
         assert!(!asked || shared.2.load(Ordering::Acquire) == 1);
     });
 }

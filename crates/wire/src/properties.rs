@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// Both rings of one exchange, in random steps, against queues.
+    /// Both rings of one exchange, in random steps, compared with queues.
     #[test]
     fn rings_carry_what_was_written(
         steps in proptest::collection::vec((0u8..4, 1usize..if cfg!(miri) { 500 } else { 50_000 }), 1..60),
@@ -159,7 +159,7 @@ proptest! {
         let mut worker = Attached::open(segment.fd()).unwrap().into_worker(0, vec![event], None).unwrap();
         let exchange = worker.next_request().unwrap();
         exchange.start(200, std::iter::empty()).unwrap();
-        // Not by chance: with the end of a short answer, or when the worker says so.
+        // Only with the end of a short response, or when the worker publishes it.
         prop_assert!(segment.response_head(slot).unwrap().is_none());
         exchange.flush();
         prop_assert!(segment.response_head(slot).unwrap().is_some());
@@ -185,7 +185,7 @@ proptest! {
                     prop_assert_eq!(&target[..read], &expected[..]);
                 }
                 2 => {
-                    // More would wait for credit that nobody gives here.
+                    // More would wait for credit that this test never gives.
                     let room = capacity(&segment, slot, Region::Response) - down.len();
                     let sent = bytes(count.min(room));
                     exchange.write(&sent).unwrap();

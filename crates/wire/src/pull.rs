@@ -1,6 +1,6 @@
-//! How a worker comes by work: claim, else look for a while, else sleep; and never leave with work unseen.
+//! How a worker gets work: claim, else spin for a while, else sleep; and never end while work is unseen.
 //!
-//! The logic of `worker::Worker::next_request` without its memory, so that loom can explore exactly this code.
+//! The logic of `worker::Worker::next_request` without its memory, so that loom explores exactly this code.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const SHORT_SLEEP: Duration = Duration::from_micros(50);
 /// The first spin after a short sleep, in rounds.
 const FIRST_SPIN: u32 = 16;
 
-/// The view of a segment that pulling needs.
+/// The parts of a segment that pulling needs.
 pub(crate) trait Field {
     fn queue(&self) -> Option<Queue<'_>>;
     fn idle(&self) -> Idle<'_>;
@@ -22,7 +22,7 @@ pub(crate) trait Field {
     fn max_searching(&self) -> u32;
     /// Writes a worker's event.
     fn ring(&self, worker: u32);
-    /// True if this worker has been told to leave.
+    /// True if this worker must end.
     fn must_stop(&self) -> bool;
 
     fn has_work(&self) -> bool {
@@ -30,7 +30,7 @@ pub(crate) trait Field {
     }
 }
 
-/// A worker's own state in the game.
+/// A worker's own state.
 #[derive(Debug)]
 pub(crate) struct Puller {
     worker: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Puller {
     is_searching: bool,
     /// Our event has been written, or is about to be.
     is_rung: bool,
-    /// Our requests have been short lately: we are soon back at the queue.
+    /// Our requests have been short recently: we will be back at the queue soon.
     is_short: bool,
     /// Rounds of the next spin; grows while sleeps turn out short, shrinks while they turn out long.
     spin: u32,
@@ -59,7 +59,7 @@ impl Puller {
         }
     }
 
-    /// At least and at most so many rounds per spin.
+    /// Sets the least and most rounds per spin.
     pub(crate) fn set_spin(&mut self, least: u32, most: u32) {
         self.min_spin = least.min(most);
         self.max_spin = most;
@@ -67,7 +67,7 @@ impl Puller {
         debug_assert!(self.min_spin <= self.spin && self.spin <= self.max_spin);
     }
 
-    /// True if our requests have been short lately.
+    /// Sets whether our requests have been short recently.
     pub(crate) fn set_short(&mut self, is_short: bool) {
         self.is_short = is_short;
     }
@@ -102,7 +102,7 @@ impl Puller {
         }
     }
 
-    /// True if enough others are soon back at the queue, so that we had better sleep, whatever is in it.
+    /// True if enough others will be back at the queue soon, so that we should sleep, whatever is in it.
     fn is_surplus(&self, field: &impl Field) -> bool {
         let idle = field.idle();
         self.is_short
@@ -111,8 +111,7 @@ impl Puller {
             && idle.is_surplus(self.worker, field.max_searching())
     }
 
-    /// Tells the wakers what we are while we serve. What they left to us before and we cannot be relied on for any more,
-    /// somebody else must do.
+    /// Publishes our state while we serve. Wake-ups that were left to us, and that we cannot handle any more, are passed on.
     fn settle(&mut self, field: &impl Field) {
         let idle = field.idle();
         let was_brisk = idle.is_brisk(self.worker);
@@ -134,7 +133,7 @@ impl Puller {
         pass_on(field);
     }
 
-    /// Looks at the queue for a while before sleeping; true when there is something to do.
+    /// Checks the queue for a while before sleeping; true when there is something to do.
     fn spin(&mut self, field: &impl Field) -> bool {
         if self.spin == 0 {
             return false;
@@ -158,14 +157,14 @@ impl Puller {
         false
     }
 
-    /// Sleeps until notified. As a surplus worker it leaves what is queued to the others, as long as there are enough of them:
-    /// it looks once more after its own bits have changed, so the last of several that go at once stays.
+    /// Sleeps until notified. A surplus worker leaves queued requests to the others, as long as there are enough of them: it checks once
+    /// more after its own bits have changed, so of several that go to sleep at once, the last stays awake.
     fn sleep(&mut self, field: &impl Field, is_surplus: bool) {
         let Some(word) = field.wake_word(self.worker) else {
             return;
         };
         if self.is_searching {
-            // A request published before this is seen by the look at the queue inside `sleep`.
+            // A request published before this is seen by the check of the queue inside `sleep`.
             self.is_searching = false;
             field.idle().clear_searching(self.worker);
         }
@@ -193,9 +192,9 @@ impl Puller {
         }
     }
 
-    /// One look at the queue, for an event loop: a request if there is one and it is for us.
+    /// Checks the queue once, for an event loop: returns a request if there is one and it is for us.
     pub(crate) fn look(&mut self, field: &impl Field) -> Option<(u32, u64)> {
-        // This bit is left of a notification that we did not wait for.
+        // This bit remains from a notification that we did not wait for.
         self.is_searching = field.idle().is_searching(self.worker);
         if self.is_surplus(field) {
             return None;
@@ -209,7 +208,7 @@ impl Puller {
         claimed
     }
 
-    /// We can take no more for now, though awake: nobody must rely on us.
+    /// We can take no more for now, though awake: no waker may rely on us.
     pub(crate) fn decline(&mut self, field: &impl Field) {
         let idle = field.idle();
         let (was_searching, was_brisk) =
@@ -226,8 +225,8 @@ impl Puller {
         }
     }
 
-    /// Tells the router that an event loop is about to sleep until its event is written. False when there is something to do: then it
-    /// must not sleep. `may_take` says whether it takes requests, `has_news` whether something else waits for it.
+    /// Announces that an event loop is about to sleep until its event is written. False when there is something to do: then it must not
+    /// sleep. `may_take`: it takes requests; `has_news`: something else waits for it.
     #[must_use]
     pub(crate) fn prepare(
         &mut self,
@@ -241,8 +240,8 @@ impl Puller {
         let idle = field.idle();
         self.is_searching = idle.is_searching(self.worker);
         let is_surplus = may_take && self.is_surplus(field);
-        // Before the bits: a waker sets our searching bit, then swaps this word. If it did the one before we clear the bit and
-        // the other after, it finds us asleep.
+        // Before the bits: a waker sets our searching bit, then swaps this word. If it did the former before we clear the bit and the
+        // latter after, it finds us asleep.
         word.word().swap(ASLEEP_ON_EVENT, Ordering::AcqRel);
         if may_take {
             self.is_searching = false;
@@ -268,8 +267,7 @@ impl Puller {
         true
     }
 
-    /// An event loop is awake, for whatever reason. If somebody has taken its idle bit, a notification is on its way, which is
-    /// not waited for.
+    /// Called when an event loop is awake, for any reason. If its idle bit was taken, a notification will arrive, which is not waited for.
     pub(crate) fn woken(&mut self, field: &impl Field) {
         if let Some(word) = field.wake_word(self.worker) {
             let before = word.word().swap(AWAKE, Ordering::AcqRel);
@@ -281,12 +279,12 @@ impl Puller {
         }
     }
 
-    /// True if the worker's event has been written since this was asked last, or is about to be.
+    /// True if the worker's event has been written since the last call, or is about to be.
     pub(crate) fn take_rung(&mut self) -> bool {
         std::mem::take(&mut self.is_rung)
     }
 
-    /// Takes no further request. What wake-up may have been meant for us is passed on.
+    /// Takes no further request. A wake-up that may have been meant for us is passed on.
     pub(crate) fn retire(&mut self, field: &impl Field) {
         let idle = field.idle();
         idle.clear_idle(self.worker);
@@ -297,7 +295,7 @@ impl Puller {
     }
 }
 
-/// The caller has cleared a bit that wakers relied on; if there is work, another worker must look.
+/// The caller has cleared a bit that wakers relied on; if there is work, another worker must be woken.
 fn pass_on(field: &impl Field) {
     fence(Ordering::SeqCst);
     if field.has_work() {

@@ -1,8 +1,8 @@
 //! The work queue: a ring of cells that producers fill in order and any worker empties.
 //!
-//! A cell is only a hint. What decides is the slot's state word: position `p` is live while its slot is `Queued(p)`. So a
-//! worker that dies between any two instructions leaves nothing jammed: before the claim the request is still queued,
-//! after it the state names the dead worker. `head` is advanced by whoever finds the cell there not live.
+//! A cell is only a hint; the slot's state word decides: position `p` is live while its slot is `Queued(p)`. So a worker that dies between
+//! any two instructions blocks nothing: before the claim the request is still queued, after it the state names the dead worker. Any worker
+//! that finds the cell at `head` not live advances `head`.
 
 use crate::state::{SlotKind, SlotState, TICKET_MASK};
 use crate::sync::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl<'a> Queue<'a> {
         self.tail.store(position.wrapping_add(1), Ordering::Release);
     }
 
-    /// Writes a cell again that a worker may have spoiled.
+    /// Rewrites a cell that a worker may have damaged.
     #[cfg(not(loom))]
     pub(crate) fn restore(&self, position: u64, slot: u32) {
         if let Some(place) = self.at(position) {
@@ -48,15 +48,15 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// True if something may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request: its cell
-    /// was written before. The tail, a line that the router keeps writing, is not looked at.
+    /// True if a request may be waiting. After the caller's own `fence(SeqCst)` this cannot miss a published request: its cell was written
+    /// before. The tail, in a line that the router keeps writing, is not read.
     pub(crate) fn has_work(&self) -> bool {
         let head = self.head.load(Ordering::Acquire);
         self.at(head)
             .is_some_and(|cell| lead(cell.load(Ordering::Acquire), head) >= 0)
     }
 
-    /// True if the cell at the head has been filled: a spinning worker looks at this, one line that it needs next anyway.
+    /// True if the cell at the head has been filled: a spinning worker reads only this line, which it needs next anyway.
     pub(crate) fn is_filled(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         self.at(head)
@@ -80,13 +80,13 @@ impl<'a> Queue<'a> {
                 return None;
             }
             if lead > 0 {
-                // Written over. The tail, a line of its own, is read in this case only.
+                // Overwritten. The tail, in a line of its own, is read in this case only.
                 let tail = self.tail.load(Ordering::Acquire);
                 if !is_before(head, tail) {
                     return None;
                 }
-                // Cells that the ring has gone round over are used up. This also bounds the loop when a hostile worker has
-                // written nonsense into either word.
+                // Cells that the ring has overwritten are used up. This also bounds the loop when a hostile worker has written invalid
+                // values into either word.
                 let oldest = tail.wrapping_sub(self.cells.len() as u64);
                 if is_before(head, oldest) {
                     let _ = self.head.compare_exchange(
@@ -97,7 +97,7 @@ impl<'a> Queue<'a> {
                     );
                     continue;
                 }
-                // The cell may have been written since we looked at it: it is the tail's release that says so.
+                // The cell may have been written since we read it: the release of the tail publishes that.
                 if self.at(head)?.load(Ordering::Acquire) != content {
                     continue;
                 }
@@ -108,7 +108,7 @@ impl<'a> Queue<'a> {
                     .compare_exchange(queued, taken, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             }
-            // Claimed here, claimed by another, cancelled or overwritten: in each case this position is used up.
+            // Claimed here, claimed by another worker, cancelled or overwritten: in each case this position is used up.
             let _ = self.head.compare_exchange(
                 head,
                 head.wrapping_add(1),
@@ -122,8 +122,8 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// How far a cell's ticket is ahead of a position: 0 when it is that position's, negative when the cell waits for it still,
-/// positive when the ring has gone round over it.
+/// How far a cell's ticket is ahead of a position: 0 if it is that position's, negative if the cell has not been written yet, positive if
+/// the ring has overwritten it.
 fn lead(content: u64, position: u64) -> i64 {
     // Both in the high 40 bits, so that the sign is that of their difference modulo 2^40.
     let ticket = content >> SLOT_BITS << SLOT_BITS;

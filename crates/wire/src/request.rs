@@ -1,7 +1,7 @@
 //! The encoded request: one record that the router writes once and a worker reads in place.
 //!
-//! `Record` (fixed part) | field table | strings | inline body. Every string is followed by a NUL that its length does not
-//! count, so that C interfaces can use it where it lies. The decoder checks each offset and length against the record.
+//! `Record` (fixed part) | field table | strings | inline body. Every string is followed by a NUL that its length does not count, so that C
+//! interfaces can use it in place. The decoder checks each offset and length against the record.
 
 use crate::span::SpanMut;
 
@@ -40,9 +40,9 @@ pub struct WireRequestHead<'a> {
     pub fields: &'a [(&'a [u8], &'a [u8])],
     /// CLOCK_MONOTONIC milliseconds of the arrival; 0 when unknown.
     pub arrived_ms: u64,
-    /// CLOCK_MONOTONIC milliseconds after which nobody wants the answer; 0 for never.
+    /// CLOCK_MONOTONIC milliseconds after which the response is not needed any more; 0 for never.
     pub deadline_ms: u64,
-    /// True if it opens a WebSocket (`spec/wire.md` §10); its body is a stream then.
+    /// True if it opens a WebSocket (`spec/wire.md` §10); then its body is a stream.
     pub websocket: bool,
 }
 
@@ -60,7 +60,7 @@ pub enum BodyRef<'a> {
         /// Number of bytes.
         len: u64,
     },
-    /// It comes through the slot's stream ring.
+    /// It is streamed through the slot's ring.
     Stream {
         /// Its length, where it is known.
         len: Option<u64>,
@@ -134,7 +134,7 @@ fn strings<'a>(head: &WireRequestHead<'a>) -> [&'a [u8]; STRINGS] {
     ]
 }
 
-/// Writes the record into `target`; its length, or how much room it would need.
+/// Writes the record into `target`; returns its length, or the room that it would need.
 pub fn encode_into(
     target: SpanMut<'_>,
     head: &WireRequestHead<'_>,
@@ -220,7 +220,7 @@ pub fn encode_into(
     }
 }
 
-/// The record in memory of its own, for the spool.
+/// Encodes the record into a new buffer, for the spool.
 pub fn encode(head: &WireRequestHead<'_>, body: &BodyRef<'_>) -> Result<Vec<u8>, TooLarge> {
     let length = encoded_length(head, body);
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| TooLarge { length })?];
@@ -234,14 +234,14 @@ fn put(target: &mut [u8], offset: usize, bytes: &[u8]) {
     }
 }
 
-/// A request as a worker sees it, in place.
+/// A request as a worker reads it, in place.
 #[derive(Clone, Copy, Debug)]
 pub struct WireRequestView<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> WireRequestView<'a> {
-    /// A request without anything.
+    /// An empty request.
     pub const EMPTY: WireRequestView<'static> = WireRequestView { bytes: &[] };
 
     /// The view of a record; `None` when its fixed part or field table do not fit. Strings are checked when they are read.

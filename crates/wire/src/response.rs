@@ -9,18 +9,18 @@ use crate::span::SpanMut;
 /// The bytes in front of a field's name.
 pub(crate) const PREFIX: usize = 6;
 
-/// The bytes in front of an interim answer's fields: `u16 status | u16 0 | u32 length of the fields`.
+/// The bytes in front of an interim response's fields: `u16 status | u16 0 | u32 length of the fields`.
 pub(crate) const INTERIM_PREFIX: usize = 8;
 
 /// A response head, in the router's own memory, checked.
 #[derive(Clone, Debug, Default)]
 pub struct WireResponseHead {
-    /// 200 to 599; 101 for a WebSocket that was accepted; another below 200 for an interim answer.
+    /// 200 to 599; 101 for an accepted WebSocket; another below 200 for an interim response.
     pub status: u16,
     fields: ResponseFields,
 }
 
-/// Fields in the router's own memory, checked.
+/// Checked fields in the router's own memory.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseFields {
     bytes: Vec<u8>,
@@ -65,7 +65,7 @@ impl ResponseFields {
 }
 
 impl WireResponseHead {
-    /// Checks a copied head. `bytes` is private memory by now.
+    /// Checks a copied head. `bytes` is private memory here.
     pub(crate) fn parse(
         status: u32,
         count: u32,
@@ -83,7 +83,7 @@ impl WireResponseHead {
         }
     }
 
-    /// Checks the copied start of an interim answer: its status, and how many bytes of fields follow.
+    /// Checks the copied start of an interim response: its status, and how many bytes of fields follow.
     pub(crate) fn parse_interim(prefix: [u8; INTERIM_PREFIX]) -> Result<(u16, u32), Violation> {
         let [s0, s1, _, _, l0, l1, l2, l3] = prefix;
         let status = u16::from_ne_bytes([s0, s1]);
@@ -93,7 +93,7 @@ impl WireResponseHead {
         }
     }
 
-    /// An interim answer with copied fields.
+    /// An interim response with copied fields.
     pub(crate) fn interim(status: u16, fields: Vec<u8>) -> Result<Self, Violation> {
         let fields = ResponseFields::parse(fields)?;
         Ok(Self { status, fields })
@@ -120,7 +120,7 @@ impl WireResponseHead {
     }
 }
 
-/// True for a status of an answer that another follows: not 100 (Continue) and 101, which are the server's to say.
+/// True for the status of an interim response, except 100 (Continue) and 101, which only the server sends.
 pub(crate) fn is_interim(status: u16) -> bool {
     (102..=199).contains(&status)
 }
@@ -155,13 +155,13 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// A head could not be sent.
+/// A head that could not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseHeadError {
-    /// A name that is no token, or a value with CR, LF or NUL; its place in the order of fields.
+    /// An invalid name, or a value with CR, LF or NUL; its position among the fields.
     #[error("response field {0} is not valid: name must be a token, value without line breaks")]
     Field(usize),
-    /// Two `Content-Length` with different values: whatever were sent, a client could take the rest for another response (RFC 9112 §6.3).
+    /// Two different `Content-Length` fields: a client could take the rest of the response for another one (RFC 9112 §6.3).
     #[error("response fields contradict each other about Content-Length")]
     Lengths,
     /// Not 200 to 599.
@@ -173,7 +173,7 @@ pub enum ResponseHeadError {
     /// More than head area and ring can hold.
     #[error("response head of {0} bytes is too large")]
     TooLarge(usize),
-    /// The head went out before.
+    /// The head has been sent already.
     #[error("response has been started already")]
     Started,
     /// Trailer fields before the head, or after the response's end.
@@ -181,7 +181,7 @@ pub enum ResponseHeadError {
     Misplaced,
 }
 
-/// Length and number of encoded fields.
+/// Length and number of the encoded fields.
 pub(crate) fn measure<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) -> Result<(usize, u32), ResponseHeadError> {
@@ -204,7 +204,7 @@ pub(crate) fn measure<'f>(
     Ok((length, count as u32))
 }
 
-/// Writes the fields from the byte `start` on; false when they do not fit.
+/// Writes the fields at `start`; false when they do not fit.
 #[must_use]
 pub(crate) fn encode_into<'f>(
     target: SpanMut<'_>,

@@ -1,8 +1,7 @@
-//! Credit for the byte rings: counters that only grow, and the word in which a worker says what it waits for.
+//! Credit for the byte rings: counters that only grow, and the word in which a worker declares what it waits for.
 //!
-//! A ring's `written` belongs to the producer and `consumed` to the consumer; the bytes in between are the consumer's to
-//! read, the rest of the capacity the producer's to fill. The router keeps its own counters privately and checks the
-//! worker's against them; nothing here is trusted by it.
+//! A ring's `written` belongs to the producer and `consumed` to the consumer; the consumer may read the bytes in between, the producer may
+//! fill the rest of the capacity. The router keeps its own counters privately and checks the worker's against them; it trusts nothing here.
 
 use crate::sync::{Futex, Ordering, fence};
 
@@ -15,17 +14,17 @@ pub(crate) const WANTS_ROOM: u32 = 4;
 /// Counts the intents to sleep of two threads on one word, in the bits above.
 const ROUND: u32 = 1 << 8;
 
-/// Sleeps until `is_ready`. `tell` is called once, after the intent to sleep is visible, to tell the other side.
-pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl FnOnce()) {
-    let mut tell = Some(tell);
+/// Sleeps until `is_ready`. `notify` is called once, after the intent to sleep is visible, to notify the other side.
+pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, notify: impl FnOnce()) {
+    let mut notify = Some(notify);
     loop {
         word.word().fetch_or(ASLEEP, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if is_ready() {
             break;
         }
-        match tell.take() {
-            Some(tell) => tell(),
+        match notify.take() {
+            Some(notify) => notify(),
             None => {
                 let bits = word.word().load(Ordering::Relaxed);
                 if bits & ASLEEP != 0 {
@@ -37,10 +36,11 @@ pub(crate) fn wait_until(word: &Futex, is_ready: impl Fn() -> bool, tell: impl F
     word.word().fetch_and(!ASLEEP, Ordering::AcqRel);
 }
 
-/// As [`wait_until`], for a word that two threads of a process sleep on, each for something of its own: the one that goes on leaves
-/// the intent of the other. One that is left without a sleeper costs the other side a system call.
+/// As [`wait_until`], for a word that two threads of a process sleep on, each for its own reason: the one that continues preserves the
+/// intent of the other. An intent without a sleeper costs the other side a system call.
 ///
-/// Each intent that follows a wake-up is another: a thread that was about to sleep finds that the word has changed, also when the other
+/// Each intent that follows a wake-up differs: a thread that was about to sleep notices that the word has changed, even if the other thread
+/// has been woken and is about to sleep again meanwhile.
 /// thread has been woken and is about to sleep again meanwhile.
 pub(crate) fn wait_beside(word: &Futex, is_ready: impl Fn() -> bool) {
     let intent = |bits: u32| match bits & ASLEEP {
@@ -65,7 +65,7 @@ pub(crate) fn wait_beside(word: &Futex, is_ready: impl Fn() -> bool) {
     }
 }
 
-/// Asks for attention when `is_ready` may have turned true; false when it is true already. For event loops.
+/// Asks for attention when `is_ready` may have become true; false when it is true already. For event loops.
 #[must_use]
 pub(crate) fn ask(word: &Futex, wanted: u32, is_ready: impl Fn() -> bool) -> bool {
     word.word().fetch_or(wanted, Ordering::AcqRel);
@@ -77,8 +77,8 @@ pub(crate) fn ask(word: &Futex, wanted: u32, is_ready: impl Fn() -> bool) -> boo
     true
 }
 
-/// Wakes a worker in [`wait_until`], after the caller has made visible what it waits for. True when it had asked for one of
-/// `wanted` and is to be given attention.
+/// Wakes a worker in [`wait_until`], after the caller has published what it waits for. True when it had asked for one of `wanted` and must
+/// be given attention.
 #[must_use]
 pub(crate) fn nudge(word: &Futex, wanted: u32) -> bool {
     fence(Ordering::SeqCst);
@@ -93,12 +93,12 @@ pub(crate) fn nudge(word: &Futex, wanted: u32) -> bool {
     before & wanted != 0
 }
 
-/// True if the worker waits for data, as far as its word tells: one that sleeps may wait for room instead.
+/// True if the worker waits for data, as far as its word shows: a sleeping one may wait for room instead.
 pub(crate) fn waits_for_data(word: &Futex) -> bool {
     word.word().load(Ordering::Acquire) & (ASLEEP | WANTS_DATA) != 0
 }
 
-/// How many bytes lie between the counters; `None` when they cannot be right.
+/// The number of bytes between the counters; `None` when they are invalid.
 pub(crate) fn filled(written: u64, consumed: u64, capacity: u32) -> Option<u32> {
     debug_assert!(capacity.is_power_of_two());
     let amount = written.wrapping_sub(consumed);

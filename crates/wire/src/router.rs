@@ -1,8 +1,8 @@
 //! The router's side of a segment.
 //!
-//! Owns the segment, the free list, the queue's true tail and everything else that must not depend on what a worker may
-//! write: per slot, who uses it and how far its rings are. Called by `pool` from every router thread; a slot is used by the
-//! one thread that allocated it, deaths are reported by one control thread.
+//! Owns the segment, the free list, the queue's true tail and everything else that must not depend on data that a worker may write: the
+//! user and the ring positions of each slot. Called by `pool` from every router thread; a slot is used by the one thread that allocated it,
+//! deaths are reported by one control thread.
 
 mod allocation;
 mod death;
@@ -32,7 +32,7 @@ use crate::table::Table;
 /// No thread uses the slot.
 const NO_OWNER: u32 = u32::MAX;
 
-/// The router's own knowledge of a slot.
+/// The router's own state of a slot.
 #[repr(align(64))]
 #[derive(Debug)]
 struct Private {
@@ -70,16 +70,16 @@ const PRIVATE_TOUCHED: u32 = 4;
 /// The request opens a WebSocket: it may be answered 101.
 const PRIVATE_WEBSOCKET: u32 = 8;
 
-/// A worker's own report of itself, and the router's knowledge of it. Untrusted but for `pid`.
+/// The state of a worker: its reports, which are untrusted, and its `pid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSnapshot {
-    /// Its process, 0 when it has not been reported started.
+    /// Its process id, 0 when it has not been reported started.
     pub pid: u32,
-    /// True if it has begun to take requests.
+    /// True if it is ready for requests.
     pub ready: bool,
     /// True if it sleeps, waiting for work.
     pub idle: bool,
-    /// True if it was told to quit.
+    /// True if it was asked to quit.
     pub quitting: bool,
     /// The slot it serves.
     pub current: Option<SlotId>,
@@ -90,11 +90,11 @@ pub struct WorkerSnapshot {
     pub since_ms: u64,
     /// True if it has an event loop.
     pub is_loop: bool,
-    /// Exchanges it has open, if it has an event loop.
+    /// Its open exchanges, if it has an event loop.
     pub open: u32,
-    /// Looks for work, if it has an event loop.
+    /// Its number of checks for work, if it has an event loop.
     pub looks: u64,
-    /// True if it sleeps, for whatever it waits.
+    /// True if it sleeps, for any reason.
     pub asleep: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct Segment {
 impl Segment {
     /// Creates and maps a segment. `name` shows in `/proc/PID/maps`.
     ///
-    /// Errors: `InvalidInput` for counts out of range, else what the kernel says (memory, descriptors).
+    /// Errors: `InvalidInput` for counts out of range, else the kernel's error (memory, descriptors).
     pub fn create(name: &str, layout: &Layout) -> io::Result<Self> {
         let geometry = Geometry::new(layout)?;
         let file = create_file(name, geometry.total_length)?;
@@ -150,7 +150,7 @@ impl Segment {
         self.shared.geometry.layout
     }
 
-    /// How many woken workers may look for work at once before they wake each other; 1 unless set.
+    /// Sets how many woken workers may look for work at once before they wake each other; 1 unless set.
     pub fn set_max_searching(&self, count: u32) {
         self.max_searching.store(count, Ordering::Relaxed);
         if let Some(header) = self.shared.header() {
@@ -158,14 +158,14 @@ impl Segment {
         }
     }
 
-    /// Gives the event of a router thread, rung when a worker's death completes its slots. The first call counts.
+    /// Sets the event of a router thread, rung when a worker's death completes its slots. Only the first call has an effect.
     pub fn set_event(&self, thread: u32, event: OwnedFd) {
         if let Some(place) = self.events.get(thread as usize) {
             let _ = place.set(event);
         }
     }
 
-    /// Gives the events of the workers, one for each of the layout's, for event loops. The first call counts.
+    /// Sets the events of the workers, one for each of the layout's, for event loops. Only the first call has an effect.
     pub fn set_worker_events(&self, events: Vec<OwnedFd>) {
         let _ = self.worker_events.set(events);
     }
@@ -175,7 +175,7 @@ impl Segment {
         self.worker_events.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Calls `f` for each slot of this thread in which something happened. It may be called without cause.
+    /// Calls `f` for each slot of this thread in which something happened, and perhaps for others.
     pub fn drain_completions(&self, thread: u32, mut f: impl FnMut(SlotId)) {
         let Some(completions) = self.shared.completions(thread) else {
             return;
@@ -188,8 +188,8 @@ impl Segment {
         });
     }
 
-    /// Tells the router that this thread is about to sleep: workers ring its event from now on. False when completions are
-    /// pending: do not sleep, drain.
+    /// Announces that this thread is about to sleep: workers ring its event from now on. False when completions are pending: do not sleep,
+    /// drain.
     #[must_use]
     pub fn set_sleeping(&self, thread: u32) -> bool {
         self.shared
@@ -197,7 +197,7 @@ impl Segment {
             .is_some_and(|completions| completions.set_sleeping())
     }
 
-    /// This thread is awake and will drain before it sleeps: its event need not be rung.
+    /// Announces that this thread is awake and will drain before it sleeps: its event need not be rung.
     pub fn clear_sleeping(&self, thread: u32) {
         if let Some(completions) = self.shared.completions(thread)
             && completions.flag.load(Ordering::Relaxed) != 0
@@ -216,22 +216,22 @@ impl Segment {
         }
     }
 
-    /// Asks a worker to leave after what it is doing; it takes no further request.
-    pub fn tell_worker_to_quit(&self, worker: u32) {
+    /// Asks a worker to end after its current requests; it takes no further one.
+    pub fn ask_worker_to_quit(&self, worker: u32) {
         let Some(entry) = self.shared.worker(worker) else {
             return;
         };
         entry.control.quit.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        // An event loop that is full sleeps without an idle bit.
+        // A full event loop sleeps without an idle bit.
         let was_idle = self.shared.idle().clear_idle(worker);
         if was_idle || entry.wake.0.word().load(Ordering::Relaxed) >= ASLEEP {
             notify(&entry.wake.0, || self.ring(worker));
         }
     }
 
-    /// Sets after how many requests, counted from its start, a worker leaves; `None`: never. It may be set before the worker is
-    /// forked, and changed while it runs.
+    /// Sets after how many requests, counted from its start, a worker ends; `None`: never. It may be set before the worker is forked, and
+    /// changed while it runs.
     pub fn set_request_limit(&self, worker: u32, limit: Option<NonZeroU64>) {
         if let Some(entry) = self.shared.worker(worker) {
             let limit = limit.map_or(0, NonZeroU64::get);
@@ -239,7 +239,7 @@ impl Segment {
         }
     }
 
-    /// Says whether a worker takes the scheduler's batch class, from its next request on.
+    /// Sets whether a worker uses the scheduler's batch class, from its next request on.
     pub fn set_batch(&self, worker: u32, is_batch: bool) {
         if let Some(entry) = self.shared.worker(worker) {
             let word = u32::from(is_batch);
@@ -263,7 +263,7 @@ impl Segment {
             .min(self.shared.geometry.layout.workers)
     }
 
-    /// Returns the knowledge of a worker.
+    /// The state of a worker.
     pub fn worker_snapshot(&self, worker: u32) -> WorkerSnapshot {
         let pid = self
             .pids
@@ -317,7 +317,7 @@ impl Segment {
         self.wake_one(self.max_searching.load(Ordering::Relaxed))
     }
 
-    /// Wakes a worker for work that has been published, unless so many search already.
+    /// Wakes a worker for work that has been published, unless this many are searching already.
     fn wake_one(&self, max_searching: u32) -> Wake {
         self.shared
             .wake_one(max_searching, |worker| self.ring(worker))
@@ -326,7 +326,7 @@ impl Segment {
     /// Writes a worker's event.
     fn ring(&self, worker: u32) {
         if let Some(event) = self.worker_events().get(worker as usize) {
-            // A full counter is readable as wanted.
+            // A full counter is readable, as intended.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
         }
     }
@@ -347,14 +347,14 @@ impl Segment {
         }
     }
 
-    /// The segment's bytes, for tests that play a hostile worker.
+    /// The segment's bytes, for tests with a hostile worker.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 }
 
-/// A mutex's content; a panic elsewhere cannot leave it half changed (each section is a few plain stores).
+/// Locks a mutex; a panic elsewhere cannot leave its content half changed (each section is a few plain stores).
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

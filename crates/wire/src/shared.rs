@@ -1,6 +1,6 @@
 //! A mapped segment with its geometry: finds the parts that both sides use.
 //!
-//! The geometry is this process's own copy, so that an index is checked against numbers nobody else can change.
+//! The geometry is this process's own copy, so that indexes are checked against numbers that no other process can change.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -62,7 +62,7 @@ impl Shared {
         store(&header.response_capacity, RESPONSE_CAPACITY);
         store(&header.stream_capacity, STREAM_CAPACITY);
         store(&header.max_searching, 1);
-        // Positions start at one: an empty cell, all zero, is no position's.
+        // Positions start at one: an empty cell, all zero, belongs to no position.
         header.queue_head.0.store(1, Ordering::Relaxed);
         header.queue_tail.0.store(1, Ordering::Relaxed);
         store_long(&header.worker_offset, geometry.worker_offset);
@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// `None` only when the mapping is shorter than its geometry, which opening has excluded.
+    /// `None` only when the mapping is shorter than its geometry, which `open` has excluded.
     pub(crate) fn queue(&self) -> Option<Queue<'_>> {
         let header = self.header()?;
         let cells = self.geometry.queue_cells as usize;
@@ -144,7 +144,7 @@ impl Shared {
         })
     }
 
-    /// The words that workers write for a router thread.
+    /// The completions for a router thread, written by workers.
     pub(crate) fn completions(&self, thread: u32) -> Option<SlotMap<'_>> {
         if thread >= self.geometry.layout.threads {
             return None;
@@ -152,7 +152,7 @@ impl Shared {
         self.slot_map(self.geometry.completion_offset, thread)
     }
 
-    /// The words that the router writes for a worker with an event loop.
+    /// The attention map of a worker with an event loop, written by the router.
     pub(crate) fn attention(&self, worker: u32) -> Option<SlotMap<'_>> {
         if worker >= self.geometry.layout.workers {
             return None;
@@ -200,8 +200,8 @@ impl Shared {
         self.map.bytes(start + u64::from(offset), length)
     }
 
-    /// Asks for the router's words and a usual record, to read them after a claim. (Asking for them before they are written,
-    /// with PREFETCHW, made a round trip slower when measured.)
+    /// Prefetches the router's words and a usual record, to read them after a claim. (Prefetching them before they are written, with
+    /// PREFETCHW, made a round trip slower when measured.)
     pub(crate) fn prefetch_request(&self, slot: u32) {
         if let Some(start) = self.slot_start(slot)
             && let Some(bytes) = self.map.bytes(start + 64, 1024)
@@ -210,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// Asks for the worker's words, a usual head and the start of the body, to read them.
+    /// Prefetches the worker's words, a usual head and the start of the body.
     pub(crate) fn prefetch_response(&self, slot: u32) {
         let Some(start) = self.slot_start(slot) else {
             return;
@@ -222,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// Gives a slot's pages back; only for slots nobody uses.
+    /// Returns a slot's pages to the system; only for unused slots.
     pub(crate) fn discard_slot(&self, slot: u32) {
         if let Some(start) = self.slot_start(slot) {
             self.map.discard(start, SLOT_STRIDE);
@@ -239,7 +239,7 @@ impl Shared {
         )
     }
 
-    /// The whole segment as bytes, for tests that scribble on it.
+    /// The whole segment as bytes, for tests that write at random.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn raw(&self) -> Option<SpanMut<'_>> {
         self.map

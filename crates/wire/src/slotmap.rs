@@ -1,8 +1,7 @@
-//! Marks on slots: how a worker tells a router thread, and the router a worker with an event loop, that something happened.
+//! Marks on slots: by which a worker notifies a router thread, and the router a worker with an event loop, that something happened.
 //!
-//! A bitmap over all slots, summaries over the bitmap's words, and a flag that says that the reader is about to sleep (of the
-//! router's threads; workers have their wake word for that). A bitmap, unlike a ring, has no place that a dying
-//! worker could reserve and never fill.
+//! A bitmap over all slots, summaries over the bitmap's words, and a flag that the reader is about to sleep (for router threads; workers
+//! have their wake word). A bitmap, unlike a ring, has no entry that a dying worker could reserve and never fill.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -44,7 +43,7 @@ impl SlotMap<'_> {
             .all(|summary| summary.load(Ordering::Acquire) == 0)
     }
 
-    /// Calls `f` for each marked slot, once over: what is marked meanwhile is left to the next call.
+    /// Calls `f` for each marked slot, in one pass: later marks are left to the next call.
     pub(crate) fn drain(&self, mut f: impl FnMut(u32)) {
         for (group, summary) in self.summaries.iter().enumerate() {
             if summary.load(Ordering::Relaxed) == 0 {
@@ -66,10 +65,10 @@ impl SlotMap<'_> {
         }
     }
 
-    /// Tells the router that the router thread is about to sleep; false when there are marks and it must not.
+    /// Announces that the router thread is about to sleep; false when there are marks and it must not.
     #[must_use]
     pub(crate) fn set_sleeping(&self) -> bool {
-        // Swaps, because loom's model of a plain store beside somebody's swap is too weak; once per sleep costs nothing.
+        // A swap, because loom's model of a plain store beside another thread's swap is too weak; once per sleep costs nothing.
         self.flag.swap(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if !self.is_empty() {

@@ -1,12 +1,12 @@
 //! Plain bytes in shared memory, reached without ever making a Rust reference to them.
 //!
-//! Another process may change these bytes at any time, so the router copies what it must understand and hands the rest to
-//! the kernel by address.
+//! Another process may change these bytes at any time, so the router copies what it must parse and passes the rest to the kernel by
+//! address.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Response bytes to be written to a socket from where they are.
+/// Response bytes to be written to a socket in place.
 ///
 /// Valid until they are consumed (`Segment::response_consume`) or the slot is freed, and no longer than the segment.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +151,7 @@ impl<'a> SpanMut<'a> {
         })
     }
 
-    /// Asks for the bytes' cache lines before they are needed: misses then overlap instead of following each other.
+    /// Prefetches the bytes' cache lines: misses then overlap instead of following each other.
     #[inline]
     pub(crate) fn prefetch(&self) {
         for line in 0..self.length / 64 {
@@ -161,8 +161,8 @@ impl<'a> SpanMut<'a> {
 
     /// A reference to the bytes, for a worker that reads its request in place.
     ///
-    /// Only for bytes that the router has finished writing: it and the other workers of the same application, which run the
-    /// same code with the same rights, are trusted here not to change them while the request runs.
+    /// Only for bytes that the router has finished writing. The router and the other workers of the same application, which run the same
+    /// code with the same rights, are trusted not to change them while the request runs.
     pub(crate) fn borrow(&self, offset: usize, length: usize) -> Option<&'a [u8]> {
         let place = self.place(offset, length)?;
         // SAFETY: in our range (checked), readable for 'a; stable by the agreement stated above.

@@ -1,4 +1,4 @@
-//! The one word that says who has a slot.
+//! The word that records the use and the holder of a slot.
 //!
 //! `kind (8 bits) | worker (16 bits) | ticket (40 bits)`. The ticket is the queue position (modulo 2^40) under which the
 //! request was queued; it makes every use of a slot distinct, so that the claim of a request is one compare-and-swap from
@@ -11,15 +11,15 @@ pub(crate) const TICKET_MASK: u64 = (1 << 40) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SlotKind {
-    /// Nobody uses the slot, or the router is filling it.
+    /// The slot is unused, or the router is filling it.
     Free = 0,
-    /// The request waits in the queue. Left by a worker's claim or the router's cancellation, whichever swaps first.
+    /// The request waits in the queue. A worker's claim or the router's cancellation ends this state, whichever swaps first.
     Queued = 1,
-    /// A worker has claimed it and user code has not run yet: safe to queue again if the worker dies.
+    /// A worker has claimed it, and user code has not run yet: it can be queued again if the worker dies.
     Taken = 2,
     /// User code may have run: must never be queued again.
     Begun = 3,
-    /// The worker will not touch the slot any more.
+    /// The worker will not use the slot any more.
     Done = 4,
     /// Withdrawn by the router before a worker claimed it.
     Cancelled = 5,
@@ -64,12 +64,12 @@ impl SlotState {
         }
     }
 
-    /// The word as it stands in shared memory.
+    /// The word in shared memory.
     pub fn pack(self) -> u64 {
         (self.kind as u64) << 56 | u64::from(self.worker) << 40 | (self.ticket & TICKET_MASK)
     }
 
-    /// Reads a word; `None` when no such kind exists.
+    /// Decodes a word; `None` when no such kind exists.
     pub fn unpack(word: u64) -> Option<Self> {
         let kind = match word >> 56 {
             0 => SlotKind::Free,

@@ -1,8 +1,8 @@
 //! The atomics and the futex word that the lock-free parts are written with.
 //!
-//! Owns nothing; `queue`, `idle`, `slotmap` and `ring` take their atomics from here so that the very code that runs in
-//! production is what `loom` explores (`--cfg loom`). Under loom a futex is a mutex and a condition variable that are never
-//! signalled by anything but [`Futex::wake`], so a lost wake-up shows as a deadlock.
+//! `queue`, `idle`, `slotmap` and `ring` take their atomics from here so that `loom` explores exactly the code that runs in production
+//! (`--cfg loom`). Under loom a futex is a mutex and a condition variable that only [`Futex::wake`] signals, so a lost wake-up shows as a
+//! deadlock.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -24,7 +24,7 @@ impl Futex {
 
     /// Sleeps while the word is `expected`. Returns on a wake-up, a signal, or at once when the word differs.
     pub(crate) fn wait(&self, expected: u32) {
-        // Not FUTEX_PRIVATE: the word is shared between processes. Every error means "look again".
+        // Not FUTEX_PRIVATE: the word is shared between processes. Every error means "check again".
         let _ = rustix::thread::futex::wait(
             &self.0,
             rustix::thread::futex::Flags::empty(),
@@ -33,9 +33,9 @@ impl Futex {
         );
     }
 
-    /// Wakes whoever sleeps: one, or the two threads of a detached exchange.
+    /// Wakes all sleepers: one thread, or the two of a detached exchange.
     pub(crate) fn wake(&self) {
-        // The kernel takes the number for a signed one.
+        // The kernel takes a signed number.
         let all = i32::MAX.cast_unsigned();
         let _ = rustix::thread::futex::wake(&self.0, rustix::thread::futex::Flags::empty(), all);
     }

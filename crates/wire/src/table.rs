@@ -1,11 +1,11 @@
-//! The router's knowledge of each slot, in memory that is taken when a slot is first used.
+//! The router's own state of each slot, allocated when a slot is first used.
 //!
-//! Slots are given out lowest first, and an application has far more of them than it ever has requests at once. Must never happen: an entry that
-//! moves or goes while the table lives.
+//! Slots are allocated lowest first, and an application has far more of them than concurrent requests. Must never happen: an entry moves or
+//! is freed while the table exists.
 
 use std::sync::OnceLock;
 
-/// Entries that are made at once.
+/// Entries that are allocated at once.
 const ROW: usize = 64;
 
 /// An entry for each number below a length.
@@ -25,7 +25,7 @@ impl<T: Default> Table<T> {
         }
     }
 
-    /// The entry of this number, made if it is the first of its row to be asked for; `None` for one that is not below the length.
+    /// The entry of this number, allocated with its row at the first call; `None` if it is not below the length.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&T> {
         if number >= self.length {
@@ -37,7 +37,7 @@ impl<T: Default> Table<T> {
         row.get(number % ROW)
     }
 
-    /// The entries that have been made, with their numbers, which rise.
+    /// The allocated entries with their numbers, in ascending order.
     pub fn made(&self) -> impl Iterator<Item = (u32, &T)> {
         let rows = (0..self.length).step_by(ROW).zip(&self.rows);
         rows.filter_map(|(first, row)| Some((first, row.get()?)))

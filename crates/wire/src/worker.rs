@@ -1,9 +1,9 @@
 //! The worker's side of a segment.
 //!
-//! Owns the calling thread's place in the worker table. [`Worker::next_request`] blocks until there is a request; a worker
-//! that has entered a [loop](Worker::enter_loop) looks for requests and news between its turns instead and sleeps in its own
-//! poll. The [`Exchange`] that either gives reads the request in place and writes the response into the slot's ring. Called by
-//! the `worker` crate and, through the C ABI, by other languages. One worker belongs to one thread; a process may have several.
+//! Owns the calling thread's place in the worker table. [`Worker::next_request`] blocks until there is a request; a worker that has entered
+//! a [loop](Worker::enter_loop) checks for requests and news between its turns instead, and sleeps in its own poll. The [`Exchange`] reads
+//! the request in place and writes the response into the slot's ring. Called by the `worker` crate and, through the C ABI, by other
+//! languages. One worker belongs to one thread; a process may have several.
 
 mod around;
 mod class;
@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use self::class::Class;
-use self::core::{Core, has_reached_limit, is_told_to_quit};
+use self::core::{Core, has_reached_limit, is_asked_to_quit};
 pub use self::detached::Detached;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
@@ -32,8 +32,8 @@ use crate::shared::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{interrupt, now_ms};
 
-/// Most rounds of a spin before sleep, each a look at the queue and a pause: about the cost of a sleep and wake-up across
-/// cores (34 µs on a two-core virtual machine, docs/project/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
+/// Most rounds of a spin before sleep, each a check of the queue and a pause: about the cost of a sleep and wake-up across cores (34 µs on
+/// a two-core virtual machine, docs/project/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
 const MAX_SPIN: u32 = 1024;
 
 /// A segment mapped by a prototype, before it forks workers.
@@ -42,7 +42,7 @@ pub struct Attached {
     shared: Arc<Shared>,
 }
 
-/// A worker that no thread is yet.
+/// A worker that no thread has become yet.
 #[derive(Debug)]
 pub struct UnstartedWorker {
     shared: Arc<Shared>,
@@ -51,7 +51,7 @@ pub struct UnstartedWorker {
 }
 
 impl Attached {
-    /// Maps the segment. Errors: `InvalidData` when the file is no segment of this version.
+    /// Maps the segment. Errors: `InvalidData` when the file is not a segment of this version.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
             shared: Arc::new(Shared::open(file)?),
@@ -116,8 +116,8 @@ impl Attached {
         Ok(self.unstarted(id, &Arc::new(descriptors))?.into_worker())
     }
 
-    /// Makes `signals` end the workers `numbers`, which are this process's, gracefully: they are given no more requests, and
-    /// those that sleep are woken. Process-wide; a second call replaces the first.
+    /// Makes `signals` end the workers `numbers`, which are this process's, gracefully: they get no more requests, and sleeping ones are
+    /// woken. Process-wide; a second call replaces the first.
     pub fn catch_signals(
         &self,
         numbers: Range<u32>,
@@ -133,7 +133,7 @@ impl Attached {
     }
 }
 
-/// Makes all workers of this process leave, as a signal does that [`Attached::catch_signals`] caught.
+/// Ends all workers of this process gracefully, as a signal does that [`Attached::catch_signals`] caught.
 pub fn stop_process() {
     interrupt::stop();
 }
@@ -175,12 +175,12 @@ pub struct Worker {
     class: Class,
     /// Most exchanges at once.
     concurrency: u32,
-    /// It has seen that it is to leave.
+    /// It has noticed that it must end.
     is_leaving: bool,
     catches_signals: bool,
 }
 
-/// How long this worker's requests take, from samples: a look at the clock costs as much as all the rest of a claim.
+/// How long this worker's requests take, by sampling: reading the clock costs as much as all the rest of a claim.
 #[derive(Debug, Default)]
 struct Pace {
     claims: u32,
@@ -190,14 +190,14 @@ struct Pace {
 }
 
 impl Pace {
-    /// One claim in so many is timed.
+    /// One claim in this many is timed.
     const SAMPLED: u32 = 8;
-    /// A single long one, such as a time slice lost to another process, must not make all look long.
+    /// A single long one, such as a time slice lost to another process, must not make all seem long.
     const LONGEST: Duration = Duration::from_millis(4);
-    /// Up to here a further worker on the same cores cannot help: it would run instead of, not beside, those awake.
+    /// Up to this duration, a further worker on the same cores cannot help: it would run instead of, not beside, those awake.
     const SHORT: Duration = Duration::from_millis(1);
 
-    /// A request has been claimed.
+    /// Called when a request has been claimed.
     fn start(&mut self) {
         if self.claims.is_multiple_of(Self::SAMPLED) {
             self.started = Some(Instant::now());
@@ -205,7 +205,7 @@ impl Pace {
         self.claims = self.claims.wrapping_add(1);
     }
 
-    /// The worker is back for more; whether its requests are short, if that was measured now.
+    /// Called when the worker is ready for the next request; returns whether its requests are short, if that was measured now.
     fn finish(&mut self) -> Option<bool> {
         let took = self.started.take()?.elapsed().min(Self::LONGEST);
         let average = self
@@ -217,8 +217,8 @@ impl Pace {
 }
 
 impl Worker {
-    /// Makes `signals` end the process gracefully: `next_request` gives `None` once the current request is done. For a process
-    /// with one worker; see [`Attached::catch_signals`].
+    /// Makes `signals` end the process gracefully: `next_request` returns `None` once the current request is done. For a process with one
+    /// worker; see [`Attached::catch_signals`].
     pub fn catch_signals(&mut self, signals: &[i32]) -> io::Result<()> {
         self.catches_signals = true;
         let core = &self.core;
@@ -230,8 +230,8 @@ impl Worker {
         )
     }
 
-    /// Bounds the spin before sleep: at least and at most so many rounds, each a look at the queue and a pause. The default
-    /// is adaptive between 0 and 1024; `set_spin(0, 0)` never spins.
+    /// Limits the spin before sleep: the least and most rounds, each a check of the queue and a pause. The default is adaptive between 0
+    /// and 1024; `set_spin(0, 0)` never spins.
     pub fn set_spin(&mut self, least: u32, most: u32) {
         self.puller.set_spin(least, most);
     }
@@ -241,7 +241,7 @@ impl Worker {
         self.core.id
     }
 
-    /// Tells the router that the worker takes requests from now on.
+    /// Reports to the router that the worker is ready for requests.
     pub fn ready(&self) {
         if let Some(entry) = self.core.entry() {
             entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
@@ -249,30 +249,30 @@ impl Worker {
         }
     }
 
-    /// Says that the process goes on when one of this worker's exchanges is dropped unfinished (it has other threads): such an
-    /// exchange is given up then, where else it is found when the process has died.
+    /// Declares that the process survives when one of this worker's exchanges is dropped unfinished (it has other threads): such an
+    /// exchange is aborted then, while otherwise the router finds it when the process has died.
     pub fn set_lives_on(&self) {
         self.core.lives_on.store(true, Ordering::Relaxed);
     }
 
-    /// True if the worker has to leave: told by the router or a signal, or it has had all the requests it may have.
+    /// True if the worker must end: the router or a signal asked for it, or it has reached its limit of requests.
     pub fn must_stop(&self) -> bool {
         self.core.must_stop()
     }
 
-    /// True if the router has told it to leave: others are in its place already, or will be at once.
-    pub fn is_told_to_quit(&self) -> bool {
-        self.core.entry().is_some_and(is_told_to_quit)
+    /// True if the router has asked it to end: it has been replaced already, or will be at once.
+    pub fn is_asked_to_quit(&self) -> bool {
+        self.core.entry().is_some_and(is_asked_to_quit)
     }
 
-    /// True if it leaves of its own accord: it has had all the requests it may have, and no other takes its place before it has ended.
+    /// True if it ends because it has reached its limit of requests, so that it is replaced only after its end.
     pub fn leaves_by_itself(&self) -> bool {
         self.core
             .entry()
-            .is_some_and(|entry| has_reached_limit(entry) && !is_told_to_quit(entry))
+            .is_some_and(|entry| has_reached_limit(entry) && !is_asked_to_quit(entry))
     }
 
-    /// Waits for a request. `None`: leave; the process should exit. No request is ever claimed and then dropped.
+    /// Waits for a request. `None`: the process should exit. No request is ever claimed and then dropped.
     ///
     /// The request counts as begun when this returns it.
     pub fn next_request(&mut self) -> Option<Exchange> {
@@ -300,7 +300,7 @@ impl Worker {
         }
     }
 
-    /// Takes over a claimed slot.
+    /// Takes a claimed slot.
     fn begin(&mut self, slot: u32, ticket: u64) -> Option<Exchange> {
         if let Some(entry) = self.core.entry() {
             let report = &entry.report;
@@ -317,7 +317,7 @@ impl Worker {
         Some(exchange)
     }
 
-    /// Takes no further request; what wake-up may have been meant for us is passed on. The process should exit.
+    /// Takes no further request; a wake-up that may have been meant for us is passed on. The process should exit.
     pub fn retire(&mut self) {
         self.mark_absent();
         self.puller.retire(&*self.core);

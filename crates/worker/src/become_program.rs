@@ -1,7 +1,7 @@
-//! A worker that is the application's own program, which speaks the wire itself.
+//! A worker that is the application's own program, which speaks the wire protocol itself.
 //!
-//! The program finds its place by the environment (`spec/wire.md`, 9). Started by the prototype, which executes it without a copy of
-//! itself between. What must never happen: a failure that only shows as an exit code; what the system refuses is told with its cure.
+//! The program finds its place by the environment (`spec/wire.md`, 9). The prototype executes it in a new process without forking itself.
+//! Must never: fail with only an exit code. Errors of the system are reported with a hint.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,10 +17,10 @@ use tutti_wire::layout::VERSION;
 
 use crate::error::StartError;
 
-/// A program that speaks the wire.
+/// A program that speaks the wire protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Where it is; PATH is not searched.
+    /// Its path; PATH is not searched.
     pub path: PathBuf,
     /// Its arguments, without its own name.
     pub arguments: Vec<OsString>,
@@ -39,7 +39,7 @@ pub(crate) struct Handed<'a> {
 }
 
 impl Handed<'_> {
-    /// Those there are one of, and the first of the events, with their names and numbers.
+    /// The descriptors of which there is one, and the first of the events, with their names and numbers.
     fn single(&self) -> impl Iterator<Item = (&'static str, &OwnedFd, RawFd)> {
         [
             ("control", Some(self.control), FD_CONTROL),
@@ -53,7 +53,7 @@ impl Handed<'_> {
         .filter_map(|(name, descriptor, number)| Some((name, descriptor?, number)))
     }
 
-    /// The variables by which the program finds its place.
+    /// The variables from which the program learns its place.
     pub(crate) fn variables(&self) -> [(&'static str, String); 3] {
         let named: Vec<_> = self
             .single()
@@ -66,7 +66,7 @@ impl Handed<'_> {
         ]
     }
 
-    /// Each descriptor, and the number it is to have.
+    /// Each descriptor, and its number in the program.
     pub(crate) fn placed(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
         let further = self.events.iter().copied().zip(FD_EVENTS..).skip(1);
         self.single()
@@ -80,19 +80,19 @@ impl Handed<'_> {
 /// The process of a worker that is a program.
 #[derive(Debug)]
 pub(crate) struct Started {
-    /// Its number.
+    /// Its process id.
     pub(crate) pid: i32,
-    /// Why it has not become the program; it ends then.
+    /// Why it failed to become the program; it ends then.
     pub(crate) failure: Option<StartError>,
 }
 
-/// Starts the program in a process of its own, which tells the router of itself before.
+/// Starts the program in a new process, which reports itself to the router first.
 pub(crate) fn start(program: &Program, handed: &Handed<'_>) -> io::Result<Started> {
     let executable = Executable::new(&program.path, &program.arguments)?
         .inherit_environment(&handed.variables())?;
     let worker = handed.number;
     let forked = |pid| encode(&FromPrototype::Forked { worker, pid });
-    // In a pid namespace, as for all that is told of processes there.
+    // In a pid namespace, as for all messages about its processes.
     let brings_pidfd = process::id() == 1;
     let announcement = Announcement::new(handed.control.as_fd(), forked, brings_pidfd)?;
     let started = exec::start(&executable, &handed.placed(), announcement)?;
@@ -112,11 +112,11 @@ pub(crate) fn start(program: &Program, handed: &Handed<'_>) -> io::Result<Starte
 /// The explanation that the bare error lacks (execve(2)).
 pub(crate) fn hint(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
-        libc::ENOENT => {
-            Some("the file is there: the interpreter its first line names, or its loader, is not")
-        }
+        libc::ENOENT => Some(
+            "the file exists, but the interpreter named in its first line, or its loader, does not",
+        ),
         libc::ENOEXEC => Some(
-            "it is no program for this machine; a script's first line names its interpreter: `#!/usr/bin/env node`",
+            "it is not a program for this machine; a script must name its interpreter in the first line: `#!/usr/bin/env node`",
         ),
         libc::EACCES => Some("the application's user must be allowed to execute it"),
         libc::ETXTBSY => {

@@ -1,7 +1,7 @@
-//! The files that a host needs of the system: it tells main, which binds them into another root.
+//! The files of the system that a host needs: it reports them to main, which binds them into another root.
 //!
-//! Libraries are found where the running host has them mapped; their folders are named whole, since what is loaded later
-//! (extensions, name services, character sets) comes from there too.
+//! Libraries are those that the running host has mapped; their whole folders are reported, because what is loaded later (extensions, name
+//! services, character sets) comes from there, too.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ pub(crate) struct Described {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) also: Vec<String>,
     pub(crate) dependencies: Vec<PathBuf>,
-    /// Those that the program cannot even be started without: its loader and the libraries that it is linked with.
+    /// The files without which the program cannot be started: its loader and the libraries that it is linked with.
     pub(crate) libraries: Vec<PathBuf>,
 }
 
-/// Where every program looks: the time zones, the certificates that TLS clients trust, and what these are links to.
+/// Files that every program uses: the time zones, the certificates that TLS clients trust, and the targets of these links.
 const COMMON: [&str; 6] = [
     "/etc/ld.so.cache",
     "/etc/localtime",
@@ -33,10 +33,10 @@ const COMMON: [&str; 6] = [
     "/usr/lib/locale",
 ];
 
-/// The interpreters that programs name, which are links into the libraries' folders.
+/// The loaders named in programs, which are links into the libraries' folders.
 const INTERPRETERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
-/// The paths that the language names, the folders of the libraries, and the files that every program needs.
+/// The paths of the language, the folders of the libraries, and the files that every program needs.
 pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut all: BTreeSet<PathBuf> = own.into_iter().collect();
     all.extend(library_folders(&libraries::loaded()));
@@ -45,7 +45,7 @@ pub(crate) fn all(own: Vec<PathBuf>) -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// The loader, what it looks up, and the folders of the libraries.
+/// The loader, its configuration, and the folders of the libraries.
 pub(crate) fn needed_to_start() -> Vec<PathBuf> {
     let fixed = ["/etc/ld.so.cache"].iter().chain(&INTERPRETERS);
     let mut all = library_folders(&libraries::loaded());
@@ -53,10 +53,10 @@ pub(crate) fn needed_to_start() -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// Folders that hold far more than libraries: of these only the files themselves are named.
+/// Folders that contain far more than libraries: of these, only the files themselves are reported.
 const WIDE: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
 
-/// Folders of libraries; `/usr/lib/x` is named as `/lib/x` too where that is the same.
+/// Folders of libraries; `/usr/lib/x` is reported as `/lib/x`, too, where that is the same.
 fn library_folders(libraries: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for library in libraries {
@@ -78,7 +78,7 @@ fn library_folders(libraries: &[PathBuf]) -> BTreeSet<PathBuf> {
     found.into_iter().chain(twins).collect()
 }
 
-/// A library is looked for by a name that may be a link to the file that is mapped.
+/// A library is opened by a name that may be a link to the mapped file.
 fn names_of(folder: &Path, library: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not know `dl_iterate_phdr`")]
-    fn what_this_very_program_needs_exists() {
+    fn the_libraries_of_this_program_exist() {
         let all = all(vec!["/no/such/folder".into()]);
         assert!(!all.is_empty());
         assert!(all.iter().all(|path| path.exists()));

@@ -1,8 +1,8 @@
-//! The reason for which an application or a worker could not start.
+//! Why an application or a worker could not start.
 
 use tutti_options::UnreadableValue;
 
-/// The reason for which an application or a worker could not start.
+/// Why an application or a worker could not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {message}")]
 pub struct StartError {
@@ -10,9 +10,9 @@ pub struct StartError {
     pub step: String,
     /// The problem.
     pub message: String,
-    /// The cure.
+    /// How to fix it.
     pub hint: Option<String>,
-    /// The option of the application that is to blame, as a JSON pointer inside it without the first `/`.
+    /// The option at fault, as a JSON pointer inside the application without its first `/`.
     pub member: Option<String>,
 }
 
@@ -27,14 +27,14 @@ impl StartError {
         }
     }
 
-    /// Names the option that is to blame: `root`, `targets/admin/script`. The error then points there.
+    /// Names the option at fault: `root`, `targets/admin/script`. The error then points there.
     #[must_use]
     pub fn member(mut self, member: impl Into<String>) -> Self {
         self.member = Some(member.into());
         self
     }
 
-    /// Adds the cure.
+    /// Adds how to fix it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

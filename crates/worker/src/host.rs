@@ -14,10 +14,10 @@ use crate::process::{Process, Requests, Served};
 
 /// A language.
 pub trait Host {
-    /// The loaded application, as every worker starts with it.
+    /// The loaded application, with which every worker starts.
     type App;
 
-    /// The language that this host runs.
+    /// Describes the language that this host runs.
     fn describe() -> Describe;
 
     /// Further types of applications that it runs, of the same version.
@@ -25,44 +25,42 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Files and folders that the runtime reads while it runs, besides the libraries it is linked with: they are bound into
-    /// another root (`isolation.rootfs`). Those that do not exist are passed over.
+    /// Files and folders that the runtime reads while it runs, in addition to the libraries it is linked with: they are bound into another
+    /// root (`isolation.rootfs`). Missing ones are skipped.
     fn dependencies() -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Loads runtime and application, once, in the prototype: privileges are dropped, environment and working directory
-    /// set. Must leave the process with one thread. `common` are the options that every type of application has, from `start`.
+    /// Loads runtime and application, once, in the prototype: privileges are dropped, environment and working directory set. Must leave the
+    /// process with one thread. `common` are the options that every type of application has, from `start`.
     fn load(start: &Start, common: &Common) -> Result<Self::App, StartError>;
 
-    /// Called in the prototype right before each fork: takes the locks that must not be held by another across it.
+    /// Called in the prototype right before each fork: takes the locks that no other thread may hold across it.
     fn before_fork() {}
 
-    /// Called in the prototype after each fork, also one that failed: gives them back. In the new process
+    /// Called in the prototype after each fork, even a failed one: releases them. In the new process
     /// [`worker_started`](Self::worker_started) does so.
     fn after_fork() {}
 
-    /// Forks the prototype. A language whose runtime has to know of it, or has threads of its own beside the application's, does it
-    /// in its own way.
+    /// Forks the prototype. A language whose runtime must be involved, or has threads of its own beside the application's, overrides it.
     fn fork() -> io::Result<Fork> {
         tutti_sys::fork::fork()
     }
 
-    /// Prepares a new worker process, after the fork: connections, random state. Number of the worker, the first if the
-    /// process has several.
+    /// Prepares a new worker process after the fork: connections, random state. `worker` is its first number.
     fn worker_started(app: &mut Self::App, worker: u32) -> Result<(), StartError> {
         let _ = (app, worker);
         Ok(())
     }
 
-    /// For languages whose applications are programs of their own: the program that worker `number` is, in place of a fork that serves
-    /// here. The program inherits the descriptors and speaks the wire itself (`spec/wire.md`, 9).
+    /// For languages whose applications are programs of their own: returns the program that worker `number` becomes, instead of a fork that
+    /// serves here. The program inherits the descriptors and speaks the wire protocol itself (`spec/wire.md`, 9).
     fn program(app: &Self::App, number: u32) -> Option<Program> {
         let _ = (app, number);
         None
     }
 
-    /// True if each worker starts a program that serves, and only watches over it or relays to it.
+    /// True if each worker starts a program that serves, and only supervises it or relays to it.
     fn starts_programs(app: &Self::App) -> bool {
         let _ = app;
         false
@@ -73,26 +71,26 @@ pub trait Host {
         false
     }
 
-    /// True if everything that a worker's program has started ends with that worker, also where it is killed. Each worker has to be the process that
-    /// its program's orphans fall to: those that fall to the prototype are of workers that have ended.
+    /// True if everything that a worker's program has started ends with that worker, even if it is killed. Each worker must be the
+    /// subreaper of its program's orphans: those that fall to the prototype belong to workers that have ended.
     fn ends_orphans(app: &Self::App) -> bool {
         let _ = app;
         false
     }
 
-    /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
-    /// started). A panic ends the worker: its request is answered 502.
+    /// Serves one request. A response that is unfinished on return is finished then (or aborted and answered 502, if it was not started). A
+    /// panic ends the worker: its request is answered 502.
     fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;
 
-    /// The life of a worker process, from when it is prepared until it ends. A host with several threads or an event loop
-    /// overrides it; an error before [`Process::ready`] says why the process does not start. As it is, the process has
-    /// one thread, and [`run`](Self::run) is its loop.
+    /// The life of a worker process, after its preparation until its end. A host with several threads or an event loop overrides it; an
+    /// error before [`Process::ready`] says why the process does not start. By default, the process has one thread, and [`run`](Self::run)
+    /// is its loop.
     fn process(app: &mut Self::App, process: &mut Process) -> Result<(), StartError> {
         process.serve_alone(|requests| Self::run(app, requests))
     }
 
-    /// The loop of a worker. A host overrides it when user code calls for the next request, not the other way round. An
-    /// error before [`Requests::ready`] says why the worker does not start.
+    /// The loop of a worker. A host overrides it when user code calls for the next request, not the other way round. An error before
+    /// [`Requests::ready`] says why the worker does not start.
     fn run(app: &mut Self::App, requests: &mut Requests<'_>) -> Result<(), StartError> {
         requests.ready();
         while let Some(mut exchange) = requests.next_request() {

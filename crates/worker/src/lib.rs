@@ -1,27 +1,27 @@
 //! Worker-side runtime: the base of every language host.
 //!
-//! A host implements [`Host`] and calls [`main`] from its `main`. This crate owns the life of prototype and workers: taking
-//! over the inherited descriptors, loading once, forking on the router's command, reaping and reporting, the request loop,
-//! leaving. The transport itself is `tutti-wire`. What must never happen: a request taken and dropped silently (a worker
-//! that cannot answer dies, and the router finds its request), or a worker that outlives main.
+//! A host implements [`Host`] and calls [`main`] from its `main`. This crate runs prototype and workers: it takes the inherited
+//! descriptors, loads once, forks on the router's command, reaps and reports, runs the request loop, and ends. The transport itself is
+//! `tutti-wire`. What must never happen: a request taken and dropped silently (a worker that cannot answer dies, and the router finds its
+//! request), or a worker that outlives main.
 //!
-//! # When a request does not come back
+//! # When a request exceeds its time
 //!
-//! A worker whose request has run out of time (`limits.timeout`, or `limits.drain_timeout` of one that is being replaced) is
-//! sent [`WHERE_SIGNAL`]. Its client has been answered 504 by then, and [`Exchange::is_client_gone`] is true. A second later
-//! it is killed, if it is still at it. The signal asks one thing: *say where you are*. Convention for every host:
+//! A worker whose request has exceeded its time (`limits.timeout`, or `limits.drain_timeout` of one that is being replaced) is sent
+//! [`WHERE_SIGNAL`]. Its client has been answered 504 by then, and [`Exchange::is_client_gone`] is true. A second later it is killed, if it
+//! is still serving the request. The signal asks one thing: *write where you are*. The convention for every host:
 //!
-//! - The handler is installed in [`Host::worker_started`], with `SA_RESTART`. Where the language does not resume what the kernel does not
-//!   (`nanosleep`, `poll`; signal(7)), a thread of its own takes the signal (`sdk/seam/include/tutti_question.h`). A host without either loses
-//!   nothing: the signal is `SIGURG`, which the kernel ignores by default, and which Go's runtime expects at any time.
-//! - It writes to standard error, with a single `write` where it can, first `process PID is at FILE:LINE in FUNCTION`, then up
-//!   to ten callers, innermost first, a line each that begins with two spaces: `  called at FILE:LINE in FUNCTION`. A
-//!   language that has its own form of a traceback may write that after the first line.
-//! - It neither ends the request nor the process, and changes nothing the application sees: what is merely slow may still
-//!   finish, roll back and say goodbye.
-//! - A language that handles signals between two instructions never gets there from within C (a database driver that
-//!   waits). What is safe to read in a signal handler is written from the signal handler itself.
-//! - Several requests in one process (threads, an event loop): every thread, or every task, is told of.
+//! - The handler is installed in [`Host::worker_started`], with `SA_RESTART`. Where the language does not resume system calls that the
+//!   kernel does not (`nanosleep`, `poll`; signal(7)), a separate thread receives the signal (`sdk/seam/include/tutti_question.h`). A host
+//!   may do without: the signal is `SIGURG`, which the kernel ignores by default, and which Go's runtime expects at any time.
+//! - It writes to standard error, with a single `write` where it can, first `process PID is at FILE:LINE in FUNCTION`, then up to ten
+//!   callers, innermost first, each on a line that begins with two spaces: `  called at FILE:LINE in FUNCTION`. A language with its own
+//!   form of a traceback may write that after the first line.
+//! - It ends neither the request nor the process, and changes nothing that the application sees: a slow request may still finish, roll back
+//!   and clean up.
+//! - A language that handles signals between two instructions never gets there from within C (a database driver that waits). The signal
+//!   handler itself writes what it can read safely.
+//! - With several requests in one process (threads, an event loop), every thread or task is reported.
 
 mod become_program;
 mod dependencies;
@@ -60,8 +60,8 @@ pub use tutti_wire::worker::{
 };
 pub use tutti_wire::{BodyRef, MessageOpcode, ResponseHeadError, WireRequestView};
 
-/// Runs a host: `--describe` prints what it is, with an argument of [`tutti_wire::command`] it runs a command of the application;
-/// otherwise it is the prototype, started by main with its descriptors.
+/// Runs a host: with `--describe` it prints its description, with an argument of [`tutti_wire::command`] it runs a command of the
+/// application; otherwise it is the prototype, started by main with its descriptors.
 pub fn main<H: Host>() -> ExitCode {
     let first = std::env::args_os().nth(1);
     let is = |word: &str| first.as_ref().is_some_and(|first| first == word);
@@ -69,7 +69,7 @@ pub fn main<H: Host>() -> ExitCode {
         return runner::run(is(LOOK));
     }
     if is("--describe") {
-        module::is_at(module::told());
+        module::is_at(module::from_variable());
         let described = dependencies::Described {
             host: H::describe(),
             also: H::also(),

@@ -1,6 +1,6 @@
-//! Lines for the daemon's log, written to standard error, which the router forwards as it is.
+//! Lines for the daemon's log, written to standard error, which the router forwards unchanged.
 //!
-//! One `write` a message, so that those of several workers do not mix.
+//! Each message is one `write`, so that those of several workers do not mix.
 
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -10,27 +10,26 @@ use tutti_sys::{log_line, process};
 
 static APPLICATION: OnceLock<String> = OnceLock::new();
 
-/// Notes whose lines they are.
+/// Sets the application's name for the lines.
 pub(crate) fn is_of(application: &str) {
     let _ = APPLICATION.set(application.to_owned());
 }
 
-/// Writes `kind` and `message` at `level` in the format of the daemon's log. Each line of a message of several
-/// (a stack trace) has the whole head: the log has one level for all of them, and shows whose each is where those of several
-/// processes mix.
+/// Writes `kind` and `message` at `level` in the format of the daemon's log. Each line of a message (a stack trace) gets the whole head:
+/// the log has one level for all of them, and shows where each belongs even if those of several processes mix.
 pub fn line(level: Level, kind: &str, message: &[u8]) {
     let mut head = log_line::head(level.word(), process::id(), process::thread_id());
     if let Some(application) = APPLICATION.get() {
         head.push_str(&format!("\"{application}\": "));
     }
     head.push_str(kind);
-    // Nobody can be told that the log is gone.
+    // The failure of the log cannot be reported anywhere.
     let _ = std::io::stderr()
         .lock()
         .write_all(&with_head(head.as_bytes(), message));
 }
 
-/// The message with this before each of its lines. What ends the last line begins none.
+/// Prefixes each line of the message with this head; a final newline begins no further line.
 fn with_head(head: &[u8], message: &[u8]) -> Vec<u8> {
     let message = message.strip_suffix(b"\n").unwrap_or(message);
     let mut bytes = Vec::with_capacity(head.len() + message.len() + 1);
@@ -46,14 +45,14 @@ fn with_head(head: &[u8], message: &[u8]) -> Vec<u8> {
 mod tests {
     use super::with_head;
 
-    /// Issue 10, 1.25: the second and each later line of an error was told as a notice.
+    /// Issue 10, 1.25: the second and later lines of an error were logged as notices.
     #[test]
     fn each_line_of_a_message_has_the_head() {
-        let told = |message: &str| String::from_utf8(with_head(b"[error] ", message.as_bytes()));
-        assert_eq!(told("one").unwrap(), "[error] one\n");
-        assert_eq!(told("").unwrap(), "[error] \n");
+        let headed = |message: &str| String::from_utf8(with_head(b"[error] ", message.as_bytes()));
+        assert_eq!(headed("one").unwrap(), "[error] one\n");
+        assert_eq!(headed("").unwrap(), "[error] \n");
         assert_eq!(
-            told("Error: no\n\n  at line 1\n").unwrap(),
+            headed("Error: no\n\n  at line 1\n").unwrap(),
             "[error] Error: no\n[error] \n[error]   at line 1\n"
         );
     }

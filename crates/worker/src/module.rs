@@ -1,4 +1,4 @@
-//! The place of the host's program, as main has told it.
+//! The path of the host's program, from main.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -15,12 +15,12 @@ pub fn module() -> PathBuf {
 
 static MODULE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// The place that main has told this process, which starts with it.
-pub(crate) fn told() -> Option<PathBuf> {
+/// The path in the variable that main set for this process; removes the variable.
+pub(crate) fn from_variable() -> Option<PathBuf> {
     std::env::var_os(MODULE_VARIABLE).map(PathBuf::from)
 }
 
-/// Main has told it, or has not; only the first time counts.
+/// Stores the path; only the first call has an effect.
 pub(crate) fn is_at(path: Option<PathBuf>) {
     let _ = MODULE.set(path);
 }

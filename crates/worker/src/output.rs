@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2. A file that cannot be opened is no
-/// reason not to serve: `warn` gets the reason, and the descriptor stays what it is, which is the server's log until a file is opened.
+/// Opens the configured files for appending, and replaces the descriptors 1 and 2 by them. A file that cannot be opened does not stop the
+/// application: `warn` gets the reason, and the descriptor stays, which is the server's log until a file is opened.
 pub(crate) fn redirect(stdout: Option<&Path>, stderr: Option<&Path>, mut warn: impl FnMut(String)) {
     let mut replace = |option: &str, path: Option<&Path>, replace: fn(&File) -> io::Result<()>| {
         let Some(path) = path else { return };
@@ -18,7 +18,7 @@ pub(crate) fn redirect(stdout: Option<&Path>, stderr: Option<&Path>, mut warn: i
             ));
         }
     };
-    // Standard error last: a warning about the other may still be on its way to the log.
+    // Standard error last: a warning about the other file must still reach the log.
     replace("stdout", stdout, |file| {
         Ok(rustix::stdio::dup2_stdout(file)?)
     });

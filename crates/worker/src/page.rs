@@ -1,4 +1,4 @@
-//! The pages of errors, where there is no application to ask.
+//! Error pages, where the application cannot answer.
 
 use tutti_wire::worker::Exchange;
 
@@ -18,7 +18,7 @@ pub fn answer(exchange: &mut Exchange, status: u16) {
     ];
     let is_head = exchange.request().method() == b"HEAD";
     if exchange.start(status, fields).is_ok() && !is_head {
-        // A client that has gone needs no page.
+        // A client that has disconnected needs no page.
         let _ = exchange.write(page.as_bytes());
     }
     exchange.finish();

@@ -1,4 +1,4 @@
-//! A worker process, as its host sees it: its places in the segment, and its requests.
+//! A worker process, as its host uses it: its places in the segment, and its requests.
 
 use std::io;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use crate::become_program::Handed;
 use crate::error::StartError;
 use crate::reports::{report, send};
 
-/// The worker's next step after a request.
+/// The next state of a worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// It takes the next one.
     Again,
-    /// It leaves; another is started in its place if one is needed.
+    /// It ends; another is started in its place if one is needed.
     Recycle,
 }
 
@@ -33,38 +33,38 @@ pub(crate) struct WorkerDescriptors {
     pub(crate) descriptors: Arc<Descriptors>,
 }
 
-/// All that another program needs to take the place of this process: descriptors with their numbers, and variables.
+/// Everything that another program needs to take the place of this process: descriptors with their numbers, and variables.
 #[derive(Debug)]
 pub struct Handover {
-    /// Each with the number it is to have.
+    /// Each with its number in the program.
     pub descriptors: Vec<(OwnedFd, RawFd)>,
     /// Names and values.
     pub variables: Vec<(&'static str, String)>,
 }
 
 impl Handover {
-    /// The numbers that the descriptors are to have.
+    /// The numbers of the descriptors in the program.
     pub fn numbers(&self) -> Vec<RawFd> {
         self.descriptors.iter().map(|(_, number)| *number).collect()
     }
 }
 
-/// A worker process: its places in the segment, one for each of its threads, and the news that it is ready.
+/// A worker process: its places in the segment, one for each of its threads, and its control socket.
 ///
-/// [`Host::process`](crate::Host::process) gets it. A host with threads of its own takes a [worker](Self::take_worker) for each and makes it a
-/// [`Worker`] there; one with an event loop takes one, and [enters the loop](Worker::enter_loop).
+/// [`Host::process`](crate::Host::process) gets it. A host with threads of its own takes a [worker](Self::take_worker) for each and makes
+/// it a [`Worker`] there; one with an event loop takes one, and [enters the loop](Worker::enter_loop).
 #[derive(Debug)]
 pub struct Process {
     workers: std::vec::IntoIter<UnstartedWorker>,
     numbers: Range<u32>,
     concurrency: u32,
-    /// To the router; closed by `ready`.
+    /// The socket to the router; closed by `ready`.
     pub(crate) control: Option<OwnedFd>,
-    /// The segment's file, the start document and the other descriptors, for a program that is to take this place.
+    /// The segment's file, the start document and the other descriptors, for a program that takes this place.
     pub(crate) place: Option<WorkerDescriptors>,
     /// A thread has panicked.
     pub(crate) has_failed: bool,
-    /// Stays open while we live.
+    /// Stays open until this process ends.
     _lifeline: Option<OwnedFd>,
 }
 
@@ -95,15 +95,16 @@ impl Process {
         })
     }
 
-    /// Tells the server why the process does not start, in place of [`ready`](Self::ready); it should exit then.
+    /// Reports to the server why the process does not start, instead of [`ready`](Self::ready); the process should exit then.
     pub fn fail(&mut self, error: StartError) {
         if let Some(control) = self.control.take() {
             report(&control, self.number(), error);
         }
     }
 
-    /// The place of this process for a program that it starts, which finds it by [`from_environment`](Self::from_environment). It tells `control`
-    /// that it is ready, as it would the router. Only one of the two may take requests at a time. `None`: this process is such a program itself.
+    /// The place of this process for a program that it starts, which finds it by [`from_environment`](Self::from_environment). The program
+    /// reports on `control` that it is ready, as it would to the router. Only one of the two may take requests at a time. `None`: this
+    /// process is such a program itself.
     pub fn hand_over(&self, control: &OwnedFd) -> io::Result<Option<Handover>> {
         let Some(place) = &self.place else {
             return Ok(None);
@@ -115,7 +116,7 @@ impl Process {
             segment: &place.segment,
             start: &place.start,
             spool: place.descriptors.spool.as_ref(),
-            // The program ends with this process, which holds it.
+            // The program ends with this process, which holds the lifeline.
             lifeline: None,
             events: events.chain(&place.descriptors.workers).collect(),
         };
@@ -134,28 +135,28 @@ impl Process {
         self.numbers.start
     }
 
-    /// The way to the one who is told that it is [`ready`](Self::ready); `None` after that.
+    /// The control socket, on which [`ready`](Self::ready) reports; `None` after that.
     pub fn control(&self) -> Option<BorrowedFd<'_>> {
         self.control.as_ref().map(AsFd::as_fd)
     }
 
-    /// How many threads it is to serve with.
+    /// The number of threads to serve with.
     pub fn threads(&self) -> u32 {
         self.numbers.end - self.numbers.start
     }
 
-    /// The most exchanges that an event loop may hold, or a thread beside the one it serves; at least 1.
+    /// The most exchanges that an event loop may hold, or a thread in addition to the one it serves; at least 1.
     pub fn concurrency(&self) -> u32 {
         self.concurrency
     }
 
-    /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
+    /// The place of the next thread; there are as many as [threads](Self::threads). One that is not taken serves nothing.
     pub fn take_worker(&mut self) -> Option<UnstartedWorker> {
         self.workers.next()
     }
 
-    /// Tells the router that the process serves: an error of [`Host::process`](crate::Host::process) before is one of its start. To be called when
-    /// each of its workers has said [`Worker::ready`]. Only the first call counts.
+    /// Reports to the router that the process serves: an error of [`Host::process`](crate::Host::process) before that is a failed start.
+    /// Call it after each of its workers has called [`Worker::ready`]. Only the first call has an effect.
     pub fn ready(&mut self) {
         let Some(control) = self.control.take() else {
             return;
@@ -164,12 +165,12 @@ impl Process {
             worker: self.number(),
             pid: process::id(),
         };
-        // Without a router there will be no request either; the prototype ends us then. User code gets no way to speak to
+        // Without a router there will be no requests either, and the prototype ends this process. User code must not be able to write to
         // the router: the socket is closed here.
         let _ = send(&control, &ready);
     }
 
-    /// Makes all of the process's workers leave when they have finished what they are doing, as SIGTERM does. From any thread.
+    /// Ends all workers of the process after their current work, as SIGTERM does. May be called from any thread.
     pub fn stop() {
         stop_process();
     }
@@ -196,8 +197,8 @@ impl Process {
         self.workers.by_ref().map(UnstartedThread).collect()
     }
 
-    /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called
-    /// with its place among them. Returns when all have ended. When one ends, the others are told to leave.
+    /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called with its
+    /// place among them. Returns when all have ended. When one ends, the others are asked to end.
     pub fn serve_threads(
         &mut self,
         stack_size: Option<usize>,
@@ -207,7 +208,7 @@ impl Process {
         let run = &run;
         let serve = move |index: u32, place: UnstartedThread, up: mpsc::Sender<()>| {
             let mut thread = place.begin();
-            // The receiver is gone when another thread could not be started; then this one is told to leave.
+            // The receiver has been dropped when another thread could not be started; then this one is asked to end.
             let _ = up.send(());
             catch_unwind(AssertUnwindSafe(|| run(index, &mut thread.requests()))).is_ok()
         };
@@ -229,7 +230,7 @@ impl Process {
                 }
             }
             for _ in &threads {
-                // Every thread says this before anything that may fail.
+                // Every thread sends this before anything that may fail.
                 let _ = are_up.recv();
             }
             self.ready();
@@ -246,7 +247,7 @@ impl Process {
 pub struct UnstartedThread(UnstartedWorker);
 
 impl UnstartedThread {
-    /// Makes the calling thread the one of this place, and tells the router that it takes requests.
+    /// Makes the calling thread the one of this place, and reports to the router that it is ready for requests.
     pub fn begin(self) -> Thread {
         let worker = self.0.into_worker();
         worker.set_lives_on();
@@ -258,7 +259,7 @@ impl UnstartedThread {
     }
 }
 
-/// A thread that serves. When it is dropped, the process's other threads are told to leave.
+/// A thread that serves. When it is dropped, the process's other threads are asked to end.
 #[derive(Debug)]
 pub struct Thread {
     worker: Worker,
@@ -266,7 +267,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Waits for the next request. `None`: leave.
+    /// Waits for the next request. `None`: the thread should end.
     pub fn next_request(&mut self) -> Option<Exchange> {
         self.course.next_request(&mut self.worker)
     }
@@ -276,13 +277,13 @@ impl Thread {
         self.course.done(&mut self.worker, exchange, then);
     }
 
-    /// Gives an exchange away that goes on beside the requests to come: to be ended there, and not by [`done`](Self::done).
+    /// Detaches an exchange that continues beside later requests: it is ended there, not by [`done`](Self::done).
     pub fn detach(&mut self, exchange: Exchange, then: Served) -> Detached {
-        self.course.go_on(&mut self.worker, then);
+        self.course.next_step(&mut self.worker, then);
         exchange.detach()
     }
 
-    /// Exchanges that were detached and have not ended.
+    /// Number of detached exchanges that have not ended.
     pub fn detached(&self) -> u32 {
         self.worker.open()
     }
@@ -292,9 +293,9 @@ impl Thread {
         self.course.leave(&mut self.worker);
     }
 
-    /// True if the router has told it to leave. Else the process has no successor before it has ended.
-    pub fn is_told_to_quit(&self) -> bool {
-        self.worker.is_told_to_quit()
+    /// True if the router has asked it to end. Otherwise the process is replaced only after its end.
+    pub fn is_asked_to_quit(&self) -> bool {
+        self.worker.is_asked_to_quit()
     }
 
     /// Its requests, for a loop that takes them from there.
@@ -314,7 +315,7 @@ impl Drop for Thread {
     }
 }
 
-/// The end of a worker, which takes no further requests once it leaves.
+/// Handles the end of a worker, which takes no further requests once it leaves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     is_leaving: bool,
@@ -338,10 +339,10 @@ impl Course {
                 exchange.abort();
             }
         }
-        self.go_on(worker, then);
+        self.next_step(worker, then);
     }
 
-    fn go_on(&mut self, worker: &mut Worker, then: Served) {
+    fn next_step(&mut self, worker: &mut Worker, then: Served) {
         if then == Served::Recycle {
             self.leave(worker);
         }
@@ -355,9 +356,9 @@ impl Course {
     }
 }
 
-/// The requests of a worker: one after the other, until it is to leave.
+/// The requests of a worker: one after the other, until it must end.
 ///
-/// [`Host::run`](crate::Host::run) gets it. Most hosts leave that as it is; one whose user code owns the loop calls it from within.
+/// [`Host::run`](crate::Host::run) gets it. Most hosts do not override that; one whose user code owns the loop calls it from within.
 #[derive(Debug)]
 pub struct Requests<'a> {
     worker: &'a mut Worker,
@@ -367,8 +368,8 @@ pub struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// Tells the router that the worker takes requests from now on: an error of [`Host::run`](crate::Host::run) before is one of its start. Only the
-    /// first call counts. Threads of [`Process::serve_threads`] have told it themselves.
+    /// Reports to the router that the worker is ready: an error of [`Host::run`](crate::Host::run) before that is a failed start. Only the
+    /// first call has an effect. Threads of [`Process::serve_threads`] have reported it themselves.
     pub fn ready(&mut self) {
         if let Some(process) = self.process.take() {
             self.worker.ready();
@@ -376,17 +377,17 @@ impl Requests<'_> {
         }
     }
 
-    /// Waits for the next request. `None`: leave; `run` should return.
+    /// Waits for the next request. `None`: `run` should return.
     pub fn next_request(&mut self) -> Option<Exchange> {
         self.course.next_request(self.worker)
     }
 
-    /// Ends a request: what is not finished is finished now (or given up, answered 502, when nothing was started).
+    /// Ends a request: an unfinished response is finished now (or aborted and answered 502, if it was not started).
     pub fn done(&mut self, exchange: Exchange, then: Served) {
         self.course.done(self.worker, exchange, then);
     }
 
-    /// No further request: another worker takes them.
+    /// Takes no further request: another worker takes them.
     pub fn leave(&mut self) {
         self.course.leave(self.worker);
     }

@@ -1,7 +1,7 @@
-//! The other end of [`become_program`](crate::become_program): a program finds its place in the server that runs it.
+//! The counterpart of [`become_program`](crate::become_program): a program finds its place in the server that runs it.
 //!
-//! Called by programs that are applications of type `external`, through the C ABI and the Rust adapter. What must never
-//! happen: a program that the server does not run taking itself for one that it does.
+//! Called by programs that are applications of type `external`, through the C ABI and the Rust adapter. What must never happen: a program
+//! believes that it is run by the server when it is not.
 
 use std::env;
 use std::io;
@@ -18,17 +18,17 @@ use tutti_wire::worker::{Attached, Descriptors};
 use crate::error::StartError;
 use crate::process::Process;
 
-/// The variables that say where the program is.
+/// The variables that contain the program's place.
 const VARIABLES: [&str; 3] = ["TUTTI_WIRE", "TUTTI_WORKER", "TUTTI_DESCRIPTORS"];
 
 impl Process {
-    /// The place of a program that Tutti runs as an application of type `external`. `None` when it was started by somebody
-    /// else: it may then open a port of its own, for example.
+    /// The place of a program that Tutti runs as an application of type `external`. `None` when another program started it: then it may
+    /// listen on a port of its own, for example.
     ///
-    /// To be called once, before other threads are started and other files opened: it takes over descriptors by number.
+    /// Call it once, before other threads are started and other files opened: it takes descriptors by number.
     ///
     /// # Errors
-    /// It was started by a Tutti that speaks another version of the wire, or the descriptors are not there.
+    /// It was started by a Tutti with another version of the wire protocol, or the descriptors are missing.
     pub fn from_environment() -> Result<Option<Process>, StartError> {
         let Some(version) = env::var_os(VARIABLES[0]) else {
             return Ok(None);
@@ -45,19 +45,19 @@ impl Process {
             .ok()
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| StartError::new(step, "TUTTI_WORKER is not a number"))?;
-        // A runtime that was there before us may have taken the numbers that nobody gave us.
+        // An earlier runtime in this process may use the numbers of descriptors that we did not get.
         let named = env::var(VARIABLES[2]).unwrap_or_default();
         let process =
             Self::inherit(number, &named).map_err(|error| StartError::new(step, error))?;
-        // Processes that the program starts are not in our place.
+        // Processes that the program starts must not take its place.
         for name in VARIABLES {
-            // A program with threads keeps them; its children are told by the descriptors, which they do not have.
+            // A program with threads keeps the variable; its children recognise their state by the descriptors, which they lack.
             let _ = tutti_sys::fork::unset_variable(name);
         }
         Ok(Some(process))
     }
 
-    /// `named`: the descriptors that there are, `NAME=NUMBER` with commas between.
+    /// `named`: the existing descriptors, `NAME=NUMBER` separated by commas.
     fn inherit(number: u32, named: &str) -> io::Result<Process> {
         let is_there = |name: &str| {
             let mut all = named.split(',').filter_map(|part| part.split_once('='));

@@ -1,8 +1,8 @@
-//! The prototype: loads once, forks workers when the router says so, reports how they end.
+//! The prototype: loads once, forks workers on the router's command, reports how they end.
 //!
-//! One thread, blocked in `poll` on the control socket and a pidfd per worker. When a fork returns in the child, everything
-//! here is unwound and the child goes on in `serve`. A worker that is a program of its own is not forked: the program is executed in a new
-//! process at once ([`become_program`]).
+//! One thread, blocked in `poll` on the control socket and a pidfd per worker. When a fork returns in the child, everything here is unwound
+//! and the child continues in `serve`. A worker that is a program of its own is not forked: the program is executed in a new process at
+//! once ([`become_program`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,30 +36,30 @@ use crate::serve::Inherited;
 use crate::watch::Watch;
 use crate::{module, output, serve};
 
-/// How long workers may go on with their requests once the router has gone and nobody waits for the answers.
+/// How long workers may continue their requests after the router has ended, when the responses cannot be sent any more.
 const GRACE: Timespec = Timespec {
     tv_sec: 2,
     tv_nsec: 0,
 };
 
-/// The reason for which the prototype's loop ended.
+/// Why the prototype's loop ended.
 enum Outcome {
-    /// We are these workers now.
+    /// This process is now these workers.
     Worker(Range<u32>),
     /// All is done.
     Over,
 }
 
 pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
-    // First of all: what was inherited, and what is read from it, is for no other process of this user. Main sees to it that
-    // it is so from the start, where it can.
+    // First of all: the inherited memory and its content must not be readable for other processes of this user. Main ensures that from the
+    // start, where it can.
     process::hide_memory()?;
-    // Languages and applications start threads when they are loaded (ruby does since 3.3): from then on it would be too late. A title is
-    // only for people: in a root without `/proc` there is none.
+    // Languages and applications start threads when they are loaded (ruby does since 3.3): after that it would be too late. A title is only
+    // for display: in a root without `/proc` there is none.
     let _ = title::prepare();
     take_module();
-    // Rust's runtime has handlers for these that take themselves away and return, for the fault to happen again: one that
-    // came by `kill` does not, and the process would go on.
+    // Rust's runtime has handlers for these that remove themselves and return, so that the fault happens again: one sent by `kill` does
+    // not, and the process would continue.
     for fault in [libc::SIGSEGV, libc::SIGBUS] {
         let _ = signal::set_default(fault);
     }
@@ -105,7 +105,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     .run(&inherited)?;
     match outcome {
         Outcome::Over => {
-            // Unloading a language takes its time, and nobody waits for it.
+            // Unloading a language takes time, and no request waits for it.
             priority::give_way_to_all();
             Ok(ExitCode::SUCCESS)
         }
@@ -116,9 +116,9 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     }
 }
 
-/// Notes where this program is installed, and takes its name from there.
+/// Stores where this program is installed, and takes its name from there.
 fn take_module() {
-    let module = module::told();
+    let module = module::from_variable();
     if let Some(name) = module.as_deref().and_then(Path::file_name) {
         process::set_name(&name.to_string_lossy());
     }
@@ -126,7 +126,7 @@ fn take_module() {
     let _ = tutti_sys::fork::unset_variable(MODULE_VARIABLE);
 }
 
-/// Begins to watch the application's files, where that is asked for. Failing to is no reason not to serve.
+/// Begins to watch the application's files, if that is configured. A failure does not stop the application.
 fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
     if start.watch.is_empty() {
         return Ok(None);
@@ -142,7 +142,7 @@ fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
     }
 }
 
-/// Opens the files for the application's output. What cannot be opened is a warning in the server's log.
+/// Opens the files for the application's output. A failure is a warning in the server's log.
 fn redirect(name: &str, common: &Common, control: &OwnedFd) {
     output::redirect(
         common.stdout.as_deref(),
@@ -168,7 +168,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         spawn::inherited(number)
             .map_err(|error| StartError::new(format!("taking over the {what}"), error))
     };
-    // A process group of our own: the lifeline's signal goes to the group, a terminal's does not.
+    // A new process group: the lifeline's signal goes to the group, a terminal's does not.
     if !rustix::process::getpgrp().eq(&rustix::process::getpid()) {
         process::new_session().map_err(|error| StartError::new("making a session", error))?;
     }
@@ -213,8 +213,8 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
     Ok((inherited, app))
 }
 
-/// First in a pid namespace: children that user code has left behind fall to this process, and nothing tells of their end
-/// but looking.
+/// As the first process in a pid namespace, this process gets the children that user code has left behind, and only learns of their end by
+/// checking.
 fn orphan_interval() -> Option<&'static Timespec> {
     const INTERVAL: Timespec = Timespec {
         tv_sec: 1,
@@ -223,14 +223,14 @@ fn orphan_interval() -> Option<&'static Timespec> {
     (process::id() == 1).then_some(&INTERVAL)
 }
 
-/// The events that the router sends before anything else, one for each worker number.
+/// Receives the events that the router sends before anything else, one for each worker number.
 fn receive_events(control: &OwnedFd, workers: u32) -> io::Result<Vec<OwnedFd>> {
     let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut events = Vec::new();
     let mut buffer = vec![0; MAX_MESSAGE];
     while events.len() < workers as usize {
         let message = seqpacket::receive(control.as_fd(), &mut buffer)?
-            .ok_or_else(|| invalid("the router has gone".to_owned()))?;
+            .ok_or_else(|| invalid("the router has ended".to_owned()))?;
         let bytes = buffer.get(..message.len).unwrap_or_default();
         let first = match decode(bytes).map_err(|error| invalid(error.to_string()))? {
             ToPrototype::WorkerEvents { first } => first,
@@ -256,14 +256,14 @@ struct Worker {
 
 struct Prototype<'a> {
     control: &'a OwnedFd,
-    /// By process number.
+    /// By process id.
     workers: BTreeMap<i32, Worker>,
     most: u32,
-    /// The language's work before and after a fork.
+    /// The language's functions before and after a fork.
     around_fork: (fn(), fn()),
-    /// The language's way to fork.
+    /// The language's function that forks.
     fork: fn() -> io::Result<Fork>,
-    /// Starts the program that the worker of this number is; `None`: it is a fork.
+    /// Starts the program for the worker with this number; `None`: it is a fork.
     start_program: &'a dyn Fn(u32) -> Option<io::Result<Started>>,
     watch: Option<Watch>,
     quitting: bool,
@@ -273,16 +273,16 @@ struct Prototype<'a> {
 /// The processes that workers' programs have left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Orphans {
-    /// They are nothing to this process.
+    /// They do not concern this process.
     Ignored,
-    /// They fall to this process, and end when their worker has ended.
+    /// They fall to this process, and are ended with their worker.
     None,
     /// Some have been killed, and may leave others behind.
     Ending,
 }
 
 impl Orphans {
-    /// First in a pid namespace, `/proc` may be that of another: nothing tells who they are.
+    /// In the first process of a pid namespace, `/proc` may belong to another: the orphans cannot be identified.
     fn begin(are_ended: bool) -> Orphans {
         let can_end = are_ended && process::id() != 1 && process::become_subreaper().is_ok();
         if can_end {
@@ -293,7 +293,7 @@ impl Orphans {
     }
 }
 
-/// How soon those that were killed are looked at again.
+/// How soon killed processes are checked again.
 const KILLED_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
@@ -326,7 +326,7 @@ impl Prototype<'_> {
         }
     }
 
-    /// Tells of changed files. How long to wait until more is to be told.
+    /// Reports changed files. Returns how long to wait until more must be reported.
     fn report_changes(&mut self, start: &Start) -> io::Result<Option<Timespec>> {
         if self.quitting {
             self.watch = None;
@@ -376,7 +376,7 @@ impl Prototype<'_> {
         Ok(polls.first().is_some_and(|poll| !poll.revents().is_empty()))
     }
 
-    /// Carries out a command; in a new worker process its numbers.
+    /// Carries out a command; in a new worker process it returns its numbers.
     fn obey(&mut self, bytes: &[u8], inherited: &Inherited) -> io::Result<Option<Range<u32>>> {
         match decode(bytes) {
             Ok(ToPrototype::Fork { worker, threads }) => return self.fork(worker, threads),
@@ -385,7 +385,7 @@ impl Prototype<'_> {
                 redirect(&inherited.start.name, &inherited.common, self.control);
             }
             Ok(ToPrototype::WorkerEvents { .. }) => {
-                self.log(Level::Alert, "workers' events came late".to_owned())?;
+                self.log(Level::Alert, "events of workers were delayed".to_owned())?;
             }
             Err(error) => self.log(Level::Alert, format!("unknown command: {error}"))?,
         }
@@ -411,9 +411,9 @@ impl Prototype<'_> {
         }
     }
 
-    /// Forks; in the new process its numbers.
+    /// Forks; in the new process it returns its numbers.
     fn fork_worker(&mut self, numbers: Range<u32>) -> io::Result<Option<Range<u32>>> {
-        let (told, tells) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (go, permit) = pipe_with(PipeFlags::CLOEXEC)?;
         let (before, after) = self.around_fork;
         before();
         let forked = (self.fork)();
@@ -422,8 +422,8 @@ impl Prototype<'_> {
         }
         let pid = match forked {
             Ok(Fork::Child) => {
-                drop(tells);
-                end_unless_told(&told);
+                drop(permit);
+                end_unless_permitted(&go);
                 return Ok(Some(numbers));
             }
             Ok(Fork::Parent(pid)) => pid,
@@ -435,13 +435,13 @@ impl Prototype<'_> {
         let worker = numbers.start;
         if self.watch_process(pid, numbers)? {
             send(self.control, &FromPrototype::Forked { worker, pid })?;
-            // A child that has ended already does not listen.
-            let _ = rustix::io::write(&tells, b"1");
+            // A child that has ended already does not read it.
+            let _ = rustix::io::write(&permit, b"1");
         }
         Ok(None)
     }
 
-    /// A program was started, which has told the router of itself; or there is none.
+    /// Called when a program was started, which has reported itself to the router, or has failed.
     fn program_started(
         &mut self,
         numbers: Range<u32>,
@@ -460,9 +460,9 @@ impl Prototype<'_> {
         Ok(())
     }
 
-    /// Notes a new process, and tells when it ends from now on; false if that is not possible, and the process has been ended.
+    /// Records and watches a new process; false if that is impossible, and the process has been killed.
     fn watch_process(&mut self, pid: i32, numbers: Range<u32>) -> io::Result<bool> {
-        // Not reaped yet, so the number is still this child's, dead or alive.
+        // It has not been reaped yet, so the id is still this child's, dead or alive.
         match process::pidfd(pid) {
             Ok(pidfd) => {
                 self.workers.insert(pid, Worker { numbers, pidfd });
@@ -519,7 +519,7 @@ impl Prototype<'_> {
         Ok(())
     }
 
-    /// Takes the workers that have ended off the list. Children that user code started are reaped on the way.
+    /// Removes the workers that have ended from the list. Children that user code started are reaped, too.
     fn collect(&mut self) -> Vec<(i32, u32, ExitStatus)> {
         let mut ended = Vec::new();
         while let Some((pid, how)) = process::reap() {
@@ -534,7 +534,7 @@ impl Prototype<'_> {
         ended
     }
 
-    /// Nobody waits for answers any more: the workers end, after a moment by force.
+    /// Called when the router has ended: the workers end, after a grace period by force.
     fn router_gone(mut self) -> io::Result<Outcome> {
         for &pid in self.workers.keys() {
             let _ = signal::send(pid, libc::SIGTERM);
@@ -571,12 +571,12 @@ impl Prototype<'_> {
     }
 }
 
-/// In a new worker process: goes on once the router has been told of it. A prototype that is killed before that leaves a process that nobody
-/// would ever end, with the number of another.
-fn end_unless_told(told: &OwnedFd) {
+/// Called in a new worker process: continues once the router has been notified. A prototype that is killed before that would leave a
+/// process that is never ended, with the number of another one.
+fn end_unless_permitted(go: &OwnedFd) {
     let mut byte = [0];
     loop {
-        match rustix::io::read(told, &mut byte) {
+        match rustix::io::read(go, &mut byte) {
             Ok(1) => return,
             Err(rustix::io::Errno::INTR) => {}
             _ => {
@@ -594,7 +594,7 @@ fn report_failure(control: &OwnedFd, error: StartError) {
         hint: error.hint.map(cut),
         member: error.member.map(cut),
     };
-    // The router logs it, once. Without a router it is said here.
+    // The router logs it, once. Without a router it is logged here.
     if send(control, &failed).is_err() {
         eprintln!("{text}");
     }

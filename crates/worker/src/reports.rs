@@ -12,14 +12,14 @@ use tutti_wire::control::{FromPrototype, encode};
 use crate::error::StartError;
 use crate::log::line;
 
-/// Longest text of a failure, but for the note that something is left out; the whole message must fit `MAX_MESSAGE`, escapes included.
+/// The longest text of a failure, without the note about the omitted part; the whole message must fit `MAX_MESSAGE`, including escapes.
 const MAX_TEXT: usize = 8 * 1024;
 
-/// Warnings about options that are not as they should be, until the router is told.
+/// Warnings about options that have not been sent to the router yet.
 static WARNINGS: Mutex<Vec<StartError>> = Mutex::new(Vec::new());
 
-/// Warns of an option that does not keep the application from starting: in the log, and in the answer to the change that starts it. To be
-/// called while the application is loaded.
+/// Warns of an option that does not keep the application from starting: in the log, and in the answer to the change that starts it. Call it
+/// while the application is loaded.
 pub fn warn_of_option(warning: StartError) {
     line(Level::Warn, "", warning.message.as_bytes());
     warnings().push(warning);
@@ -29,7 +29,7 @@ fn warnings() -> MutexGuard<'static, Vec<StartError>> {
     WARNINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the router the warnings there are.
+/// Sends the stored warnings to the router.
 pub(crate) fn send_warnings(control: &OwnedFd) -> io::Result<()> {
     for warning in std::mem::take(&mut *warnings()) {
         let message = FromPrototype::Warning {
@@ -42,13 +42,13 @@ pub(crate) fn send_warnings(control: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a message; one about a process brings its pidfd where numbers differ.
+/// Sends a message; one about a process carries its pidfd where process ids differ.
 pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {
-    // A number of a pid namespace means nothing outside. A pidfd comes along, of which the receiver's kernel tells the
-    // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
+    // A process id of a pid namespace is meaningless outside. The receiver's kernel translates the pidfd that is sent along. The process
+    // still exists: it is the sender, or a child not reaped yet.
     let new = match message {
         FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
-        // Not of a child: the receiver knows its number since it was forked.
+        // Not for a child: the receiver knows its process id since it was forked.
         FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
             if *pid == process::id() && process::parent() == 1 =>
         {
@@ -60,13 +60,13 @@ pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()>
     seqpacket::send(control.as_fd(), &encode(message), &pidfds)
 }
 
-/// Tells why this worker does not start.
+/// Reports why this worker does not start.
 pub(crate) fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitCode {
     report_of(control, worker, process::id(), error);
     ExitCode::FAILURE
 }
 
-/// Tells why the worker in the process `pid`, this one or a child that is not reaped yet, does not start.
+/// Reports why the worker in the process `pid` does not start: this process, or a child that is not reaped yet.
 pub(crate) fn report_of(control: &OwnedFd, worker: u32, pid: i32, error: StartError) {
     let text = error.to_string();
     let failed = FromPrototype::WorkerFailed {
@@ -82,10 +82,10 @@ pub(crate) fn report_of(control: &OwnedFd, worker: u32, pid: i32, error: StartEr
     }
 }
 
-/// Cuts the middle of a text that is too long for a message: the beginning names the place, and the end of a traceback has the
-/// exception. Whole characters are left out.
+/// Cuts the middle of a text that is too long for a message: the beginning names the place, and the end of a traceback has the exception.
+/// Characters are not split.
 pub(crate) fn cut(text: String) -> String {
-    /// Bytes of the beginning; the end has the rest.
+    /// Bytes of the beginning; the rest is for the end.
     const HEAD: usize = MAX_TEXT / 4;
     if text.len() <= MAX_TEXT {
         return text;
@@ -96,7 +96,7 @@ pub(crate) fn cut(text: String) -> String {
     let tail = (tail..=text.len()).find(is_boundary).unwrap_or(text.len());
     let (beginning, end) = (text.get(..head), text.get(tail..));
     format!(
-        "{}\n[… {} bytes left out …]\n{}",
+        "{}\n[… {} bytes omitted …]\n{}",
         beginning.unwrap_or_default(),
         tail - head,
         end.unwrap_or_default()
@@ -116,7 +116,7 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// Issue 28: of a long traceback the end was cut off, which has the exception.
+    /// Issue 28: the end of a long traceback, with the exception, was cut off.
     #[test]
     fn a_long_text_keeps_both_of_its_ends() {
         assert_eq!(cut("short".to_owned()), "short");

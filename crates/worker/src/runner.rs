@@ -1,9 +1,10 @@
-//! A runner: a process of an application's user that runs one command and minds it, until the command and all that it has started have
-//! ended.
+//! A runner: a process of an application's user that runs one command and supervises it, until the command and everything that it has
+//! started have ended.
 //!
-//! Started by main with its descriptors (`tutti_wire::command`), told by the router when to stop. It leads the process group, and what the
-//! command leaves behind falls to it, whatever group or session that has moved to. What must never happen: that something of the command
-//! is left when the runner has ended, or that a command goes on without the router or without main.
+//! Started by main with its descriptors (`tutti_wire::command`); the router stops it. It leads the process group, and is the
+//! subreaper of all processes that the command leaves behind, in any group or session.
+//!
+//! Must never: leave a process of the command when it ends, or let a command continue without the router or without main.
 
 mod program;
 
@@ -28,7 +29,7 @@ use crate::error::StartError;
 use crate::reports::cut;
 use crate::{become_program, output};
 
-/// Signals that end a process or tell it something: the command's, which the runner outlives. SIGIO comes when main has gone.
+/// Signals that end a process or notify it: they are meant for the command, and the runner survives them. SIGIO comes when main has ended.
 const TAKEN: [i32; 9] = [
     libc::SIGCHLD,
     libc::SIGTERM,
@@ -41,28 +42,28 @@ const TAKEN: [i32; 9] = [
     libc::SIGIO,
 ];
 
-/// Pause between two looks at processes that are being killed: one that dies may bring others to us.
+/// The interval between two checks of processes that are being killed: the end of one may bring its children to the runner.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A command that is minded.
+/// A command that is supervised.
 struct Minded {
     control: OwnedFd,
     lifeline: OwnedFd,
     signals: Signals,
     start: CommandStart,
     pid: i32,
-    /// True while the command itself lives.
+    /// True while the command itself is running.
     is_running: bool,
     /// The router has closed its end.
     is_alone: bool,
-    /// When everything that is left is killed.
+    /// When all remaining processes are killed.
     kill_at: Option<Instant>,
     is_killed: bool,
-    /// Those left behind that have been told to end.
-    told: HashSet<i32>,
+    /// Remaining processes that have been asked to end.
+    asked: HashSet<i32>,
 }
 
-/// Runs the command, or only looks whether that is possible.
+/// Runs the command, or only checks whether that is possible.
 pub(crate) fn run(is_look: bool) -> ExitCode {
     let control = match inherited(FD_CONTROL) {
         Ok(control) => control,
@@ -73,7 +74,7 @@ pub(crate) fn run(is_look: bool) -> ExitCode {
     };
     match begin(&control, is_look) {
         Ok(None) => {
-            tell(&control, &FromRunner::Sound);
+            send(&control, &FromRunner::Sound);
             ExitCode::SUCCESS
         }
         Ok(Some(begun)) => begun.minded(control).mind(),
@@ -84,7 +85,7 @@ pub(crate) fn run(is_look: bool) -> ExitCode {
                 hint: error.hint.map(cut),
                 member: error.member.map(cut),
             };
-            tell(&control, &failed);
+            send(&control, &failed);
             ExitCode::FAILURE
         }
     }
@@ -110,21 +111,21 @@ impl Begun {
             is_alone: false,
             kill_at: None,
             is_killed: false,
-            told: HashSet::new(),
+            asked: HashSet::new(),
         }
     }
 }
 
 fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> {
     let at = |step: &'static str| move |error: io::Error| StartError::new(step, error);
-    // As of every host: nothing of it is for other processes of this user.
+    // As for every host: its memory must not be readable for other processes of this user.
     process::hide_memory().map_err(at("hiding the memory"))?;
     let document = inherited(FD_START).and_then(memfd::contents);
     let document = document.map_err(at("reading the start document"))?;
     let start: CommandStart =
         decode(&document).map_err(|error| StartError::new("reading the start document", error))?;
     let lifeline = inherited(FD_LIFELINE).map_err(at("taking over the lifeline"))?;
-    // Before the line is tied: its signal would end this process, and nobody would end what has left the group.
+    // Before the line is tied: its signal would end this process, and what has left the group would never be ended.
     let signals = Signals::take(&TAKEN).map_err(at("taking signals"))?;
     if rustix::process::getpgrp() != rustix::process::getpid() {
         process::new_session().map_err(at("making a session"))?;
@@ -157,7 +158,7 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     })?;
     let _ = title::set(&format!("tutti: {}", start.title));
     let started = FromRunner::Started { pid };
-    // A number of a pid namespace means nothing outside: the receiver's kernel tells by the pidfd which it is there.
+    // A process id of a pid namespace is meaningless outside: the receiver's kernel translates the pidfd.
     let pidfd = process::pidfd(pid).ok().filter(|_| process::id() == 1);
     let pidfds: Vec<_> = pidfd.iter().map(AsFd::as_fd).collect();
     let _ = seqpacket::send(control.as_fd(), &encode(&started), &pidfds);
@@ -169,7 +170,7 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     }))
 }
 
-/// The command, with the environment of the application's workers and its own.
+/// Prepares the command, with the environment of the application's workers and its own.
 fn spawn(start: &CommandStart, program: &std::path::Path) -> io::Result<Spawn> {
     let mut spawn = Spawn::new(program)?;
     if let Some(name) = start.words.first() {
@@ -197,8 +198,8 @@ fn spawn(start: &CommandStart, program: &std::path::Path) -> io::Result<Spawn> {
         .death_signal(libc::SIGKILL))
 }
 
-/// The router may have gone; then it needs no news.
-fn tell(control: &OwnedFd, news: &FromRunner) {
+/// Sends a message. The router may have ended; then it is not needed.
+fn send(control: &OwnedFd, news: &FromRunner) {
     let _ = seqpacket::send(control.as_fd(), &encode(news), &[]);
 }
 
@@ -218,7 +219,7 @@ impl Minded {
                     self.stop();
                 }
             }
-            // Main is gone, and nobody is told of anything any more.
+            // Main has ended, so there is no process to report to.
             if lifeline::is_cut(&self.lifeline) {
                 self.stop();
                 self.kill_at = Some(Instant::now());
@@ -246,13 +247,13 @@ impl Minded {
             polls.push(PollFd::new(&self.control, PollFlags::IN));
         }
         if self.kill_at.is_some() {
-            // A line that is cut stays so: it would wake us without a pause.
+            // A closed line stays readable: it would wake us continuously.
             polls.remove(1);
         }
         let _ = poll(&mut polls, timeout.as_ref());
     }
 
-    /// Takes what the router says, if it says anything.
+    /// Handles the router's messages, if there are any.
     fn obey(&mut self, buffer: &mut [u8]) {
         let now = Timespec {
             tv_sec: 0,
@@ -273,7 +274,7 @@ impl Minded {
                     self.stop();
                     self.kill_at = Some(Instant::now());
                 }
-                // A newer router says something that does not concern this one.
+                // A message of a newer router that does not concern this version.
                 Some(Err(_)) => {}
                 None => {
                     self.is_alone = true;
@@ -283,7 +284,7 @@ impl Minded {
         }
     }
 
-    /// Tells the command to end, once.
+    /// Asks the command to end, once.
     fn stop(&mut self) {
         if self.kill_at.is_some() {
             return;
@@ -296,7 +297,7 @@ impl Minded {
 
     fn reap(&mut self) {
         while let Some((pid, how)) = process::reap() {
-            self.told.remove(&pid);
+            self.asked.remove(&pid);
             if pid != self.pid || !self.is_running {
                 continue;
             }
@@ -306,13 +307,13 @@ impl Minded {
                 Ended::Signal(signal, _) => ExitStatus::Signal(signal),
             };
             let is_killed = self.is_killed;
-            tell(&self.control, &FromRunner::Ended { status, is_killed });
-            // Those it has left behind have as much time as it would have had.
+            send(&self.control, &FromRunner::Ended { status, is_killed });
+            // The remaining processes get as much time as the command would have had.
             self.stop();
         }
     }
 
-    /// Tells those to end that the command has left behind, and kills everything when the time is over.
+    /// Asks the remaining processes of the command to end, and kills all of them when the time is over.
     fn end_what_is_left(&mut self, now: Instant) {
         let is_over = self.kill_at.is_some_and(|at| at <= now);
         if self.is_running && !is_over {
@@ -323,21 +324,21 @@ impl Minded {
             true => libc::SIGKILL,
             false => self.start.stop_signal,
         };
-        // First in a pid namespace: everybody else in it is of the command, and `/proc` may be that of another.
+        // In the first process of a pid namespace: all other processes in it are of the command, and `/proc` may belong to another.
         if process::id() == 1 {
-            if is_over || self.told.insert(1) {
+            if is_over || self.asked.insert(1) {
                 let _ = signal::send_to_namespace(number);
             }
             return;
         }
         let left = proc::children(process::id());
         for &pid in &left {
-            if is_over || self.told.insert(pid) {
+            if is_over || self.asked.insert(pid) {
                 let _ = signal::send(pid, number);
             }
         }
-        // Without `/proc` nobody says who they are: the group has them, and this process, which has taken all signals but one.
-        if left.is_empty() && process::has_children() && (is_over || self.told.insert(0)) {
+        // Without `/proc` they cannot be identified: signals go to the group, in which this process survives all signals but one.
+        if left.is_empty() && process::has_children() && (is_over || self.asked.insert(0)) {
             let _ = signal::send_group(process::id().max(2), number);
         }
     }

@@ -1,4 +1,4 @@
-//! A worker's life: prepare, say so, serve until told to leave.
+//! A worker's life: prepare, report, serve until asked to end.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -22,14 +22,14 @@ pub(crate) struct Inherited {
     pub(crate) common: Common,
     pub(crate) segment: Attached,
     pub(crate) descriptors: Arc<Descriptors>,
-    /// Never read; kept open so that the hang-up reaches us.
+    /// Never read; kept open so that the hang-up reaches this process.
     pub(crate) lifeline: Option<OwnedFd>,
     /// For programs that read these themselves: the segment's file and the start document.
     pub(crate) files: [OwnedFd; 2],
 }
 
 impl Inherited {
-    /// The place of the worker `number`, for a program that is to take it.
+    /// The place of the worker `number`, for a program that takes it.
     pub(crate) fn handed<'a>(&'a self, number: u32, control: &'a OwnedFd) -> Handed<'a> {
         let [segment, start] = &self.files;
         let descriptors = &self.descriptors;
@@ -49,7 +49,7 @@ impl Inherited {
     }
 }
 
-/// Runs the workers `numbers` in their own process; its exit code.
+/// Runs the workers `numbers` in their own process; returns its exit code.
 pub(crate) fn run<H: Host>(
     app: &mut H::App,
     numbers: Range<u32>,
@@ -65,7 +65,7 @@ pub(crate) fn run<H: Host>(
         lifeline,
         files: [segment_file, start_file],
     } = inherited;
-    // The news of a failure needs the socket too.
+    // Reporting a failure needs the socket, too.
     let taken = control.try_clone().and_then(|control| {
         Process::take(numbers, &segment, &descriptors, &start, control, lifeline)
     });
@@ -83,7 +83,7 @@ pub(crate) fn run<H: Host>(
         Err(error) => return report(&control, number, error),
     };
     drop(control);
-    // Closed where nobody needs them: user code in this process does not.
+    // Closed if it is not needed, so that user code in this process does not get it.
     process.place = H::hands_over().then_some(WorkerDescriptors {
         segment: segment_file,
         start: start_file,
@@ -99,7 +99,7 @@ pub(crate) fn run<H: Host>(
                 ExitCode::FAILURE
             }
         },
-        // The panic's text is on stderr. A request that is not finished is found by the router when we are dead.
+        // The panic's text is on stderr. The router finds an unfinished request after the end of this process.
         Err(panic) => match process.control.take() {
             Some(control) => report(
                 &control,

@@ -1,13 +1,13 @@
-//! The target of a request for an interface with room for one: the client's, or the one that a `rewrite` put in its place.
+//! The target of a request for an interface with room for one: the client's, or that of a `rewrite`.
 //!
-//! Called by hosts whose applications take paths apart themselves. What must never happen: a path that the routes did not judge.
+//! Called by hosts whose applications parse paths themselves. What must never happen: a path that the routes did not evaluate.
 
 use std::borrow::Cow;
 
 use tutti_wire::WireRequestView;
 
-/// The target to serve. The server hands over what the client asked for, and the path and the query that it routed; a service has room for
-/// one of them, and follows what was routed where that is something else.
+/// The target to serve. The server passes on the client's target, and the path and query after routing; a service has room for one of them,
+/// and gets the routed one if it differs.
 pub fn target<'a>(view: &WireRequestView<'a>) -> Cow<'a, [u8]> {
     follow(view.target(), view.path(), view.query())
 }
@@ -41,7 +41,7 @@ fn follow<'a>(asked: &'a [u8], routed: &[u8], query: &[u8]) -> Cow<'a, [u8]> {
     Cow::Owned(made)
 }
 
-/// Decodes what is percent-encoded; the server has refused what is malformed.
+/// Percent-decodes; the server has refused malformed input.
 fn decode(path: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(path.len());
@@ -64,7 +64,7 @@ fn decode(path: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A service routes by the rewritten path, and by what the client sent where there is no `rewrite` (issue 10).
+    /// A service routes by the rewritten path, or by the client's target if there is no `rewrite` (issue 10).
     #[test]
     fn a_rewritten_path_is_followed_and_nothing_else_is_changed() {
         for (asked, routed, query, expected) in [

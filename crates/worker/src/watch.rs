@@ -1,8 +1,8 @@
-//! Noticing that an application's files change (`watch`): inotify, in the prototype, which sees them as the application does.
+//! Detects changes of an application's files (`watch`): inotify, in the prototype, which sees them as the application does.
 //!
-//! Owned by the prototype's loop, which polls [`Watch::descriptor`], calls [`Watch::look`] and tells the router what
-//! [`Watch::due`] gives. What must never happen: a restart because of what the application writes itself. So only files count
-//! that programs are made of, and folders where applications keep their data are left out.
+//! Owned by the prototype's loop, which polls [`Watch::descriptor`], calls [`Watch::look`] and reports [`Watch::due`] to the router. What
+//! must never happen: a restart because of a file that the application writes itself. So only files of program code count, and folders
+//! where applications keep their data are excluded.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-/// Quiet time after the last change: an editor writes a file in several steps, a deployment many files.
+/// Quiet time required after the last change: an editor writes a file in several steps, a deployment many files.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Longest wait while changes go on.
+/// Longest wait while changes continue.
 const LONGEST_SETTLE: Duration = Duration::from_secs(2);
 
 /// Shortest time between two restarts: an application that writes its own code at each start must not spin.
@@ -26,7 +26,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Most folders of one application: half of `fs.inotify.max_user_watches` of a small machine (8192, inotify(7)).
 const MOST_FOLDERS: usize = 4096;
 
-/// Folders that hold no code, or code that nobody edits in place.
+/// Folders without code, or with code that is not edited in place.
 const LEFT_OUT: [&str; 16] = [
     "node_modules",
     "__pycache__",
@@ -46,7 +46,7 @@ const LEFT_OUT: [&str; 16] = [
     "data",
 ];
 
-/// The extensions of files that programs are made of.
+/// The extensions of program code.
 const CODE: [&str; 50] = [
     "php", "php5", "php7", "php8", "phtml", "inc", "module", "theme", "py", "pyi", "pyx", "pl",
     "pm", "psgi", "t", "cgi", "rb", "ru", "erb", "rake", "js", "mjs", "cjs", "ts", "jsx", "tsx",
@@ -59,7 +59,7 @@ const CODE: [&str; 50] = [
 pub(crate) struct Watch {
     inotify: OwnedFd,
     folders: HashMap<i32, PathBuf>,
-    /// Files named in the configuration: they count whatever they are called.
+    /// Files named in the configuration, which count with any extension.
     named: HashSet<PathBuf>,
     changed: Option<Changed>,
     not_before: Option<Instant>,
@@ -90,7 +90,7 @@ impl Watch {
             let Ok(real) = path.canonicalize() else {
                 continue;
             };
-            // A link that is made to point elsewhere is a deployment.
+            // A link that is changed to another target is a deployment.
             if is_link || real.is_file() {
                 watch.name(path);
             }
@@ -103,7 +103,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Counts this file, through the folder it is in: a file that is replaced has another inode.
+    /// Watches this file, through its folder: a file that is replaced has another inode.
     fn name(&mut self, path: &Path) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return;
@@ -124,7 +124,7 @@ impl Watch {
                 continue;
             };
             let inner = entries.flatten().filter(|entry| {
-                // Links are not followed: they lead out of the application, or round in circles.
+                // Links are not followed: they may lead out of the application, or form a cycle.
                 entry.file_type().is_ok_and(|kind| kind.is_dir())
                     && !is_left_out(&entry.file_name())
             });
@@ -132,7 +132,7 @@ impl Watch {
         }
     }
 
-    /// False when no more can be watched.
+    /// Watches a folder; false when no more can be watched.
     fn folder(&mut self, folder: &Path) -> bool {
         if self.folders.len() >= MOST_FOLDERS {
             self.warning = Some(format!(
@@ -159,7 +159,7 @@ impl Watch {
                 );
                 false
             }
-            // Not readable, or gone already.
+            // Unreadable, or removed already.
             Err(_) => true,
         }
     }
@@ -169,12 +169,12 @@ impl Watch {
         self.inotify.as_fd()
     }
 
-    /// Takes the error that is to be told, once.
+    /// Takes the warning to be logged, once.
     pub(crate) fn take_warning(&mut self) -> Option<String> {
         self.warning.take()
     }
 
-    /// Takes the news.
+    /// Reads the events.
     pub(crate) fn look(&mut self, now: Instant) {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut events = Vec::new();
@@ -209,11 +209,11 @@ impl Watch {
             if is_new && is_wanted {
                 self.tree(&path);
             }
-            // A folder that comes whole, or goes, takes code with it. An empty one does not matter.
+            // A folder that is moved in or removed takes code with it. An empty one does not matter.
             is_wanted
                 && (what.intersects(ReadFlags::MOVED_TO | ReadFlags::MOVED_FROM) || has_code(&path))
         } else {
-            // A new file is told of when it has been written; a new link is all there is to it.
+            // A new file counts when it has been written; a new link at once.
             let is_link = || std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
             let is_complete = !what.contains(ReadFlags::CREATE) || is_link();
             is_complete && (self.named.contains(&path) || is_code(name))
@@ -232,14 +232,14 @@ impl Watch {
         }
     }
 
-    /// When [`due`](Self::due) is to be asked.
+    /// When to call [`due`](Self::due) next.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let changed = self.changed.as_ref()?;
         let settled = (changed.last + SETTLE).min(changed.first + LONGEST_SETTLE);
         Some(self.not_before.map_or(settled, |at| at.max(settled)))
     }
 
-    /// The first file that changed, once the changes have come to rest.
+    /// Returns the first file that changed, once the changes have settled.
     pub(crate) fn due(&mut self, now: Instant) -> Option<PathBuf> {
         if self.due_at()? > now {
             return None;
@@ -254,7 +254,7 @@ fn is_left_out(name: &OsStr) -> bool {
 }
 
 fn is_code(name: &OsStr) -> bool {
-    // `.env` is what many applications are configured by; other hidden files are editors'.
+    // Many applications are configured by `.env`; other hidden files belong to editors.
     if name.as_bytes().starts_with(b".") {
         return name == ".env";
     }
@@ -294,8 +294,8 @@ mod tests {
             fs::write(self.folder.path().join(path), "x").unwrap();
         }
 
-        /// The changes that are told once all has come to rest.
-        fn told(&mut self) -> Option<String> {
+        /// The reported change once all has settled.
+        fn reported(&mut self) -> Option<String> {
             let now = Instant::now();
             self.watch.look(now);
             let path = self.watch.due(now + LONGEST_SETTLE + SHORTEST_PAUSE * 2)?;
@@ -322,14 +322,14 @@ mod tests {
             "node_modules/x/index.js",
         ] {
             site.write(data);
-            assert_eq!(site.told(), None, "{data}");
+            assert_eq!(site.reported(), None, "{data}");
         }
         for code in ["index.php", "lib/deep/a.PY", ".env", "lib/settings.toml"] {
             site.write(code);
-            assert_eq!(site.told().as_deref(), Some(code));
+            assert_eq!(site.reported().as_deref(), Some(code));
         }
         fs::remove_file(site.folder.path().join("index.php")).unwrap();
-        assert_eq!(site.told().as_deref(), Some("index.php"));
+        assert_eq!(site.reported().as_deref(), Some("index.php"));
     }
 
     #[test]
@@ -337,20 +337,20 @@ mod tests {
     fn new_folders_are_watched_too() {
         let mut site = site();
         fs::create_dir(site.folder.path().join("new")).unwrap();
-        assert_eq!(site.told(), None, "an empty folder is no change");
+        assert_eq!(site.reported(), None, "an empty folder is no change");
         site.write("new/module.pm");
-        assert_eq!(site.told().as_deref(), Some("new/module.pm"));
+        assert_eq!(site.reported().as_deref(), Some("new/module.pm"));
         fs::rename(
             site.folder.path().join("new"),
             site.folder.path().join("old"),
         )
         .unwrap();
-        assert_eq!(site.told().as_deref(), Some("new"));
+        assert_eq!(site.reported().as_deref(), Some("new"));
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
-    fn changes_are_told_once_they_rest_and_not_too_often() {
+    fn changes_are_reported_when_they_have_settled_and_not_too_often() {
         let mut site = site();
         let now = Instant::now();
         assert_eq!(site.watch.due_at(), None);
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
-    fn named_files_and_links_count_whatever_they_are_called() {
+    fn named_files_and_links_count_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for release in ["one", "two"] {
@@ -384,12 +384,12 @@ mod tests {
             folder,
         };
         site.write("other");
-        assert_eq!(site.told(), None);
+        assert_eq!(site.reported(), None);
         site.write("server");
-        assert_eq!(site.told().as_deref(), Some("server"));
+        assert_eq!(site.reported().as_deref(), Some("server"));
         let new = site.folder.path().join("new");
         std::os::unix::fs::symlink(site.folder.path().join("two"), &new).unwrap();
         fs::rename(&new, site.folder.path().join("current")).unwrap();
-        assert_eq!(site.told().as_deref(), Some("current"));
+        assert_eq!(site.reported().as_deref(), Some("current"));
     }
 }

@@ -1,4 +1,4 @@
-//! The life of a prototype and its workers, with the test as main and router in one.
+//! The life of a prototype and its workers, with the test in the roles of main and router.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
 use tutti_wire::{BodyRef, Fate, WireRequestHead};
 
 #[test]
-fn a_worker_serves_until_told_to_quit() {
+fn a_worker_serves_until_asked_to_quit() {
     let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(1);
@@ -29,7 +29,7 @@ fn a_worker_serves_until_told_to_quit() {
     let title = |pid: i32| tutti_sys::proc::command_line(pid).unwrap();
     assert_eq!(title(pid).trim_end(), "tutti: \"demo\" application");
     assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
-    pool.segment.tell_worker_to_quit(1);
+    pool.segment.ask_worker_to_quit(1);
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
     pool.send(&ToPrototype::Quit);
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
@@ -52,7 +52,7 @@ fn a_crash_costs_its_own_request_only() {
         assert!(answer.head.is_none() && !answer.is_finished);
         pool.fork(0);
         assert_eq!(pool.answer(next).body, b"Hello from a worker\n");
-        pool.segment.tell_worker_to_quit(0);
+        pool.segment.ask_worker_to_quit(0);
         assert_eq!(pool.exited().1, ExitStatus::Code(0));
     }
 }
@@ -188,7 +188,7 @@ fn early_finish_frees_the_slot_while_the_worker_works_on() {
 }
 
 #[test]
-fn failures_tell_step_reason_and_hint() {
+fn failures_have_step_reason_and_hint() {
     let failing = |orders: serde_json::Value| Start {
         config: serde_json::json!({"environment": {"SAMPLE": orders.to_string()}}),
         ..start()
@@ -267,7 +267,7 @@ fn workers_end_with_main_even_when_stuck() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pid = pool.fork(0);
     pool.submit("/hang", &BodyRef::None);
-    // The prototype first, so that nothing but the lifeline is left.
+    // The prototype first, so that only the lifeline is left.
     signal::send(pool.pid, libc::SIGKILL).unwrap();
     pool.wait_for_end();
     assert!(signal::exists(pid));
@@ -286,7 +286,7 @@ fn workers_outlive_their_prototype_and_serve_on() {
 }
 
 #[test]
-fn all_leave_when_the_router_has_gone() {
+fn all_end_with_the_router() {
     let mut pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let pids = [pool.fork(0), pool.fork(1)];

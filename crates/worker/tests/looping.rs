@@ -52,7 +52,7 @@ fn a_loop_serves_many_requests_at_once() {
     wait_until("none is open", || pool.segment.worker_snapshot(0).open == 0);
 }
 
-/// Each request meets a loop asleep or about to sleep; a wake-up that is lost is a request without an answer.
+/// Each request meets a sleeping or nearly sleeping loop; a lost wake-up is a request without a response.
 #[test]
 fn no_wake_up_is_lost() {
     let pool = looping(4);
@@ -71,7 +71,7 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
-fn a_full_loop_takes_no_more_and_hears_of_clients_that_go() {
+fn a_full_loop_takes_no_more_and_learns_of_disconnected_clients() {
     let pool = looping(2);
     pool.fork(0);
     let first = pool.submit("/sleep?ms=60000", &BodyRef::None);
@@ -90,7 +90,7 @@ fn a_full_loop_takes_no_more_and_hears_of_clients_that_go() {
     assert!(!pool.answer(second).is_finished, "given up");
 }
 
-/// Requests that a full loop leaves, another takes, also when the full one was the last to be woken.
+/// Requests that a full loop leaves are taken by another one, even if the full one was woken last.
 #[test]
 fn a_full_loop_passes_wake_ups_on() {
     let pool = looping(1);
@@ -145,7 +145,7 @@ fn bodies_stream_both_ways_through_a_loop() {
     assert_eq!(echoed, sent);
 }
 
-/// Sends a message whole and gives the one that comes back.
+/// Sends a message and returns the response message.
 fn echo(
     pool: &Prototype,
     slot: SlotId,
@@ -222,14 +222,14 @@ fn a_client_that_goes_ends_its_websocket_and_nothing_else() {
 }
 
 #[test]
-fn a_loop_that_is_told_to_leave_says_goodbye_and_goes() {
+fn a_loop_that_is_asked_to_leave_says_goodbye_and_ends() {
     for by_signal in [false, true] {
         let pool = looping(1);
         let pid = pool.fork(0);
         let slot = connect(&pool);
         wait_until("asleep", || pool.segment.worker_snapshot(0).asleep);
         match by_signal {
-            false => pool.segment.tell_worker_to_quit(0),
+            false => pool.segment.ask_worker_to_quit(0),
             true => signal::send(pid, libc::SIGTERM).unwrap(),
         }
         let piece = loop {
@@ -310,7 +310,7 @@ fn a_panic_in_one_thread_lets_the_others_finish() {
 }
 
 #[test]
-fn threads_that_are_killed_lose_what_each_had_begun() {
+fn killed_threads_lose_only_their_own_requests() {
     let pool = threaded(2);
     let pid = pool.fork(0);
     let slots = [(); 2].map(|()| pool.submit("/hang", &BodyRef::None));

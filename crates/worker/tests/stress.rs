@@ -21,7 +21,7 @@ use tutti_wire::{BodyRef, Fate, SlotId};
 
 const REQUESTS: u32 = 20_000;
 const IN_FLIGHT: usize = 24;
-/// One worker is killed for so many answers, on average.
+/// The average number of responses for each kill.
 const ANSWERS_PER_KILL: u32 = 100;
 const TICK: Timespec = Timespec {
     tv_sec: 0,
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Takes the answers; true when there were any.
+    /// Takes the responses. True if there were any.
     fn collect(&mut self) -> bool {
         let mut slots = Vec::new();
         self.pool
@@ -98,7 +98,7 @@ impl Run {
 
     fn kill(&mut self) {
         let victim = self.dice.below(4) * self.pool.threads.get();
-        // Once each: a number that was reaped may be somebody else's.
+        // Once each: a reaped process id may belong to another process.
         if let Some(&pid) = self.alive.get(&victim)
             && self.killed.insert(pid)
         {
@@ -106,7 +106,7 @@ impl Run {
         }
     }
 
-    /// Hears what the prototype has to say, as far as it is there.
+    /// Receives the pending messages of the prototype.
     fn hear(&mut self) {
         let now = Timespec::default();
         while poll(
@@ -243,7 +243,7 @@ fn run(start: Start) {
     assert_eq!(run.pool.segment.slots_in_use(), 0);
     assert_eq!(run.answered.len() + run.lost.len(), REQUESTS as usize);
     assert!(run.answered.is_disjoint(&run.lost));
-    // Each thread of a killed worker loses the one request it was serving, no more.
+    // Each thread of a killed worker loses at most the request that it was serving.
     let most = (run.kills as usize + run.killed.len()) * run.pool.threads.get() as usize;
     assert!(run.lost.len() <= most);
     assert!(run.kills > 50, "the test must kill: {}", run.kills);

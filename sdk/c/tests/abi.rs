@@ -122,6 +122,6 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
         server.segment.response_consume(socket, piece.consumed());
     }
     assert!(server.answer(socket).is_finished);
-    server.segment.tell_worker_to_quit(1);
+    server.segment.ask_worker_to_quit(1);
     assert_eq!(server.ended(), Ended::Code(0));
 }

@@ -171,7 +171,7 @@ extern "system" fn end(_env: *mut JNIEnv, _class: jclass, this: jlong) -> jboole
     // SAFETY: from `Box::into_raw` in `begin`, and not used again.
     let thread = unsafe { Box::from_raw(ptr::from_mut(thread)) };
     guarded(JNI_FALSE, move || {
-        let is_alone = !thread.is_told_to_quit();
+        let is_alone = !thread.is_asked_to_quit();
         drop(thread);
         jboolean::from(is_alone)
     })

@@ -144,7 +144,7 @@ fn opcache_is_one_for_all_workers() {
     let first = pool.get("/opcache.php").json();
     pool.get("/hello.php");
     // Another worker answers: the first one is gone.
-    pool.segment.tell_worker_to_quit(0);
+    pool.segment.ask_worker_to_quit(0);
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
     pool.fork(1);
     let second = pool.get("/opcache.php").json();
@@ -223,7 +223,7 @@ fn preloaded_code_is_in_every_worker_and_random_numbers_are_not() {
             "from the prototype"
         );
         drawn.push(pool.get("/random.php").text());
-        pool.segment.tell_worker_to_quit(worker);
+        pool.segment.ask_worker_to_quit(worker);
         assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
     }
     assert_ne!(drawn[0], drawn[1]);

@@ -75,7 +75,7 @@ impl Serving {
 
     /// The thread takes no further request. Its connections stay open while others serve in its place.
     pub(crate) fn end(&self) {
-        if !self.thread.is_told_to_quit() {
+        if !self.thread.is_asked_to_quit() {
             close_websockets();
         }
     }

@@ -92,6 +92,6 @@ fn bodies_stream_through_an_axum_application() {
     }
     program.segment.client_gone(slot);
     assert!(!program.answer(slot).is_finished, "cut short");
-    program.segment.tell_worker_to_quit(1);
+    program.segment.ask_worker_to_quit(1);
     assert_eq!(program.ended(), Ended::Code(0));
 }

@@ -119,7 +119,7 @@ fn a_rate_refuses_what_is_beyond_it_and_tells_when_to_come_again() {
     for _ in 0..3 {
         assert_eq!(ask(&server, "/dry", &[]).status, 200);
     }
-    server.wait_for_log("which is only told (`dry_run`)");
+    server.wait_for_log("logged only, because of `dry_run`");
     let told = ask(&server, "/told", &[]);
     assert!(
         told.field("RateLimit")
@@ -409,7 +409,7 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
     assert_eq!(status("bert", "secret"), 401);
     // One that has gone wrong changes nothing.
     fs::write(&file, "bert:changed\n").unwrap();
-    server.wait_for_log("line 1: this is no hash of a password");
+    server.wait_for_log("line 1: this is not the hash of a password");
     assert_eq!(status("bert", "changed"), 200);
     assert_eq!(status("anna", "secret"), 200);
 }
@@ -707,7 +707,7 @@ fn somebody_else_says_who_is_let_in() {
         (401, Some("Own"))
     );
     assert_eq!(ask(&server, "/round", &[]).status, 502);
-    server.wait_for_log("who is asked asks again");
+    server.wait_for_log("the question leads to another question");
     // A question is no request of anybody.
     let log = fs::read_to_string(server.folder().join("access.log")).unwrap_or_default();
     assert!(!log.contains("/verify"), "{log}");
@@ -1379,11 +1379,11 @@ fn the_user_is_known_to_log_and_application_and_refusals_are_counted() {
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"logged\"}",
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"logged\"}",
             0,
         ),
     ] {

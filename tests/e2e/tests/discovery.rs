@@ -339,7 +339,7 @@ fn a_pod_needs_no_settings_but_files() {
         ..ServerOptions::default()
     });
     configure(&elsewhere, &servers, &files);
-    elsewhere.wait_for_log("nobody says where the API server is; hint: outside a cluster");
+    elsewhere.wait_for_log("the address of the API server is unknown; hint: outside a cluster");
     assert_eq!(elsewhere.get("/").status, 502);
 }
 

@@ -130,12 +130,12 @@ fn a_label_means_some_of_them() {
     let web = json!({"role=web": {"fleet": {"port": fleet.port}}});
     let front = fleet.node(1, "front", &web);
     // Nobody yet.
-    front.wait_for_log("no node `role=web` of the fleet is there");
+    front.wait_for_log("no live node of the fleet matches `role=web`");
     assert_eq!(front.get("/").status, 502);
     let _second = fleet.node(2, "web", &web);
     let _third = fleet.node(3, "mail", &web);
     wait_for(&front, &[2]);
-    front.wait_for_log("there are nodes `role=web` of the fleet again");
+    front.wait_for_log("nodes of the fleet match `role=web` again");
     assert_eq!(answer(&front), 2);
     // Another role, beside the others.
     let both = json!({"role=web": {"fleet": {"port": fleet.port}}, "role=mail": {"fleet": {"port": fleet.port}, "backup": true}});
@@ -152,7 +152,11 @@ fn a_store_that_is_away_takes_nothing_away() {
     let third = fleet.node(3, "web", &fleet.all());
     wait_for(&first, &[1, 2, 3]);
     // A node that starts may know of nobody for a moment.
-    let lonely = |node: &Server| node.log().matches("no node `all` of the fleet").count();
+    let lonely = |node: &Server| {
+        node.log()
+            .matches("no live node of the fleet matches `all`")
+            .count()
+    };
     let before = lonely(&first);
     fleet.etcd.kill(0);
     first.wait_for_log("the nodes `all` of the fleet cannot be followed");

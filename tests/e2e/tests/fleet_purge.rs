@@ -198,7 +198,7 @@ fn without_the_store_what_is_on_disk_is_used_and_purged_when_it_is_back() {
     let again = holding(&fleet, "b", 1);
     fleet.nodes[1].start_again(&again);
     let node = &fleet.nodes[1];
-    node.wait_for_log("the fleet has not said which purges of caches were missed");
+    node.wait_for_log("the fleet has not reported missed purges of caches yet");
     wait_until("the file is open", || is_open(node));
     assert_eq!(hits(node), [true; 4]);
     fleet.etcd.start_again(0);

@@ -500,7 +500,7 @@ fn a_connection_without_its_header_is_closed_and_told() {
         (
             b"PROXY TCP4 192.0.2.7",
             2,
-            "its PROXY header did not come in time",
+            "its PROXY header did not arrive in time",
         ),
     ] {
         // Such lines are told once a second.

@@ -211,13 +211,13 @@ fn health_is_asked_for_by_grpcs_own_protocol() {
     for (upstream, state, why) in [
         ("whole", "passing", ""),
         ("up", "passing", ""),
-        ("down", "failing", "it says NOT_SERVING"),
-        ("moody", "failing", "it says NOT_SERVING"),
-        ("unknown", "failing", "it does not know the service"),
+        ("down", "failing", "its status is NOT_SERVING"),
+        ("moody", "failing", "its status is NOT_SERVING"),
+        ("unknown", "failing", "it does not provide the service"),
         ("other", "failing", "it has no `grpc.health.v1.Health`"),
     ] {
         wait_for_health(&server, upstream, state, why);
     }
     std::fs::write(mood, "").unwrap();
-    wait_for_health(&server, "moody", "passing", "it says NOT_SERVING");
+    wait_for_health(&server, "moody", "passing", "its status is NOT_SERVING");
 }

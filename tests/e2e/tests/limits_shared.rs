@@ -377,5 +377,5 @@ fn limits_that_wait_are_counted_in_the_store_too() {
     for _ in 0..3 {
         assert_eq!(ask(&server, "dry").status, 200);
     }
-    server.wait_for_log("which is only told (`dry_run`)");
+    server.wait_for_log("logged only, because of `dry_run`");
 }

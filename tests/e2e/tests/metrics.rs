@@ -260,7 +260,7 @@ fn processes_that_end_are_counted_by_reason() {
         (count("killed"), count("signal"), restarts()),
         (1.0, 1.0, 2.0)
     );
-    wait_until("their end is counted", || count("told") == 2.0);
+    wait_until("their end is counted", || count("retired") == 2.0);
 }
 
 #[test]

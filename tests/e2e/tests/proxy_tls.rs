@@ -173,7 +173,7 @@ fn a_server_that_does_not_agree_on_http2_is_told_of() {
         let address = backend.address().to_string();
         front.proxy(&address, &options);
         front.expect_failure(&format!(
-            "server {address}: no TLS with it: it does not agree to speak HTTP/2 (ALPN `h2`)"
+            "server {address}: no TLS with it: it does not support HTTP/2 (ALPN `h2`)"
         ));
     }
 }
@@ -444,11 +444,7 @@ fn health_checks_are_asked_over_tls() {
             "failing",
             "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: say which with `server_name`",
         ),
-        (
-            "plain",
-            "failing",
-            "it does not agree to speak HTTP/2 (ALPN `h2`)",
-        ),
+        ("plain", "failing", "it does not support HTTP/2 (ALPN `h2`)"),
     ] {
         wait_for_health(&front.server, upstream, state, why);
     }

@@ -101,7 +101,7 @@ fn two_are_never_at_once_over_an_upgrade_and_the_one_goes_on() {
     let site = start(ALONE, &json!({}));
     site.wait_for_lines("began", 1);
     site.server
-        .wait_for_log("a run is left out, for the one before still goes on");
+        .wait_for_log("a run is skipped because the previous one is still in progress");
     site.server.upgrade();
     wait_until("runs that are skipped", || {
         status(&site, "/skipped").as_u64() >= Some(2)

@@ -148,7 +148,7 @@ fn two_runs_are_never_at_once_also_over_an_upgrade() {
     site.wait_for(1);
     assert_eq!(site.status("/running"), json!(true));
     site.server
-        .wait_for_log("a run is left out, for the one before still goes on");
+        .wait_for_log("a run is skipped because the previous one is still in progress");
     // The former router goes on with the run, the next begins none beside it.
     site.server.upgrade();
     wait_until("runs that are skipped", || {
@@ -176,7 +176,7 @@ fn missed_runs_are_told_and_made_up_for_if_wished() {
     wait_until("some seconds", || stopped.elapsed().as_secs() >= 3);
     site.0.server.start_again(&options);
     site.server
-        .wait_for_log("were missed, for the server did not run or the clock was set");
+        .wait_for_log("were missed because the server was not running or the clock was changed");
     assert!(site.status("/missed").as_u64() >= Some(2));
     site.wait_for(before + 1);
 }

@@ -198,7 +198,7 @@ fn what_is_no_job_is_refused() {
     assert_eq!(reply.status, 503);
     assert_eq!(reply.field("retry-after"), Some("5"));
     site.server
-        .wait_for_log("it has no room: 2 jobs wait, 0 have failed");
+        .wait_for_log("it is full: 2 jobs are waiting, 0 have failed");
     assert_eq!(site.server.status("/spoolers/mail/refused"), json!(1));
     assert_eq!(site.seen().len(), 1, "the other is not due");
     // A job that comes back to the spooler would never end.
@@ -220,7 +220,7 @@ fn a_spooler_that_is_gone_leaves_its_jobs() {
     without["routes"] = json!([]);
     site.server.put("/config", &without);
     site.server
-        .wait_for_log("there is no spooler \"mail\", and 2 jobs of it: they are kept");
+        .wait_for_log("2 jobs belong to the spooler \"mail\", which does not exist: they are kept");
     assert_eq!(site.server.status("/spoolers/mail/removed"), json!(true));
     // Also over a router that has no spooler: it does not even open the file.
     site.server.kill_router();

@@ -259,7 +259,7 @@ fn errors_name_what_is_wrong_and_order_does_not_matter() {
         (of(&["a.pem", "b.key"]), "does not belong"),
         (of(&["a.pem", "locked.key"]), "encrypted"),
         (of(&["a.pem", "a.key", "b.key"]), "several private keys"),
-        (of(&["a.pem", "b.pem", "a.key"]), "no part of the chain"),
+        (of(&["a.pem", "b.pem", "a.key"]), "not part of the chain"),
         (of(&["a.csr", "a.key"]), "certificate request"),
         ("hello".to_owned(), "not PEM"),
         (of(&["a.pem", "a.key"]).replace('\n', ""), "PEM"),

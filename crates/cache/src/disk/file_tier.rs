@@ -1,4 +1,4 @@
-//! A part of a store on disk with an open file: the face of the thread that writes it and of those who read.
+//! A store's part on disk, with its open file: the interface of the writing thread and of the readers.
 
 use std::fs::File;
 use std::io;
@@ -20,23 +20,23 @@ use crate::purge::Purge;
 use crate::store::DiskLimits;
 use crate::stored::Stored;
 
-/// Part of a store's memory that the index of its file may take besides.
+/// The fraction of a store's memory that the index of its file may use in addition.
 const INDEX_PART: usize = 4;
 
-/// Bytes of responses that wait to be written: a disk that is slower than its origin loses some.
+/// Bytes of responses waiting to be written: if the disk is slower than the origin, some are not written.
 const MOST_PENDING: usize = 32 << 20;
 
-/// How long what is in memory is written when the server ends or another goes on: the rest is lost.
+/// How long responses in memory are written to disk when the server ends or a successor takes over; the rest is lost.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// The responses of a store that are on disk. Dropping it lets go of the file.
+/// The responses of a store on disk. Dropping it releases the file.
 pub(crate) struct Disk {
     inner: Arc<Inner>,
     orders: Sender<Order>,
 }
 
 impl Disk {
-    /// Starts with this file, which may be empty or of a server that has ended, for a store with so much memory.
+    /// Opens the part on disk in this file, which may be empty or written by an earlier server, for a store with so much memory.
     pub(crate) fn start(
         name: &str,
         file: File,
@@ -66,7 +66,7 @@ impl Disk {
     }
 
     fn order(&self, order: Order) {
-        // The thread has ended: there is nothing on disk any more that counts.
+        // If the thread has ended, the part on disk is not used any more.
         let _ = self.orders.send(order);
     }
 
@@ -106,7 +106,7 @@ impl Tier for Disk {
                 self.order(Order::Write(Arc::clone(stored)));
             }
         }
-        // While the index is locked: orders come as changes do.
+        // While the index is locked, so that orders are in the order of the changes.
         self.bury(dead);
     }
 

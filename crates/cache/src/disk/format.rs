@@ -1,9 +1,9 @@
-//! The file of a store: a head, then segments, which are filled one after the other and used anew in the same order, and in these records,
-//! one for each response: a head, metadata, the body.
+//! The file of a store: a head, then segments, which are filled one after the other and reused in the same order. A segment contains one
+//! record for each response: a head, metadata, the body.
 //!
-//! Everything but the head of the file is sealed: HMAC-SHA256 with a key that is made of the file's secret and of a number that is drawn
-//! anew each time a segment is begun. What was in a place before is no record of the new segment, and nobody can put bytes into a response
-//! that pass for one. A record is read whole and checked whole, so that one half written, or written over meanwhile, is none.
+//! Everything except the head of the file is authenticated by HMAC-SHA256. The key is derived from the file's secret and a random number,
+//! which is new each time a segment is begun: so old records are not valid in the new segment, and bytes inside a response cannot be forged
+//! into a record. A record is read and checked whole, so a half-written or overwritten one is rejected.
 //!
 //! | where | bytes | |
 //! |---|---|---|
@@ -17,29 +17,29 @@
 //! | | 8 | sequence: of two segments the later has the higher |
 //! | | 16 | number that is drawn |
 //! | | 16 | seal |
-//! | record | 4 | state: [`LIVE`], or it is no more |
+//! | record | 4 | state: [`LIVE`], or deleted |
 //! | | 4 | magic |
 //! | | 4 | bytes of metadata |
 //! | | 4 | bytes of body |
 //! | | 16 | seal of place, lengths and metadata |
 //! | | 16 | seal of place and body |
 //!
-//! Numbers are little-endian. The state alone is under no seal: whoever changes it loses a response.
+//! Numbers are little-endian. Only the state is not authenticated: changing it can only lose a response.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// Another layout has another number; a file with another is begun anew.
+/// The version of the layout; a file of another version is replaced.
 const VERSION: u32 = 1;
 
 const FILE_MAGIC: &[u8; 8] = b"TuttiCch";
 const SEGMENT_MAGIC: &[u8; 8] = b"TuttiSeg";
 const RECORD_MAGIC: &[u8; 4] = b"TRec";
 
-/// The state of a record that may be used.
+/// The state of a valid record.
 const LIVE: &[u8; 4] = b"Live";
 
-/// Bytes before the first segment: a page.
+/// Bytes before the first segment: one page.
 pub(crate) const HEAD_BYTES: u64 = 4096;
 /// Bytes of a segment before its first record.
 pub(crate) const SEGMENT_HEAD_BYTES: u64 = 48;
@@ -48,18 +48,18 @@ pub(crate) const RECORD_HEAD_BYTES: usize = 48;
 /// Bytes of the state, with which a record begins.
 pub(crate) const STATE_BYTES: usize = 4;
 
-/// Most bytes of metadata: heads are no larger, keys neither.
+/// Most bytes of metadata: heads and keys are not larger.
 pub(crate) const MOST_METADATA: usize = 128 * 1024;
 
-/// A segment is no larger unless a record needs it: less goes at once.
+/// A segment is larger only if one record needs it: evicting small segments loses less at once.
 const USUAL_SEGMENT: u64 = 64 << 20;
 
-/// So many segments a file has if they are not larger than usual: the oldest of these parts goes at once.
+/// Number of segments of the usual size; one of them is evicted at a time.
 const USUAL_SEGMENTS: u64 = 64;
 
 type Tag = [u8; 16];
 
-/// The parts of a file.
+/// The segments of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Bytes of a segment.
@@ -69,7 +69,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Those of a file of at most `size` bytes with bodies of at most `object`.
+    /// Divides a file of at most `size` bytes with bodies of at most `object`.
     pub(crate) fn new(size: u64, object: u64) -> Self {
         let room = size.saturating_sub(HEAD_BYTES);
         let record = object
@@ -80,7 +80,7 @@ impl Geometry {
         Self { segment, segments }
     }
 
-    /// Where a segment begins.
+    /// The offset of a segment.
     pub(crate) fn start(&self, number: u32) -> u64 {
         HEAD_BYTES.saturating_add(u64::from(number).saturating_mul(self.segment))
     }
@@ -115,7 +115,7 @@ impl FileHead {
         out
     }
 
-    /// The head that these bytes begin with; `None`: they are none of this version.
+    /// Decodes the head at the beginning of these bytes; `None`: not a head of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let magic = reader.take(8)?;
@@ -135,14 +135,14 @@ impl FileHead {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
-    /// Of two segments the later has the higher.
+    /// Higher in the later of two segments.
     pub(crate) sequence: u64,
-    /// The number that was drawn for it.
+    /// The random number of this segment.
     pub(crate) drawn: [u8; 16],
 }
 
 impl SegmentHead {
-    /// Its bytes, as the head of this segment.
+    /// Encodes the head of this segment.
     pub(crate) fn encode(&self, secret: &[u8; 32], number: u32) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(SEGMENT_MAGIC);
@@ -153,7 +153,7 @@ impl SegmentHead {
         out
     }
 
-    /// The head that these bytes begin with; `None`: nobody has begun this segment.
+    /// Decodes the head at the beginning of these bytes; `None`: this segment has not been begun.
     pub(crate) fn decode(bytes: &[u8], secret: &[u8; 32], number: u32) -> Option<Self> {
         let mut reader = Reader(bytes);
         let magic = reader.take(8)?;
@@ -175,7 +175,7 @@ impl SegmentHead {
         tag(mac(secret), &parts)
     }
 
-    /// The seal of the records in it.
+    /// The seal of its records.
     pub(crate) fn seal(&self, secret: &[u8; 32], number: u32) -> Seal {
         let mut key = mac(secret);
         key.update(b"records");
@@ -208,7 +208,7 @@ impl Seal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHead {
-    /// It may be used.
+    /// It has not been deleted.
     pub(crate) is_live: bool,
     /// Bytes of its metadata.
     pub(crate) metadata: u32,
@@ -219,7 +219,7 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordHead {
-    /// The bytes of a live record at this place of the file, but for its body; `None`: it is too large.
+    /// Encodes a live record at this place of the file, without its body; `None`: it is too large.
     pub(crate) fn encode(seal: &Seal, place: u64, metadata: &[u8], body: &[u8]) -> Option<Vec<u8>> {
         if metadata.len() > MOST_METADATA {
             return None;
@@ -236,7 +236,7 @@ impl RecordHead {
         Some(out)
     }
 
-    /// The head that these bytes begin with. What it says is to be checked with [`seals`](Self::seals).
+    /// Decodes the head at the beginning of these bytes. Check its content with [`seals`](Self::seals).
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let state = reader.take(STATE_BYTES)?;
@@ -256,20 +256,20 @@ impl RecordHead {
         RECORD_HEAD_BYTES as u64 + u64::from(self.metadata) + u64::from(self.body)
     }
 
-    /// True if it was written with these metadata at this place.
+    /// True if the record was written with these metadata at this place.
     pub(crate) fn seals(&self, seal: &Seal, place: u64, metadata: &[u8]) -> bool {
         metadata.len() == self.metadata as usize
             && seal.metadata(place, (self.metadata, self.body), metadata) == self.metadata_tag
     }
 
-    /// True if it was written with this body at this place.
+    /// True if the record was written with this body at this place.
     pub(crate) fn seals_body(&self, seal: &Seal, place: u64, body: &[u8]) -> bool {
         body.len() == self.body as usize && seal.body(place, body) == self.body_tag
     }
 }
 
 fn mac(key: &[u8; 32]) -> Hmac<Sha256> {
-    // RFC 2104 §2: a key that is shorter than a block is filled up with zeroes.
+    // RFC 2104 §2: a key shorter than a block is padded with zeroes.
     let mut block = [0; 64];
     let (start, _) = block.split_at_mut(32);
     start.copy_from_slice(key);
@@ -288,7 +288,7 @@ fn tag(mut mac: Hmac<Sha256>, parts: &[&[u8]]) -> Tag {
     tag
 }
 
-/// Takes things off the beginning of bytes.
+/// Reads values from the beginning of bytes.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_version_or_with_another_bit_is_none() {
+    fn a_file_of_another_version_or_with_a_flipped_bit_is_ignored() {
         let bytes = head().encode();
         assert_eq!(FileHead::decode(&bytes), Some(head()));
         for bit in 0..bytes.len() * 8 {
@@ -374,7 +374,7 @@ mod tests {
             ..segment
         };
         assert!(!read.seals(&again.seal(&secret, 5), 100, metadata));
-        // Every bit but those of the state is under a seal.
+        // Every bit except those of the state is authenticated.
         for bit in 8 * STATE_BYTES..record.len() * 8 {
             let mut changed = record.clone();
             changed[bit / 8] ^= 1 << (bit % 8);

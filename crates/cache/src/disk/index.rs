@@ -1,4 +1,4 @@
-//! Holds where things are in the file, and which wait to be written. In memory, without I/O.
+//! Records where responses are in the file, and which wait to be written. In memory, without I/O.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,13 +9,13 @@ use super::reading::Candidate;
 use crate::purge::Purge;
 use crate::stored::Stored;
 
-/// Responses of one key's text, as many as in memory. The oldest goes.
+/// Responses with one key text, as many as in memory. The oldest is evicted.
 const MOST_VARIANTS: usize = 64;
 
-/// Bytes that an entry takes beside its text and tags: measured by its size and the map's.
+/// Bytes of an entry without its text and tags: its size and the map's overhead, measured.
 const ENTRY_BYTES: usize = 160;
 
-/// A record that is no more, unless its segment has been begun anew since.
+/// A deleted record, unless its segment has been begun anew since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) segment: u32,
@@ -32,14 +32,14 @@ struct Entry {
     length: u64,
     metadata: u32,
     tags: Box<[u64]>,
-    /// Where it is in memory outside of a store.
+    /// The response, while it is in memory outside a store.
     shared: Weak<Stored>,
 }
 
-/// How far the file is.
+/// The state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The file is another's, or is being read.
+    /// Another process has the file, or it is being read.
     Waiting,
     Open,
     Closed,
@@ -51,9 +51,9 @@ pub(crate) struct Index {
     texts: HashMap<Box<[u8]>, Vec<Entry>>,
     pending: HashMap<Box<[u8]>, Vec<Arc<Stored>>>,
     pending_bytes: usize,
-    /// Purges that have come before the file was read.
+    /// Purges that arrived before the file was read.
     early: Vec<Purge>,
-    /// Seals and sequences of the segments that have been begun.
+    /// Seals and sequence numbers of the segments in use.
     segments: Vec<Option<(Seal, u64)>>,
     entries: usize,
     bytes: u64,
@@ -81,7 +81,7 @@ impl Index {
         self.state == State::Closed
     }
 
-    /// True if it is open; bytes and number of responses.
+    /// Returns true if the file is open, and the bytes and number of responses.
     pub(crate) fn totals(&self) -> (bool, u64, usize) {
         (self.state == State::Open, self.bytes, self.entries)
     }
@@ -99,7 +99,7 @@ impl Index {
             || (self.state == State::Open && self.texts.contains_key(text))
     }
 
-    /// True if there is one, or may be: nobody knows before the file has been read.
+    /// True if there may be one: before the file has been read, that is unknown.
     pub(crate) fn has_alike(&self, stored: &Stored) -> bool {
         if self.state == State::Waiting {
             return true;
@@ -112,7 +112,7 @@ impl Index {
             || entries.any(|one| one.variant == variant)
     }
 
-    /// The file is there and has been read; what earlier purges leave of it counts. The records that they remove.
+    /// Opens the index after the file has been read, and applies earlier purges. Returns the records that they delete.
     pub(crate) fn open(&mut self) -> Vec<Dead> {
         if self.state == State::Waiting {
             self.state = State::Open;
@@ -124,7 +124,7 @@ impl Index {
         all
     }
 
-    /// Nothing is there any more; true if it was open.
+    /// Closes the index; true if it was open.
     pub(crate) fn close(&mut self) -> bool {
         let was_open = self.state != State::Closed;
         self.state = State::Closed;
@@ -141,7 +141,7 @@ impl Index {
         (self.entries, self.bytes, self.weight) = (0, 0, 0);
     }
 
-    /// A segment has been begun, with nothing in it; the number of responses that were.
+    /// Empties a segment that is begun anew. Returns the number of responses that were in it.
     pub(crate) fn begin(&mut self, number: u32, known: Option<(Seal, u64)>) -> usize {
         let mut gone = Vec::new();
         for (text, variants) in &mut self.texts {
@@ -159,20 +159,20 @@ impl Index {
         gone.len()
     }
 
-    /// A response is to be written.
+    /// Notes that a response is to be written.
     pub(crate) fn wait(&mut self, stored: &Arc<Stored>) {
         self.pending_bytes += stored.weight();
         let waiting = self.pending.entry(stored.key.text.clone()).or_default();
         waiting.push(Arc::clone(stored));
     }
 
-    /// True if it still is.
+    /// True if it still waits to be written.
     pub(crate) fn is_waiting(&self, stored: &Arc<Stored>) -> bool {
         let mut waiting = self.pending.get(&stored.key.text).into_iter().flatten();
         waiting.any(|one| Arc::ptr_eq(one, stored))
     }
 
-    /// It waits no more; false if it did not.
+    /// Ends its wait; false if it did not wait.
     pub(crate) fn leave(&mut self, stored: &Arc<Stored>) -> bool {
         !self
             .take_waiting(&stored.key.text, |one| Arc::ptr_eq(one, stored))
@@ -197,7 +197,7 @@ impl Index {
         gone
     }
 
-    /// Removes the responses that the same requests would get; their records.
+    /// Removes the responses that the same requests would get. Returns their records.
     pub(crate) fn remove_alike(&mut self, stored: &Stored) -> Vec<Dead> {
         let variant = stored.variant(&self.hasher);
         let hasher = self.hasher.clone();
@@ -205,7 +205,7 @@ impl Index {
         self.remove_where(&stored.key.text, |one| one.variant == variant)
     }
 
-    /// Removes the response whose record is there.
+    /// Removes the response whose record is at this place.
     pub(crate) fn remove(&mut self, text: &[u8], place: u64) -> Option<Dead> {
         self.remove_where(text, |one| one.dead.place == place).pop()
     }
@@ -238,7 +238,7 @@ impl Index {
         self.weight -= weight(text, entry.tags.len());
     }
 
-    /// A response is in the file; the records of those that it replaces.
+    /// Adds a response that has been written. Returns the records of those that it replaces.
     pub(crate) fn insert(&mut self, stored: &Stored, head: &RecordHead, dead: Dead) -> Vec<Dead> {
         let variant = stored.variant(&self.hasher);
         let text = &stored.key.text;
@@ -265,7 +265,7 @@ impl Index {
         gone
     }
 
-    /// Removes what is to be purged; how many there were, and the records.
+    /// Purges responses. Returns their number and their records.
     pub(crate) fn purge(&mut self, purge: &Purge) -> (usize, Vec<Dead>) {
         if self.state == State::Waiting {
             self.early.push(purge.clone());
@@ -294,7 +294,7 @@ impl Index {
             Purge::All => {
                 let all = self.texts.values().flatten();
                 let dead = all.map(|one| one.dead).collect();
-                // Seals stay: the thread has not begun anything anew.
+                // The seals stay: the thread has not begun a new segment.
                 self.texts.clear();
                 (self.entries, self.bytes, self.weight) = (0, 0, 0);
                 dead
@@ -318,7 +318,7 @@ impl Index {
         }
     }
 
-    /// Everything that may be the response to a request with this text, the newest first.
+    /// All possible responses to a request with this text, the newest first.
     pub(crate) fn candidates(&self, text: &[u8]) -> Vec<Candidate> {
         let waiting = self.pending.get(text).into_iter().flatten().rev();
         let mut all: Vec<_> = waiting.map(Candidate::there).collect();
@@ -339,7 +339,7 @@ impl Index {
         all
     }
 
-    /// The response whose record is there is in memory.
+    /// Notes that the response with the record at this place is in memory.
     pub(crate) fn share(&mut self, place: u64, stored: &Arc<Stored>) {
         let variants = self.texts.get_mut(&stored.key.text).into_iter().flatten();
         for entry in variants.filter(|one| one.dead.place == place) {

@@ -1,8 +1,8 @@
 //! The metadata of a response on disk: everything but its body.
 //!
-//! Times are times of day here, for what is on disk outlives the machine's steady clock.
+//! Times are times of day, because the file outlives the machine's monotonic clock.
 //!
-//! They are read after their seal has been checked, and checked nevertheless: what is here goes into heads of answers.
+//! Metadata are checked although their seal was valid: they become heads of responses.
 
 use bytes::Bytes;
 use tutti_http::FieldLines;
@@ -18,7 +18,7 @@ const VALIDATES: u8 = 1;
 const ASSUMED: u8 = 2;
 const AUTHORIZED: u8 = 4;
 
-/// The metadata of a response as bytes; `None`: something in it is too long.
+/// Encodes the metadata of a response; `None`: a part of it is too long.
 pub(crate) fn write(stored: &Stored, now: ClockReading) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&stored.status.to_le_bytes());
@@ -67,7 +67,7 @@ pub(crate) fn write(stored: &Stored, now: ClockReading) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The response with these metadata and this body; `None`: they are damaged.
+/// Makes the response with these metadata and this body; `None`: they are damaged.
 pub(crate) fn read(metadata: &[u8], body: Bytes, now: ClockReading) -> Option<Stored> {
     let mut reader = Reader(metadata);
     let status = reader.u16().filter(|status| (200..600).contains(status))?;
@@ -121,7 +121,7 @@ pub(crate) fn read(metadata: &[u8], body: Bytes, now: ClockReading) -> Option<St
     })
 }
 
-/// Bytes with their length before.
+/// Reads bytes that are preceded by their length.
 fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u32()?;
     reader.take(usize::try_from(length).ok()?)
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_field_is_nothing() {
+    fn truncated_or_malformed_metadata_is_none() {
         let bytes = write(&stored(), NOW).unwrap();
         for length in 0..bytes.len() {
             assert!(

@@ -1,4 +1,4 @@
-//! One response, read from the file and checked.
+//! Reads one response from the file and checks it.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -14,11 +14,11 @@ use crate::clock::ClockReading;
 use crate::key::Key;
 use crate::stored::Stored;
 
-/// There is no memory for a body now.
+/// There is not enough memory for a body.
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
-/// Something that may be the response to a request.
+/// A possible response to a request.
 pub(crate) struct Candidate {
     there: Option<Arc<Stored>>,
     record: Option<Record>,
@@ -33,7 +33,7 @@ struct Record {
 }
 
 impl Candidate {
-    /// One in memory.
+    /// A candidate in memory.
     pub(crate) fn there(stored: &Arc<Stored>) -> Self {
         Self {
             there: Some(Arc::clone(stored)),
@@ -42,7 +42,7 @@ impl Candidate {
         }
     }
 
-    /// One in the file.
+    /// A candidate in the file.
     pub(crate) fn at(place: u64, metadata: u32, seal: Seal) -> Self {
         Self {
             there: None,
@@ -55,13 +55,13 @@ impl Candidate {
         }
     }
 
-    /// It is in memory, if it is.
+    /// Uses the response in memory, if there is one.
     pub(crate) fn or_there(self, there: Option<Arc<Stored>>) -> Self {
         Self { there, ..self }
     }
 }
 
-/// The response of this candidate, if it is for such a request.
+/// Returns the response of this candidate, if it answers such a request.
 pub(crate) fn read(
     file: &File,
     candidate: &Candidate,
@@ -100,7 +100,7 @@ pub(crate) fn read(
 }
 
 impl Record {
-    /// Head and metadata, if they are what was written.
+    /// Reads head and metadata, and checks their seal.
     fn head(&self, file: &File) -> Option<(RecordHead, Vec<u8>)> {
         let mut bytes = vec![0; RECORD_HEAD_BYTES + self.metadata as usize];
         file.read_exact_at(&mut bytes, self.place).ok()?;

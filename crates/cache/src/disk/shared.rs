@@ -1,4 +1,4 @@
-//! The things that the thread has, and whoever gives it orders.
+//! The state that the writing thread shares with the threads that give it orders.
 
 use std::fs::File;
 use std::io;
@@ -14,24 +14,24 @@ use super::index::{Dead, Index};
 use super::tier::TierCounts;
 use crate::stored::Stored;
 
-/// Tells of trouble, in a line for the log.
+/// Writes a warning to the log.
 pub(crate) type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// An order to the thread.
 pub(crate) enum Order {
     /// Write a response, if it is still wanted.
     Write(Arc<Stored>),
-    /// These records are no more.
+    /// Mark these records as deleted.
     Bury(Vec<Dead>),
-    /// No record is any more.
+    /// Delete all records.
     Clear,
-    /// Say when all that was to be buried is on disk.
+    /// Report when all deletions so far are on disk.
     Settle(oneshot::Sender<()>),
-    /// Let go of the file.
+    /// Release the file.
     Close(oneshot::Sender<()>),
 }
 
-/// The part that the thread has, too.
+/// The state shared with the thread.
 pub(crate) struct Inner {
     pub(crate) name: Box<str>,
     pub(crate) file: File,
@@ -43,15 +43,15 @@ pub(crate) struct Inner {
     pub(crate) index: Mutex<Index>,
     pub(crate) counts: TierCounts,
     pub(crate) report: Report,
-    /// Trouble has been told of.
+    /// A failure has been logged.
     pub(crate) is_troubled: AtomicBool,
-    /// Nothing is written after this.
+    /// Responses are not written after this time.
     pub(crate) last_write: Mutex<Option<Instant>>,
 }
 
 impl Inner {
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
-        // Nothing in there panics between two changes that belong together.
+        // No code panics between two changes that belong together.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,18 +59,18 @@ impl Inner {
         counter.fetch_add(by as u64, Ordering::Relaxed);
     }
 
-    /// The disk does not do what it should: told once, until it does again.
+    /// Logs that the disk fails: once, until it works again.
     pub(crate) fn trouble(&self, what: &str, error: &io::Error) {
         if !self.is_troubled.swap(true, Ordering::Relaxed) {
             let text = format!(
-                "the cache `{}` cannot {what}: {error}; its responses are in memory only as long as that is so",
+                "the cache `{}` cannot {what}: {error}; its responses are in memory only until that works again",
                 self.name
             );
             (self.report)(&text);
         }
     }
 
-    /// True if somebody has removed the file: what is in it is not wanted any more, and nothing is added.
+    /// True if the file has been removed: its contents are obsolete, and nothing is added.
     pub(crate) fn is_removed(&self) -> bool {
         let links = self.file.metadata().map(|known| known.nlink());
         if links.is_ok_and(|links| links > 0) {

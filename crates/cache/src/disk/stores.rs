@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::file_tier::Disk;
 use crate::store::ResponseStore;
 
-/// Those of `stores` that are on disk, and not among the `known`.
+/// Those of `stores` that use the disk and are not among the `known`.
 pub fn without_files<'s>(
     stores: &'s [Arc<ResponseStore>],
     known: &'s [Arc<ResponseStore>],
@@ -18,8 +18,8 @@ pub fn without_files<'s>(
     stores.iter().filter(is_new)
 }
 
-/// Gives those of `stores` that are on disk, and not among the `known`, the files that `file` has for their names. One without a file is
-/// in memory only. `report` takes lines for the log.
+/// Opens the files of those of `stores` that use the disk and are not among the `known`; `file` returns the file for a name. A store
+/// without a file is in memory only. `report` writes lines to the log.
 pub fn open(
     stores: &[Arc<ResponseStore>],
     known: &[Arc<ResponseStore>],
@@ -51,21 +51,21 @@ fn start(
     Ok(())
 }
 
-/// Lets go of the files of stores that are not used any more: others may have the same.
+/// Releases the files of stores that are not used any more: new stores may have the same.
 pub fn rest_replaced(previous: &[Arc<ResponseStore>], next: &[Arc<ResponseStore>]) {
     let is_used = |store: &&Arc<ResponseStore>| next.iter().any(|next| Arc::ptr_eq(next, store));
     for store in previous.iter().filter(|store| !is_used(store)) {
-        // Whoever has the file next waits for it by itself.
+        // The next owner of the file waits for it.
         drop(store.rest());
     }
 }
 
-/// Has stores written to disk, and lets go of their files; completes when that is done.
+/// Has stores written to disk and releases their files; completes when that is done.
 pub fn rest(stores: &[Arc<ResponseStore>]) -> impl Future<Output = ()> + Send + use<> {
     let resting: Vec<_> = stores.iter().filter_map(|store| store.rest()).collect();
     async move {
         for one in resting {
-            // Its thread has ended before.
+            // An error means that its thread has ended before.
             let _ = one.await;
         }
     }

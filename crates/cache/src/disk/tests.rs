@@ -39,7 +39,7 @@ fn body(disk: &Disk, text: &str) -> Option<usize> {
     }
 }
 
-/// Waits until the thread has done all that it was told.
+/// Waits until the thread has carried out all orders.
 fn settle(disk: &Disk) {
     disk.settled().blocking_recv().unwrap();
 }
@@ -56,7 +56,7 @@ fn of_two_one_has_the_file_and_purges_of_the_other_count() {
     assert_eq!((body(&first, "a"), body(&second, "a")), (Some(1000), None));
     second.purge(&Purge::Key(b"a".to_vec()));
     second.purge(&Purge::Tag(b"b".to_vec()));
-    // A newer one is kept while the file is another's, and stands in place of the one there.
+    // A newer response is kept while another process has the file, and replaces the one in the file.
     second.keep(&stored("c", 2000), Waiting::Bounded);
     assert_eq!(body(&second, "c"), Some(2000));
     first.close().blocking_recv().unwrap();
@@ -88,7 +88,7 @@ fn responses_are_found_again_and_replaced_ones_are_not() {
 fn the_oldest_go_and_the_index_is_bounded() {
     let file = NamedTempFile::new().unwrap();
     let disk = start(&file);
-    // Keys so long that the index is full before the file is.
+    // The keys are so long that the index is full before the file is.
     let text = |number: usize| format!("{number:04} {}", "k".repeat(4000));
     for number in 0..400 {
         disk.keep(&stored(&text(number), 10), Waiting::Unbounded);

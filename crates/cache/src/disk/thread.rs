@@ -1,4 +1,4 @@
-//! The thread that alone writes the file.
+//! The only thread that writes the file.
 
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -24,24 +24,24 @@ use crate::stored::Stored;
 /// How often a file that another router has open is tried.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Read at once of a record whose length nobody knows yet: most metadata are shorter.
+/// Bytes of a record that are read first, before its length is known: most metadata are shorter.
 const FIRST_READ: usize = 4096;
 
 pub(crate) struct Thread {
     inner: Arc<Inner>,
     orders: Receiver<Order>,
-    /// Orders that have come before the file was there.
+    /// Orders that arrived before the file was open.
     early: VecDeque<Order>,
     secret: [u8; 32],
-    /// Sequences and seals of the segments.
+    /// Sequence numbers and seals of the segments.
     segments: Vec<Option<(u64, Seal)>>,
-    /// The segment that is being filled, and where its next record goes.
+    /// The segment that is being filled, and the place of its next record.
     current: Option<(u32, u64)>,
-    /// The highest so far.
+    /// The highest sequence number so far.
     sequence: u64,
 }
 
-/// Who is told when the file has been let go of.
+/// Notified when the file has been released.
 type Closed = Option<oneshot::Sender<()>>;
 
 impl Thread {
@@ -64,14 +64,14 @@ impl Thread {
             Err(closed) => closed,
         };
         self.inner.index().close();
-        // Whoever waits for it may have it; who is still reading finds what is there, or nothing.
+        // Another process may lock the file now; a concurrent reader finds a valid record or none.
         let _ = self.inner.file.unlock();
         if let Some(closed) = closed {
             let _ = closed.send(());
         }
     }
 
-    /// Waits for the file to be this one's; the error: it is not wanted any more.
+    /// Waits for the lock on the file; the error: the file is not needed any more.
     fn lock(&mut self) -> Result<(), Closed> {
         loop {
             match self.inner.file.try_lock() {
@@ -91,7 +91,7 @@ impl Thread {
         }
     }
 
-    /// Reads the file, then does what it is told until the end.
+    /// Reads the file, then carries out orders until the end.
     fn serve(&mut self) -> Closed {
         if let Err(error) = self.open() {
             self.inner.trouble("use its file", &error);
@@ -119,7 +119,7 @@ impl Thread {
         }
     }
 
-    /// Takes what is in the file, or begins it anew.
+    /// Reads the file, or begins it anew.
     fn open(&mut self) -> io::Result<()> {
         let mut head = [0; HEAD_BYTES as usize];
         let length = read_some(&self.inner.file, &mut head, 0)?;
@@ -141,7 +141,7 @@ impl Thread {
         }
     }
 
-    /// Finds what is in the segments, the oldest first.
+    /// Reads the segments, the oldest first.
     fn scan(&mut self) -> io::Result<()> {
         let mut known = Vec::new();
         for number in 0..self.inner.geometry.segments {
@@ -203,7 +203,7 @@ impl Thread {
         }
     }
 
-    /// A segment has been begun; the number of responses that were in it.
+    /// Notes that a segment has been begun. Returns the number of responses that were in it.
     fn note(&mut self, number: u32, head: &SegmentHead) -> usize {
         let seal = head.seal(&self.secret, number);
         if let Some(segment) = self.segments.get_mut(number as usize) {
@@ -230,7 +230,7 @@ impl Thread {
                 let mut index = self.inner.index();
                 let replaced = match index.leave(stored) {
                     true => index.insert(stored, &head, dead),
-                    // It was purged meanwhile.
+                    // The response was purged meanwhile.
                     false => vec![dead],
                 };
                 let is_heavy = index.weight() > self.inner.most_index;
@@ -241,7 +241,7 @@ impl Thread {
                     .is_troubled
                     .store(false, std::sync::atomic::Ordering::Relaxed);
                 if is_heavy {
-                    // The oldest segment is the next, and goes with its responses.
+                    // The oldest segment is reused, and its responses are evicted.
                     let begun = self.begin_next();
                     self.unless_full(begun);
                 }
@@ -296,7 +296,7 @@ impl Thread {
             return Ok(None);
         };
         let dead = self.dead(number, *sequence, place);
-        // The head last: without it there is no record.
+        // The head is written last: without it, the record does not exist.
         let file = &self.inner.file;
         file.write_all_at(&stored.body, place + bytes.len() as u64)?;
         file.write_all_at(&bytes, place)?;
@@ -316,7 +316,7 @@ impl Thread {
         };
         let start = self.inner.geometry.start(number);
         let bytes = head.encode(&self.secret, number);
-        // Written or not: the responses there are no more.
+        // The responses there are lost even if the write succeeded.
         let evicted = self.inner.index().begin(number, None);
         Inner::count(&self.inner.counts.evicted, evicted);
         self.inner.file.write_all_at(&bytes, start)?;
@@ -326,7 +326,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Makes records nothing, so that they are nothing for whoever reads the file next.
+    /// Marks records as deleted, so that the next process that reads the file skips them.
     fn bury(&self, dead: &[Dead]) {
         for one in dead {
             let segment = self.segments.get(one.segment as usize);
@@ -339,7 +339,7 @@ impl Thread {
         }
     }
 
-    /// Makes all of them nothing.
+    /// Deletes all records.
     fn clear(&mut self) {
         self.current = None;
         for number in 0..self.inner.geometry.segments {
@@ -357,19 +357,19 @@ impl Thread {
         }
     }
 
-    /// Records that were to be nothing may still be something: then nothing of the file may be used again.
+    /// If deleting failed, old records may still be valid: then the whole file is discarded.
     fn unless_unsure(&self, outcome: io::Result<()>) {
         let Err(error) = outcome else {
             return;
         };
         self.inner.trouble("remove responses from its file", &error);
         self.inner.index().close();
-        // If this fails, too, the disk does not take anything.
+        // If this fails, too, the disk accepts no writes.
         let _ = self.inner.file.set_len(0);
     }
 }
 
-/// Reads as much as there is; the number of bytes.
+/// Reads as many bytes as there are; returns their number.
 fn read_some(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
     let mut length = 0;
     while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -383,7 +383,7 @@ fn read_some(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Bytes that nobody can guess.
+/// Draws random bytes.
 fn draw<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

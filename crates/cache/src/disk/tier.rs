@@ -1,4 +1,4 @@
-//! The face that a store on disk shows the one in memory.
+//! The interface of a store's part on disk, as the part in memory uses it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::key::Key;
 use crate::purge::Purge;
 use crate::stored::Stored;
 
-/// The bound of what waits to be written.
+/// The limit for responses that wait to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// Beyond the bound a response is refused.
+    /// Responses beyond the limit are refused.
     Bounded,
-    /// Every response is taken.
+    /// All responses are accepted.
     Unbounded,
 }
 
-/// Responses on disk. All but [`read`](Self::read) are short and may be called on listen threads.
+/// Responses on disk. All methods but [`read`](Self::read) are short and may be called on listen threads.
 pub(crate) trait Tier: Debug + Send + Sync {
     /// Bytes of the largest body that it keeps.
     fn largest(&self) -> usize;
 
-    /// True if it has something with this text of a key.
+    /// True if it has a response whose key has this text.
     fn has(&self, text: &[u8]) -> bool;
 
     /// True if it has a response that the same requests would get.
@@ -33,13 +33,13 @@ pub(crate) trait Tier: Debug + Send + Sync {
     /// Keeps a response, in place of those that the same requests would get.
     fn keep(&self, stored: &Arc<Stored>, waiting: Waiting);
 
-    /// Removes responses; how many there were.
+    /// Removes responses; returns their number.
     fn purge(&self, purge: &Purge) -> usize;
 
-    /// Completes when all that was purged so far is no more on disk.
+    /// Completes when all deletions so far are on disk.
     fn settled(&self) -> oneshot::Receiver<()>;
 
-    /// Reads the response for a request whose fields `values` gives by name. Blocks. `take_room` is asked for the memory of the body.
+    /// Reads the response for a request whose fields `values` gives by name. Blocks. Memory for the body is requested from `take_room`.
     fn read(
         &self,
         key: &Key,
@@ -47,22 +47,22 @@ pub(crate) trait Tier: Debug + Send + Sync {
         take_room: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Loaded>;
 
-    /// Large responses that were read are given to others who want them while somebody has them.
+    /// Lets other requests use a large response that was read, for as long as one of them holds it.
     fn share(&self, place: u64, stored: &Arc<Stored>);
 
-    /// Writes what waits and lets go of the file, for whoever has it next; completes when that is done.
+    /// Writes the waiting responses and releases the file for its next owner; completes when that is done.
     fn close(&self) -> oneshot::Receiver<()>;
 
-    /// Its numbers.
+    /// Its status.
     fn status(&self) -> TierStatus;
 }
 
 /// A response that was read.
 #[derive(Debug)]
 pub(crate) enum Loaded {
-    /// It is in memory anyway.
+    /// It is in memory already.
     Shared(Arc<Stored>),
-    /// It comes from this place of the file.
+    /// It was read from this place of the file.
     Read(Box<Stored>, u64),
 }
 
@@ -73,23 +73,23 @@ pub(crate) struct TierCounts {
     pub read: AtomicU64,
     /// Responses that were written.
     pub written: AtomicU64,
-    /// Responses that went for want of room.
+    /// Responses evicted to free room.
     pub evicted: AtomicU64,
-    /// Responses that could not be written, or that too many waited before.
+    /// Responses that could not be written, or that exceeded the waiting limit.
     pub failed: AtomicU64,
-    /// Responses that were damaged, and went.
+    /// Responses that were removed because they were damaged.
     pub damaged: AtomicU64,
 }
 
 /// The state of a store on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TierStatus {
-    /// It can be used.
+    /// It is in use.
     pub is_open: bool,
     /// Bytes that its responses take.
     pub size: u64,
     /// Number of its responses.
     pub entries: u64,
-    /// Responses by what became of them.
+    /// Responses by outcome.
     pub responses: [(&'static str, u64); 5],
 }

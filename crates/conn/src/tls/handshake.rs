@@ -1,6 +1,6 @@
-//! From a socket that has been accepted to one with TLS on it, or to the reason why not.
+//! The TLS handshake on an accepted socket.
 //!
-//! Must never: answer a client twice, or take the first bytes of plain HTTP for a broken record without saying so.
+//! Must never: answer a client twice, or report plain HTTP as a broken record.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,44 +11,44 @@ use super::session::End;
 use super::socket::TlsSocket;
 use crate::socket::{Attempt, ReadResult, poll_attempt, poll_receive, try_send};
 
-/// Most bytes that are read in search of a client's first message: one with large key shares has two thousand.
+/// Most bytes read for a client's first message: one with large key shares has two thousand.
 const MOST_HELLO: usize = 64 * 1024;
 
-/// The reason why there is no TLS on a connection.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The connection broke before anything came: something only looked whether the port is open.
-    #[error("the client went away before it began")]
+    /// The connection closed before any byte: a port check.
+    #[error("the client disconnected before it began")]
     Untouched,
-    /// The connection broke in the middle.
-    #[error("the client went away")]
+    /// The connection failed during the handshake.
+    #[error("the client disconnected")]
     Gone,
     /// The client speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]
     Plain,
-    /// The certificates of the listener come by themselves, and have not come yet.
+    /// The listener has automatic certificates, which have not been issued yet.
     #[error("there is no certificate yet; `/status/certificates` says why")]
     NoCertificate,
-    /// The records are wrong, or the client and the listener have nothing in common.
+    /// Invalid records, or no common parameters.
     #[error(transparent)]
     Tls(rustls::Error),
 }
 
 impl TlsSocket {
-    /// Goes on with the handshake as far as the client does; the caller has a deadline.
+    /// Continues the handshake as far as the client's bytes allow; the caller has a deadline.
     pub fn poll_handshake(&self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let io = self.io();
         let session = &mut *self.session.borrow_mut();
         loop {
-            // A record of a handshake begins with 22 (RFC 8446 §5.1), a request with a method.
+            // A handshake record begins with 22 (RFC 8446 §5.1), a request with a method.
             let first = session.incoming.first();
             if !session.has_begun && first.is_some_and(u8::is_ascii_uppercase) {
                 return Poll::Ready(Err(HandshakeError::Plain));
             }
             session.has_begun |= first.is_some();
             if let Err(error) = session.process(None) {
-                // The client is told by an alert, if it takes it at once.
+                // The client gets an alert, if the socket accepts it at once.
                 let _ = try_send(io.get_ref(), &mut session.outgoing);
                 return Poll::Ready(Err(match session.found_no_certificate() {
                     true => HandshakeError::NoCertificate,
@@ -94,8 +94,8 @@ impl TlsSocket {
         }
     }
 
-    /// Reads the first message of the client before the handshake begins: the name that it asks for, if a certificate for that can be
-    /// had on demand. Whatever ends the connection or is wrong with it is the handshake's to tell.
+    /// Reads the first message of the client before the handshake begins: returns the requested name, if a certificate for it can be
+    /// obtained on demand. Errors are left to the handshake.
     pub fn poll_hello(&self, hello: &mut Hello, cx: &mut Context<'_>) -> Poll<Option<String>> {
         let session = &mut *self.session.borrow_mut();
         loop {
@@ -111,14 +111,14 @@ impl TlsSocket {
                     return Poll::Pending;
                 }
             }
-            // No handshake begins with as much.
+            // No valid handshake begins with so much.
             if before > MOST_HELLO {
                 return Poll::Ready(None);
             }
         }
     }
 
-    /// Begins the handshake by another offer; nothing but [`TlsSocket::poll_hello`] has been called before.
+    /// Begins the handshake with another offer; only [`TlsSocket::poll_hello`] may have been called before.
     pub fn renew(
         &self,
         offer: &Offer,
@@ -127,7 +127,7 @@ impl TlsSocket {
         self.session.borrow_mut().renew(offer, challenges)
     }
 
-    /// Reads once, past TLS, and throws away what comes: true if the client may still be sending. For a client that speaks no TLS.
+    /// Reads once, bypassing TLS, and discards the bytes: true if the client may still be sending. For a client that speaks no TLS.
     pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let session = &mut *self.session.borrow_mut();
         session.incoming.clear();

@@ -1,4 +1,4 @@
-//! The state of one TLS connection, without its socket: records in, plaintext out, and the other way round.
+//! The state of one TLS connection, without its socket: records in, plaintext out, and vice versa.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tutti_tls::{Challenges, HandshakeFacts, Offer, TlsConnection};
 use crate::buffers::Buffers;
 use crate::output::{Gone, Output};
 
-/// Most plaintext that is encrypted ahead of what the socket takes: four records (RFC 8446 §5.1).
+/// Most plaintext encrypted ahead of the socket: four records (RFC 8446 §5.1).
 const AHEAD_BYTES: usize = 64 * 1024;
 
 /// Most bytes that a record adds to its plaintext: head, content type, explicit nonce and tag (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
@@ -20,29 +20,29 @@ const RECORD_BYTES: usize = 40;
 /// Longest plaintext of a record.
 const FULL_BYTES: usize = 16 * 1024;
 
-/// Plaintext of the records that begin a connection: with its head one fits a TCP segment on nearly every path, so that a client can
-/// decrypt the first of a long answer as soon as it arrives.
+/// Plaintext of the first records of a connection: with its head, one fits a TCP segment on nearly every path, so that a client can decrypt
+/// the first part of a long response as soon as it arrives.
 const SMALL_BYTES: usize = 1300;
 
-/// So much goes out in small records.
+/// Bytes sent in small records.
 const SMALL_TOTAL: usize = 3 * SMALL_BYTES;
 
 /// Types of records (RFC 8446 §5.1).
 const ALERT: u8 = 21;
 const DATA: u8 = 23;
 
-/// An alert of TLS 1.3 when it is encrypted: head, two bytes, the type, the tag (RFC 8446 §5.2).
+/// The size of an encrypted alert of TLS 1.3: head, two bytes, the type, the tag (RFC 8446 §5.2).
 const SEALED_ALERT_BYTES: usize = 5 + 2 + 1 + 16;
 
-/// Room for one message of a handshake, at first.
+/// Initial room for one handshake message.
 const MESSAGE_BYTES: usize = 2048;
 
-/// The state of the records that come.
+/// The state of the received records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// More may come.
     Open,
-    /// The client has said that it will send nothing more.
+    /// The client has sent close_notify.
     Closed,
     /// It has broken the protocol.
     Broken,
@@ -52,20 +52,20 @@ pub(super) enum End {
 pub struct TlsRecords {
     connection: TlsConnection,
     buffers: Rc<Buffers>,
-    /// Records that have come and are not finished.
+    /// Received records that have not been processed completely.
     pub(super) incoming: Vec<u8>,
-    /// Records on their way to the socket.
+    /// Records that wait to be sent.
     pub(super) outgoing: Output,
     pub(super) end: End,
-    /// Something has come.
+    /// Bytes have been received.
     pub(super) has_begun: bool,
     /// Plaintext encrypted so far, up to [`SMALL_TOTAL`].
     begun: usize,
 }
 
 impl TlsRecords {
-    /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`. Authorities that
-    /// ask whether a name is ours are answered with `challenges`.
+    /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`. Authorities that check a name are
+    /// answered from `challenges`.
     pub fn new(
         offer: &Offer,
         buffers: Rc<Buffers>,
@@ -82,7 +82,7 @@ impl TlsRecords {
         })
     }
 
-    /// Begins anew with another offer: nothing of what has come has been looked at.
+    /// Begins anew with another offer: the received bytes have not been processed yet.
     pub(super) fn renew(
         &mut self,
         offer: &Offer,
@@ -96,7 +96,7 @@ impl TlsRecords {
         self.connection.is_handshaking()
     }
 
-    /// True if there was no certificate to show.
+    /// True if no certificate was available.
     pub(super) fn found_no_certificate(&self) -> bool {
         self.connection.found_no_certificate()
     }
@@ -106,7 +106,7 @@ impl TlsRecords {
         self.connection.facts()
     }
 
-    /// The protocol inside (RFC 7301), where the client has named any.
+    /// The negotiated protocol (RFC 7301), if any.
     pub(super) fn application_protocol(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
@@ -121,7 +121,7 @@ impl TlsRecords {
         &mut self.incoming
     }
 
-    /// Keeps no buffer that is empty.
+    /// Returns empty buffers.
     pub(super) fn let_go(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > 0 {
             self.buffers.give(std::mem::take(&mut self.incoming));
@@ -131,8 +131,8 @@ impl TlsRecords {
         }
     }
 
-    /// Deals with the records that have come: plaintext goes to `plain`, answers to `outgoing`. Without `plain` only the handshake is
-    /// gone on with.
+    /// Processes the received records: plaintext is appended to `plain`, answers to `outgoing`. Without `plain`, only the handshake is
+    /// continued.
     pub(super) fn process(&mut self, mut plain: Option<&mut Vec<u8>>) -> Result<(), Error> {
         if self.end == End::Broken {
             return Err(Error::General("the connection is broken".to_owned()));
@@ -142,7 +142,7 @@ impl TlsRecords {
             let UnbufferedStatus { discard, state } =
                 self.connection.process_tls_records(&mut self.incoming);
             let mut discard = discard;
-            let goes_on = match state {
+            let continues = match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => match &mut plain {
                     Some(plain) => {
                         while let Some(record) = traffic.next_record() {
@@ -156,11 +156,11 @@ impl TlsRecords {
                 },
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     let is_alert = encode(&mut self.outgoing, |room| data.encode(room))?;
-                    // Records that are wrong must not be looked at again: they would be answered again.
+                    // Invalid records must not be processed again: they would be answered again.
                     failure.is_none() || !is_alert
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
-                    // It is in `outgoing`, and goes before anything else.
+                    // It is in `outgoing`, and is sent first.
                     data.done();
                     true
                 }
@@ -168,10 +168,10 @@ impl TlsRecords {
                     self.end = End::Closed;
                     false
                 }
-                // Early data is not offered, so there is none to read.
+                // Early data is not offered, so there is none.
                 Ok(_) => false,
                 Err(error) => {
-                    // Once more, for the alert that tells the client.
+                    // Once more, for the alert to the client.
                     let is_first = failure.is_none();
                     failure.get_or_insert(error);
                     self.end = End::Broken;
@@ -179,13 +179,13 @@ impl TlsRecords {
                 }
             };
             self.incoming.drain(..discard.min(self.incoming.len()));
-            if !goes_on {
+            if !continues {
                 return failure.map_or(Ok(()), Err);
             }
         }
     }
 
-    /// Encrypts some of `plain`; returns how much of it.
+    /// Encrypts some of `plain`; returns how much.
     pub(super) fn encrypt(&mut self, plain: &[u8]) -> Result<usize, Gone> {
         if self.end == End::Broken {
             return Err(Gone::Closed);
@@ -193,7 +193,7 @@ impl TlsRecords {
         let UnbufferedStatus { discard, state } =
             self.connection.process_tls_records(&mut self.incoming);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
-            // Something has come that must be read first, or nothing can be sent any more.
+            // Received records must be processed first, or nothing can be sent any more.
             self.incoming.drain(..discard.min(self.incoming.len()));
             return Err(Gone::Closed);
         };
@@ -203,7 +203,7 @@ impl TlsRecords {
         let mut taken = 0;
         while taken < plain.len().min(AHEAD_BYTES) {
             let rest = plain.get(taken..).unwrap_or_default();
-            // Bytes that fit one segment or so anyway are not cut up.
+            // Bytes that fit about one segment anyway are not split.
             let is_small = self.begun < SMALL_TOTAL && rest.len() > 2 * SMALL_BYTES;
             let count = rest
                 .len()
@@ -215,7 +215,7 @@ impl TlsRecords {
             let room = bytes.get_mut(start..).unwrap_or_default();
             let mut written = traffic.encrypt(piece, room);
             if let Err(EncryptError::InsufficientSize(size)) = &written {
-                // A change of keys goes before it.
+                // A key update precedes it.
                 bytes.resize(start + size.required_size, 0);
                 written = traffic.encrypt(piece, bytes.get_mut(start..).unwrap_or_default());
             }
@@ -231,7 +231,7 @@ impl TlsRecords {
         Ok(taken)
     }
 
-    /// Says that nothing more will come.
+    /// Sends close_notify.
     pub(super) fn close(&mut self) {
         if self.end == End::Broken {
             return;
@@ -239,7 +239,7 @@ impl TlsRecords {
         let UnbufferedStatus { state, .. } =
             self.connection.process_tls_records(&mut self.incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
-            // The connection ends anyway: if it cannot be told, it is not.
+            // The connection ends anyway, so a failure does not matter.
             let bytes = &mut self.outgoing.bytes;
             let start = bytes.len();
             bytes.resize(start + RECORD_BYTES, 0);
@@ -250,7 +250,7 @@ impl TlsRecords {
     }
 }
 
-/// Appends a message to `outgoing`, however long it is; true if it is an alert, as far as can be told.
+/// Appends a message of any length to `outgoing`; true if it seems to be an alert.
 fn encode(
     outgoing: &mut Output,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,

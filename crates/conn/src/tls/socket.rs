@@ -12,17 +12,17 @@ use super::session::{End, TlsRecords};
 use crate::output::{Gone, Output};
 use crate::socket::{Attempt, ReadResult, poll_attempt, poll_receive, try_send};
 
-/// A socket with TLS on it. Until its handshake is done nothing else is read from it or written to it.
+/// A socket with TLS. Until its handshake is done, no other data are read from it or written to it.
 pub struct TlsSocket {
     io: AsyncFd<OwnedFd>,
     /// Borrowed for the length of a call.
     pub(super) session: RefCell<TlsRecords>,
-    /// Asked for when the handshake is done, if at all.
+    /// Computed at the first use after the handshake.
     facts: OnceCell<Rc<HandshakeFacts>>,
 }
 
 impl TlsSocket {
-    /// The handshake is still to come.
+    /// Before the handshake.
     pub fn new(io: AsyncFd<OwnedFd>, session: TlsRecords) -> Self {
         Self {
             io,
@@ -47,15 +47,15 @@ impl TlsSocket {
             .get_or_init(|| Rc::new(self.session.borrow().facts()))
     }
 
-    /// True if the handshake, which must be done, has agreed on this protocol inside (RFC 7301).
+    /// True if the handshake, which must be done, has negotiated this protocol (RFC 7301).
     pub fn has_agreed_on(&self, protocol: &[u8]) -> bool {
         self.session.borrow().application_protocol() == Some(protocol)
     }
 
-    /// Reads plaintext behind the bytes that `buffer` has.
+    /// Reads plaintext into the spare capacity of `buffer`.
     ///
     /// # Errors
-    /// The connection broke, or the client has broken the protocol.
+    /// The connection failed, or the client violated the protocol.
     pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
@@ -66,10 +66,10 @@ impl TlsSocket {
         loop {
             let processed = session.process(Some(buffer));
             if !session.outgoing.is_empty() {
-                // A change of keys is to be answered, or an alert to be told; if the socket is full it goes before the next answer.
+                // A key update must be answered, or an alert sent; if the socket is full it precedes the next response.
                 let sent = try_send(self.socket(), &mut session.outgoing);
                 if sent == Ok(false) && self.io.poll_write_ready(cx).is_ready() {
-                    // The task is woken for nothing at worst.
+                    // A spurious wake-up at worst.
                     cx.waker().wake_by_ref();
                 }
             }
@@ -94,10 +94,10 @@ impl TlsSocket {
         }
     }
 
-    /// Encrypts and sends as much as the socket takes now; true if nothing is left, neither plain nor encrypted.
+    /// Encrypts and sends as much as the socket accepts now; true if nothing is left, neither plain nor encrypted.
     ///
     /// # Errors
-    /// The connection broke, or bytes in a file cannot be read back.
+    /// The connection failed, or bytes in a file cannot be read back.
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let session = &mut *self.session.borrow_mut();
         loop {
@@ -113,34 +113,34 @@ impl TlsSocket {
         }
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         poll_attempt(&self.io, cx, |_| {
             let before = self.unsent(output);
             Ok(match self.try_send(output)? {
                 true => Attempt::Progress,
-                // Encryption adds a little; what goes out is more than that as soon as it is anything.
+                // Encryption adds a little, so any sent bytes reduce the sum.
                 false if self.unsent(output) < before => Attempt::ProgressAndFull,
                 false => Attempt::Full,
             })
         })
     }
 
-    /// Bytes that the socket has not taken, those of `output` as they are before they are encrypted.
+    /// Bytes that the socket has not accepted; those of `output` are counted unencrypted.
     pub fn unsent(&self, output: &Output) -> u64 {
         output.len() + self.session.borrow().outgoing.len()
     }
 
-    /// True if all of `output` has gone out, and nothing encrypted waits.
+    /// True if all of `output` has been sent, and no encrypted bytes wait.
     pub fn has_sent(&self, output: &Output) -> bool {
         output.is_empty() && self.session.borrow().outgoing.is_empty()
     }
 
-    /// Says that nothing more will come, as far as the socket takes it (RFC 8446 §6.1).
+    /// Sends close_notify, if the socket accepts it (RFC 8446 §6.1).
     pub fn close(&self) {
         let session = &mut *self.session.borrow_mut();
         session.close();
-        // Whoever does not take it does not wait for it.
+        // It is not waited for.
         let _ = try_send(self.socket(), &mut session.outgoing);
     }
 }

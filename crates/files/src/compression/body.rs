@@ -1,4 +1,4 @@
-//! A body that is compressed and framed on its way out.
+//! Compresses and frames a body while it is sent.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use tutti_http::{LAST_CHUNK, ResponseFraming, write_chunk_head};
 
 use super::Encoder;
 
-/// The rest of a response that is compressed while it is sent. Its length is known only at the end.
+/// The body of a response that is compressed while it is sent. Its length is known only at the end.
 pub struct CompressedBody {
     encoder: Encoder,
     framing: ResponseFraming,
-    /// Bytes that the encoder gave, before they are framed.
+    /// Compressed bytes that are not framed yet.
     ready: Vec<u8>,
     bytes: u64,
 }
 
 impl CompressedBody {
-    /// Begins a body framed like this.
+    /// Begins a body with this framing.
     pub fn new(compressor: &Compressor, framing: ResponseFraming) -> io::Result<Self> {
         Ok(Self {
             encoder: Encoder::new(compressor)?,
@@ -27,7 +27,7 @@ impl CompressedBody {
         })
     }
 
-    /// Bytes of the body so far, as the client gets them, without the framing.
+    /// Bytes of the compressed body so far, without framing.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -39,14 +39,14 @@ impl CompressedBody {
         Ok(())
     }
 
-    /// Appends everything so far, so that the client can have it.
+    /// Appends everything compressed so far, so that the client can decode it.
     pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.encoder.flush(&mut self.ready)?;
         self.frame(out);
         Ok(())
     }
 
-    /// Appends the end; the bytes of the whole body.
+    /// Appends the rest and the end of the body. Returns the bytes of the whole body.
     pub fn finish(self, out: &mut Vec<u8>) -> io::Result<u64> {
         let is_chunked = self.framing == ResponseFraming::Chunked;
         let bytes = self.finish_data(out)?;
@@ -56,7 +56,7 @@ impl CompressedBody {
         Ok(bytes)
     }
 
-    /// Appends the rest of the data, but not what ends the body; the bytes of the whole body.
+    /// Appends the rest without the end of the body. Returns the bytes of the whole body.
     pub fn finish_data(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut rest = std::mem::take(&mut self.ready);
         let encoder = self.encoder;
@@ -70,7 +70,7 @@ impl CompressedBody {
     }
 }
 
-/// Appends `data` as the framing wants it; the bytes of the body that is.
+/// Appends `data` with this framing. Returns the number of body bytes.
 fn frame(framing: ResponseFraming, data: &[u8], out: &mut Vec<u8>) -> u64 {
     if data.is_empty() || framing == ResponseFraming::NoBody {
         return 0;

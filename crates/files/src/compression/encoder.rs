@@ -1,16 +1,16 @@
-//! The four methods behind one face: bytes in, whatever is ready out.
+//! A common interface of the four compression methods: bytes in, compressed bytes out.
 //!
-//! Must never: hold back what has been written once it has been flushed.
+//! Must never: keep bytes back after a flush.
 
 use std::io::{self, Write};
 
 use flate2::write::{GzEncoder, ZlibEncoder};
 use tutti_config::model::{Compressor, Encoding};
 
-/// Of brotli's and Zstandard's windows, as a power of two: more costs memory for each response that is being sent, and pages are small.
+/// The window of brotli and Zstandard as a power of two: a larger one costs memory for each response being sent, and pages are small.
 const WINDOW_BITS: u32 = 18;
 
-/// Room for what brotli hands on at a time.
+/// Bytes that brotli outputs at a time.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
 /// A body being compressed.
@@ -92,7 +92,7 @@ impl Encoder {
     }
 }
 
-/// Bytes that an encoder takes, as measured with bodies of 2 MB; what the methods say of themselves has no common form.
+/// Memory of an encoder, measured with bodies of 2 MB; the libraries report it in different forms.
 pub fn encoder_bytes(compressor: &Compressor) -> usize {
     let kib = match (compressor.encoding, compressor.level) {
         (Encoding::Gzip | Encoding::Deflate, _) => 404,
@@ -121,7 +121,7 @@ pub fn encoder_bytes(compressor: &Compressor) -> usize {
     kib * 1024
 }
 
-/// All of `data`, compressed; `None` if that is no shorter.
+/// Compresses all of `data`; `None` if that is not shorter.
 pub fn compress(compressor: &Compressor, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut out = Vec::with_capacity(data.len() / 4);
     let mut encoder = Encoder::new(compressor)?;
@@ -153,13 +153,13 @@ mod tests {
                 .unwrap()
                 .read_to_end(&mut plain),
         };
-        // A body that has not ended gives its beginning, and then an error.
+        // An incomplete body yields its beginning, and then an error.
         let _ = result;
         plain
     }
 
     #[test]
-    fn every_level_gives_back_what_went_in() {
+    fn every_level_decompresses_to_the_input() {
         let text = b"to be compressed, ".repeat(3000);
         for encoding in ALL {
             let (lowest, highest, _) = encoding.levels();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_flushed_can_be_read_before_the_end() {
+    fn flushed_data_can_be_decompressed_before_the_end() {
         for encoding in ALL {
             let compressor = Compressor {
                 encoding,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_encoder_takes_grows_with_its_level_as_far_as_the_method_does() {
+    fn the_memory_of_an_encoder_grows_with_its_level() {
         for encoding in ALL {
             let (lowest, highest, usual) = encoding.levels();
             let bytes = |level| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_no_shorter_is_left() {
+    fn data_that_does_not_shrink_is_not_compressed() {
         for encoding in ALL {
             let compressor = Compressor {
                 encoding,

@@ -1,10 +1,11 @@
-//! Compressing responses: whether, by which method, and the bytes.
+//! Decides whether and how responses are compressed, and compresses them.
 //!
-//! A response says what it is ([`Described`]), and [`CompressionPolicy::choose`] says what becomes of it ([`Choice`]). Files in memory are
-//! compressed once and kept ([`cache`](crate::cache)), everything else while it is sent.
+//! A response is described by [`Described`]; [`CompressionPolicy::choose`] returns what to do ([`Choice`]). Files in memory are compressed once
+//! and kept ([`cache`](crate::cache)), everything else while it is sent.
 //!
-//! Must never: compress what is compressed already (but where `types` names its type in full), is only a part, or must not be changed; or let a cache give a compressed response
-//! to a client that did not ask for one: whatever depends on `Accept-Encoding` says so in `Vary`.
+//! Must never: compress a response that is compressed already (unless `types` names its exact type), that is partial, or that must not be
+//! transformed; or let a cache send a compressed response to a client that did not ask for it: every response that depends on
+//! `Accept-Encoding` has it in `Vary`.
 
 mod body;
 mod encoder;
@@ -17,7 +18,7 @@ pub use body::CompressedBody;
 use encoder::Encoder;
 pub use encoder::{compress, encoder_bytes};
 
-/// Types that `types` may name with `*`, but that are compressed already.
+/// Types that match a `*` in `types`, but are compressed already.
 const COMPRESSED: [&[u8]; 5] = [
     b"image/",
     b"audio/",
@@ -26,7 +27,7 @@ const COMPRESSED: [&[u8]; 5] = [
     b"application/vnd.openxmlformats",
 ];
 
-/// Those among them that are not.
+/// Exceptions among them, which are not compressed.
 const PLAIN: [&[u8]; 5] = [
     b"image/svg+xml",
     b"image/bmp",
@@ -35,7 +36,7 @@ const PLAIN: [&[u8]; 5] = [
     b"audio/midi",
 ];
 
-/// Archives and the like.
+/// Archives and similar formats.
 const ARCHIVES: [&[u8]; 10] = [
     b"application/gzip",
     b"application/java-archive",
@@ -49,42 +50,42 @@ const ARCHIVES: [&[u8]; 10] = [
     b"application/zstd",
 ];
 
-/// The configuration's wishes.
+/// The configured compression.
 pub struct CompressionPolicy(model::Compression);
 
-/// Facts that a response tells about itself.
+/// Facts about a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Described<'a> {
     /// The status.
     pub status: u16,
     /// `Content-Type`.
     pub content_type: Option<&'a [u8]>,
-    /// `Content-Encoding`, `Content-Range`, a digest, or `Cache-Control` with `no-transform` (RFC 9110 §7.7).
+    /// It must not be transformed: it has `Content-Encoding`, `Content-Range`, a digest, or `Cache-Control: no-transform` (RFC 9110 §7.7).
     pub is_fixed: bool,
-    /// Bytes of the body, where that is known.
+    /// Bytes of the body, if known.
     pub length: Option<u64>,
 }
 
-/// The way a response goes out.
+/// How a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It is sent as it is to everybody.
+    /// Uncompressed to every client.
     Never,
-    /// It is sent as it is to this client; others may get it compressed.
+    /// Uncompressed to this client; others may get it compressed.
     NotThis,
-    /// It is sent compressed by this method.
+    /// Compressed by this method.
     Compress(Compressor),
 }
 
 impl Choice {
-    /// True if it depends on the client's `Accept-Encoding`.
+    /// True if the choice depends on `Accept-Encoding`.
     pub fn varies(self) -> bool {
         self != Self::Never
     }
 }
 
 impl<'a> Described<'a> {
-    /// Notes one field of the response's head.
+    /// Notes one field of the head.
     pub fn note(&mut self, name: &[u8], value: &'a [u8]) {
         match name.len() {
             12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = Some(value),
@@ -94,7 +95,7 @@ impl<'a> Described<'a> {
                     .any(|element| element.eq_ignore_ascii_case(b"no-transform"));
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => self.is_fixed = true,
-            // RFC 9530: they are of the bytes as they are.
+            // RFC 9530: digests are of the unchanged bytes.
             6 if name.eq_ignore_ascii_case(b"digest") => self.is_fixed = true,
             11 if name.eq_ignore_ascii_case(b"content-md5") => self.is_fixed = true,
             11 if name.eq_ignore_ascii_case(b"repr-digest") => self.is_fixed = true,
@@ -105,15 +106,15 @@ impl<'a> Described<'a> {
 }
 
 impl CompressionPolicy {
-    /// The wishes of this configuration.
+    /// Compiles the configured compression.
     pub fn new(wanted: &model::Compression) -> Self {
         Self(wanted.clone())
     }
 
-    /// Chooses the way for the response to a request in `version` with these `Accept-Encoding` fields.
+    /// Chooses how to send the response to a request in `version` with these `Accept-Encoding` fields.
     ///
     /// # Errors
-    /// A regular expression among `types` has no answer.
+    /// A regular expression in `types` could not be evaluated.
     pub fn choose<'a>(
         &self,
         response: &Described<'_>,
@@ -136,7 +137,7 @@ impl CompressionPolicy {
         if is_left_out || !self.0.types.matches(&mime)? || offered().next().is_none() {
             return Ok(Choice::Never);
         }
-        // An HTTP/1.0 client cannot be told where a body ends whose length is not known before.
+        // HTTP/1.0 has no framing for a body of unknown length.
         if version == Version::Http10 {
             return Ok(Choice::NotThis);
         }
@@ -145,7 +146,7 @@ impl CompressionPolicy {
     }
 }
 
-/// The encoding that a client with these `Accept-Encoding` fields likes best, of several the first; `None`: it likes none, or what is not
+/// The encoding that a client with these `Accept-Encoding` fields prefers, the first if there are several; `None`: no encoding.
 /// encoded better.
 pub fn preferred<'a>(
     accepted: impl Iterator<Item = &'a [u8]>,
@@ -159,7 +160,7 @@ pub fn preferred<'a>(
     negotiate::best(accepted, offered).map(|best| best.encoding)
 }
 
-/// Compresses a text of the server's own by gzip, for a client with these `Accept-Encoding` fields; `None`: it is sent as it is.
+/// Compresses one of the server's own texts with gzip, for a client with these `Accept-Encoding` fields; `None`: send it uncompressed.
 pub fn gzipped<'a>(accepted: impl Iterator<Item = &'a [u8]>, text: &[u8]) -> Option<Vec<u8>> {
     let encoding = preferred(accepted, &[Encoding::Gzip])?;
     let fast = Compressor {
@@ -170,7 +171,7 @@ pub fn gzipped<'a>(accepted: impl Iterator<Item = &'a [u8]>, text: &[u8]) -> Opt
     compress(&fast, text).ok()?
 }
 
-/// True if a response of this status has all of a representation.
+/// True if a response of this status contains a whole representation.
 fn has_content(status: u16) -> bool {
     status >= 200 && !matches!(status, 204 | 205 | 206 | 304)
 }
@@ -187,14 +188,14 @@ fn is_compressed(mime: &[u8]) -> bool {
     (is_one && !PLAIN.contains(&mime)) || ARCHIVES.contains(&mime)
 }
 
-/// Appends a field of a response that is compressed by `compressor`, changed as it must be.
+/// Appends a field of a response compressed by `compressor`, changed where necessary.
 pub fn push_field(fields: &mut FieldLines, name: &[u8], value: &[u8]) {
-    // RFC 9110 §14.3: what was offered in ranges was another representation.
+    // RFC 9110 §14.3: ranges were offered of another representation.
     if name.eq_ignore_ascii_case(b"accept-ranges") {
         return;
     }
     fields.push_with(name, |line| {
-        // RFC 9110 §8.8.1: another representation of the same has another strong validator.
+        // RFC 9110 §8.8.1: another representation needs another strong validator.
         if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") {
             line.extend_from_slice(b"W/");
         }
@@ -202,13 +203,13 @@ pub fn push_field(fields: &mut FieldLines, name: &[u8], value: &[u8]) {
     });
 }
 
-/// Appends the field that tells caches that the response depends on `Accept-Encoding`.
+/// Appends `Vary: Accept-Encoding`.
 pub fn push_vary(fields: &mut FieldLines) {
     fields.push(b"Vary", b"Accept-Encoding");
 }
 
-/// True if a `Vary` field says already that the response depends on `Accept-Encoding`.
-pub fn says_vary(name: &[u8], value: &[u8]) -> bool {
+/// True if this is a `Vary` field that contains `Accept-Encoding`.
+pub fn varies_by_encoding(name: &[u8], value: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"vary")
         && list_members(value)
             .any(|element| element == b"*" || element.eq_ignore_ascii_case(b"accept-encoding"))
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_changed_is_not() {
+    fn responses_that_must_not_be_transformed_are_unchanged() {
         let named = compression(
             r#"{"types": ["image/*", "image/png"], "compressors": {"encoding": "gzip"}}"#,
         );
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_client_gets_it_as_it_is() {
+    fn an_old_client_gets_the_file_uncompressed() {
         let all = compression(r#"{"compressors": {"encoding": "gzip"}}"#);
         let accepted = std::iter::once(b"gzip".as_slice());
         let choice = all.choose(&page("text/css", 1000), Version::Http10, accepted);
@@ -323,8 +324,8 @@ mod tests {
         push_field(&mut out, b"Accept-Ranges", b"bytes");
         push_field(&mut out, b"X", b"1");
         assert_eq!(out.lines(), b"ETag: W/\"a\"\r\netag: W/\"a\"\r\nX: 1\r\n");
-        assert!(says_vary(b"vary", b"Cookie, accept-encoding"));
-        assert!(says_vary(b"Vary", b"*"));
-        assert!(!says_vary(b"Vary", b"Cookie"));
+        assert!(varies_by_encoding(b"vary", b"Cookie, accept-encoding"));
+        assert!(varies_by_encoding(b"Vary", b"*"));
+        assert!(!varies_by_encoding(b"Vary", b"Cookie"));
     }
 }

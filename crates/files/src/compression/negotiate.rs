@@ -1,4 +1,4 @@
-//! `Accept-Encoding` (RFC 9110 §12.5.3): which of the methods offered a client likes best.
+//! `Accept-Encoding` (RFC 9110 §12.5.3): selects the offered method that a client prefers.
 
 use tutti_config::model::{Compressor, Encoding};
 use tutti_http::list_members;
@@ -6,17 +6,18 @@ use tutti_http::list_members;
 /// A weight in thousandths.
 type Weight = u16;
 
-/// The weights that a client gave each encoding.
+/// The weights that a client gave to the encodings.
 #[derive(Debug, Default)]
 struct Wishes {
     /// In the order of [`Encoding`]'s variants.
     named: [Option<Weight>; 4],
     others: Option<Weight>,
-    /// The response as it is.
+    /// The weight of an unencoded response.
     identity: Option<Weight>,
 }
 
-/// The method the client gives the highest weight; of several, the first. `None`: it likes none, or the response as it is better.
+/// The method to which the client gives the highest weight, the first if there are several. `None`: no method, or an unencoded response is
+/// preferred.
 pub(super) fn best<'a>(
     accepted: impl Iterator<Item = &'a [u8]>,
     offered: impl Iterator<Item = Compressor>,
@@ -63,7 +64,7 @@ impl Wishes {
     }
 }
 
-/// The place of the encoding of this name.
+/// The index of the encoding with this name.
 fn position(name: &[u8]) -> Option<usize> {
     // RFC 9110 §8.4.1.3: `x-gzip` is `gzip`.
     let name = match name.get(..2) {
@@ -74,7 +75,7 @@ fn position(name: &[u8]) -> Option<usize> {
     Encoding::from_word(&name).map(|encoding| encoding as usize)
 }
 
-/// `q=0.5` in thousandths; `None` if it is not of that form.
+/// `q=0.5` in thousandths; `None` if malformed.
 fn weight(parameter: &[u8]) -> Option<Weight> {
     let value = match parameter {
         [b'q' | b'Q', b'=', value @ ..] => std::str::from_utf8(value).ok()?,

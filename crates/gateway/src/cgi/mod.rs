@@ -1,4 +1,4 @@
-//! The Common Gateway Interface (RFC 3875), which the three protocols carry, as web applications came to expect it.
+//! The Common Gateway Interface (RFC 3875), which the three protocols carry, as web applications expect it.
 
 mod script;
 mod variables;

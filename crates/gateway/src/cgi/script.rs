@@ -1,15 +1,15 @@
-//! Which script a path means, and what of the path is left for the script.
+//! Finds the script of a path, and the rest of the path for the script.
 //!
-//! Used for FastCGI by the server and for PHP's own language host, so that a site is the same under both. Where the scripts' files can
-//! be looked at, they are, through the caller's `probe`: PHP itself, told a name that is no file, takes the nearest file above it
-//! (`cgi.fix_pathinfo`), which would run `/upload.jpg/x.php` as a script.
+//! Used for FastCGI by the server and for PHP's own language host, so that a site behaves the same with both. The caller's `probe` checks
+//! the files if possible: PHP itself, given the name of a missing file, uses the nearest file above it (`cgi.fix_pathinfo`), which would
+//! run `/upload.jpg/x.php` as a script.
 
-/// Finds a script's name in the file system.
+/// The result of looking a script's name up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A file that can be read.
     File,
-    /// It is there and may not be read.
+    /// A file that may not be read.
     Unreadable,
     /// A folder.
     Directory,
@@ -21,26 +21,26 @@ pub enum FileKind {
     Unknown,
 }
 
-/// How scripts are named.
+/// How scripts are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptRules<'a> {
-    /// The ending of a script's name: `.php`.
+    /// The suffixes of scripts' names: `.php`.
     pub suffixes: &'a [Box<[u8]>],
     /// The script of a folder.
     pub index: &'a [u8],
 }
 
-/// The meaning of a path.
+/// The script of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Script {
     /// This script.
     Found {
         /// Its name below the root, with a slash at its front.
         name: Vec<u8>,
-        /// Where in the path what the script gets as `PATH_INFO` begins.
+        /// Where `PATH_INFO` begins in the path.
         path_info_at: Option<usize>,
     },
-    /// A folder without a slash at its end: 301 to the same with one.
+    /// A folder without a slash at its end: 301 to the path with one.
     Folder,
     /// 404.
     NotFound,
@@ -48,9 +48,9 @@ pub enum Script {
     Forbidden,
 }
 
-/// Finds the script that `path` means; `probe` tells what a name below the root is.
+/// Finds the script of `path`; `probe` looks up a name below the root.
 ///
-/// `path` is decoded and normalised. One that leads out of the root all the same, or has a NUL, means nothing.
+/// `path` is decoded and normalised. If it leads out of the root nevertheless, or contains NUL, there is none.
 pub fn find_script(
     path: &[u8],
     rules: &ScriptRules<'_>,
@@ -74,7 +74,7 @@ pub fn find_script(
             }
             FileKind::Unreadable | FileKind::Other => return Script::Forbidden,
             FileKind::Missing => return Script::NotFound,
-            // A folder may be called `x.php`: then look further.
+            // A folder may be called `x.php`: then the search continues.
             FileKind::Directory => from = end,
         }
     }
@@ -98,7 +98,7 @@ pub fn find_script(
     }
 }
 
-/// Where the first name of a script that has something behind it ends, `from` on.
+/// Where the first script name that is followed by more ends, searched from `from` on.
 fn end_of_script(path: &[u8], from: usize, rules: &ScriptRules<'_>) -> Option<usize> {
     let rest = path.get(from..)?;
     memchr::memchr_iter(b'/', rest)
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_the_name_alone_tells() {
+    fn without_a_probe_the_name_alone_decides() {
         for (path, expected) in [
             ("/", "/index.php -"),
             ("/blog/", "/blog/index.php -"),

@@ -1,13 +1,13 @@
-//! The variables of a request (RFC 3875 §4.1), with those that PHP, WSGI and PSGI came to expect beyond them.
+//! The CGI variables of a request (RFC 3875 §4.1), with those that PHP, WSGI and PSGI expect in addition.
 
 /// A request, and the connection it came on.
 #[derive(Clone, Copy, Debug)]
 pub struct CgiRequest<'a> {
     /// `GET`.
     pub method: &'a [u8],
-    /// Path and query as they came.
+    /// Path and query as received.
     pub target: &'a [u8],
-    /// The part that follows `?`.
+    /// The part after `?`.
     pub query: &'a [u8],
     /// `HTTP/1.1`.
     pub protocol: &'a [u8],
@@ -17,11 +17,11 @@ pub struct CgiRequest<'a> {
     pub remote_address: &'a [u8],
     /// Its port; 0: it has none.
     pub remote_port: u16,
-    /// Where the request came to.
+    /// The local address.
     pub local_address: &'a [u8],
     /// Its port; 0: it has none.
     pub local_port: u16,
-    /// The host asked for; may be empty.
+    /// The requested host; may be empty.
     pub server_name: &'a [u8],
     /// The server's own name.
     pub software: &'a [u8],
@@ -31,21 +31,21 @@ pub struct CgiRequest<'a> {
     pub fields: &'a [(&'a [u8], &'a [u8])],
 }
 
-/// Where in the application a request goes.
+/// The script and path of a request in the application.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptLocation<'a> {
-    /// Root of the scripts; `None` where the application is no collection of scripts.
+    /// Root of the scripts; `None` if the application has no scripts.
     pub root: Option<&'a [u8]>,
-    /// The script's name below the root, or where the application is mounted (usually nowhere: empty).
+    /// The script's name below the root, or the mount point of the application (usually empty).
     pub script_name: &'a [u8],
-    /// The rest of the path; with a root `None` if there is nothing.
+    /// The rest of the path; with a root `None` if there is none.
     pub path_info: Option<&'a [u8]>,
 }
 
-/// Longest name of a variable that is made in place; longer ones are made on the heap.
+/// The longest name of a variable that is built on the stack; longer ones are built on the heap.
 const NAME_BYTES: usize = 128;
 
-/// Calls `each` with the name and the parts of the value of every variable but those that are `left_out`.
+/// Calls `each` with the name and the parts of the value of every variable except those that are `left_out`.
 pub fn variables(
     request: &CgiRequest<'_>,
     place: &ScriptLocation<'_>,
@@ -100,9 +100,9 @@ pub fn variables(
         name => name,
     };
     put(b"SERVER_NAME", &[name]);
-    // PHP refuses to run without it where it was built or set to (`cgi.force_redirect`).
+    // PHP refuses to run without it if it was built or configured so (`cgi.force_redirect`).
     put(b"REDIRECT_STATUS", &[b"200"]);
-    // Both are there and empty when the request has no body, as applications came to expect.
+    // Both exist, and are empty, when the request has no body, as applications expect.
     let is_type = |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"content-type");
     let content_type = request.fields.iter().find(is_type);
     put(
@@ -118,15 +118,15 @@ pub fn variables(
 
 /// The header fields as `HTTP_*`.
 ///
-/// Several fields of one name become one value (RFC 9110 §5.3). Names that CGI's translation makes the same and that are not are kept
-/// apart: where a plain one (letters, digits, hyphens) is among them, only such count, so that `X_Real_Ip` never passes for `X-Real-Ip`.
+/// Several fields of one name become one value (RFC 9110 §5.3). Different names that CGI's translation makes equal are not combined: if a
+/// plain one (letters, digits, hyphens) is among them, only such fields count, so that `X_Real_Ip` is never taken for `X-Real-Ip`.
 fn fields(fields: &[(&[u8], &[u8])], put: &mut impl FnMut(&[u8], &[&[u8]])) {
     for (index, (name, value)) in fields.iter().enumerate() {
         if is_left_out(name) {
             continue;
         }
         let is_plain = is_plain(name);
-        // Counts beside `other`, of a name that CGI makes the same.
+        // True if a field counts besides `other`, whose name CGI makes equal.
         let counts =
             |other: &&(&[u8], &[u8])| is_same(other.0, name) && self::is_plain(other.0) == is_plain;
         let (before, after) = fields.split_at(index);
@@ -156,12 +156,12 @@ fn fields(fields: &[(&[u8], &[u8])], put: &mut impl FnMut(&[u8], &[&[u8]])) {
     }
 }
 
-/// True if this field would pass for another of the request: its name is not plain, and CGI makes the same of it as of a plain one.
+/// True if this field could be taken for another: its name is not plain, and CGI makes it equal to a plain one.
 pub fn is_imitation(name: &[u8], mut others: impl Iterator<Item = impl AsRef<[u8]>>) -> bool {
     !is_plain(name) && others.any(|other| is_same(other.as_ref(), name) && is_plain(other.as_ref()))
 }
 
-/// Fields that have a variable of their own, and `Proxy`: as `HTTP_PROXY` libraries would take it for the proxy of their own requests
+/// Fields that have a variable of their own, and `Proxy`: libraries would use `HTTP_PROXY` as the proxy of their own requests
 /// (CVE-2016-5385).
 fn is_left_out(name: &[u8]) -> bool {
     match name.len() {
@@ -173,7 +173,7 @@ fn is_left_out(name: &[u8]) -> bool {
     }
 }
 
-/// Calls `use_name` with `HTTP_` and the name as CGI has it.
+/// Calls `use_name` with `HTTP_` and the name in CGI form.
 fn with_name(name: &[u8], use_name: impl FnOnce(&[u8])) {
     const PREFIX: &[u8] = b"HTTP_";
     let mut in_place = [0; NAME_BYTES];
@@ -196,7 +196,7 @@ fn with_name(name: &[u8], use_name: impl FnOnce(&[u8])) {
     use_name(room);
 }
 
-/// A byte of a name, in CGI (RFC 3875 §4.1.18).
+/// Converts a byte of a name to CGI form (RFC 3875 §4.1.18).
 fn upper(byte: u8) -> u8 {
     if byte.is_ascii_alphanumeric() {
         byte.to_ascii_uppercase()
@@ -205,7 +205,7 @@ fn upper(byte: u8) -> u8 {
     }
 }
 
-/// True if CGI makes the same of both names.
+/// True if both names are equal in CGI form.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| upper(*a) == upper(*b))
 }
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_sets_is_left_out() {
+    fn fields_that_the_configuration_sets_are_omitted() {
         let fields: &[(&[u8], &[u8])] = &[(b"Host", b"a"), (b"Accept", b"b")];
         let found = list(&request(fields), &SCRIPT, &["HTTP_HOST", "DOCUMENT_ROOT"]);
         assert!(

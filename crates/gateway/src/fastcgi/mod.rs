@@ -1,8 +1,8 @@
 //! FastCGI 1.0, the web server's side of it.
 //!
 //! Section numbers are those of the FastCGI Specification of 29 April 1996 (Open Market, Inc.), which has no other edition.
-//! A request is written whole by [`RequestWriter`]; its body is appended with [`stdin`] and ended with [`stdin_end`]. What comes
-//! back is cut into [`RecordEvent`]s by a [`RecordDecoder`], which belongs to the connection.
+//! [`RequestWriter`] writes the head of a request; [`stdin`] appends its body and [`stdin_end`] ends it. A [`Decoder`], one for each
+//! connection, splits the answer into [`RecordEvent`]s by a [`RecordDecoder`], which belongs to the connection.
 
 mod read;
 mod write;
@@ -10,7 +10,7 @@ mod write;
 pub use read::{RecordDecoder, RecordError, RecordEvent};
 pub use write::{RequestWriter, STDIN_BYTES, abort, get_values, stdin, stdin_end};
 
-/// The only version there is (§3.3).
+/// The only version (§3.3).
 const VERSION: u8 = 1;
 
 /// Bytes of a record's header (§3.3).
@@ -33,18 +33,18 @@ mod kind {
     pub(super) const UNKNOWN_TYPE: u8 = 11;
 }
 
-/// How a request ended, as the protocol has it (§5.5).
+/// The protocol status of a request (§5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// It was worked on to its end, or to where the application stopped.
+    /// It was processed to its end, or to where the application stopped.
     Complete,
     /// The application takes one request at a time on a connection.
     CannotMultiplex,
-    /// The application has no room for it now. It was not begun.
+    /// The application is overloaded. The request was not begun.
     Overloaded,
-    /// The application does not know the role of a responder.
+    /// The application does not support the responder role.
     UnknownRole,
-    /// A number that the specification does not have.
+    /// A number that is not in the specification.
     Other(u8),
 }
 
@@ -67,9 +67,9 @@ impl std::fmt::Display for ProtocolStatus {
             Self::CannotMultiplex => {
                 f.write_str("it takes one request at a time on a connection (FCGI_CANT_MPX_CONN)")
             }
-            Self::Overloaded => f.write_str("it has no room for the request (FCGI_OVERLOADED)"),
+            Self::Overloaded => f.write_str("it is overloaded (FCGI_OVERLOADED)"),
             Self::UnknownRole => {
-                f.write_str("it does not know the role of a responder (FCGI_UNKNOWN_ROLE)")
+                f.write_str("it does not support the responder role (FCGI_UNKNOWN_ROLE)")
             }
             Self::Other(number) => write!(f, "it gave the unknown protocol status {number}"),
         }

@@ -1,8 +1,8 @@
-//! Reading the records that come back.
+//! Reads the records of an answer.
 
 use super::{HEADER_BYTES, ProtocolStatus, VERSION, kind};
 
-/// Content of a `FCGI_GET_VALUES_RESULT` that is kept: the one pair we ask for is 18 bytes.
+/// Most bytes of a `FCGI_GET_VALUES_RESULT` that are kept: the one pair we ask for has 18 bytes.
 const VALUES_BYTES: usize = 256;
 
 /// One event of the stream.
@@ -10,20 +10,20 @@ const VALUES_BYTES: usize = 256;
 pub enum RecordEvent<'b> {
     /// A piece of the answer.
     Stdout(u16, &'b [u8]),
-    /// A piece of what the application says of its errors.
+    /// A piece of the application's error output.
     Stderr(u16, &'b [u8]),
-    /// The request is over; nothing more comes for it.
+    /// The request has ended.
     End {
         /// The request.
         id: u16,
-        /// The exit status the application gives; 0 where all went well.
+        /// The exit status of the application; 0 for success.
         application_status: u32,
-        /// Why it is over.
+        /// Why it ended.
         protocol_status: ProtocolStatus,
     },
     /// The answer to [`super::get_values`].
     Values {
-        /// The application takes several requests at a time on a connection.
+        /// The application supports several requests at a time on a connection.
         multiplexes: bool,
     },
 }
@@ -31,13 +31,13 @@ pub enum RecordEvent<'b> {
 /// The bytes are not FastCGI; the connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Another protocol, most likely.
+    /// Probably another protocol.
     #[error("its answer is not FastCGI: a record of version {0}, expected 1")]
     Version(u8),
     /// A record that only a web server sends.
     #[error("it sent a record of type {0}, which only a web server sends")]
     Kind(u8),
-    /// The end of a request that is too short to be one.
+    /// An end record that is too short.
     #[error("it sent an `FCGI_END_REQUEST` of {0} bytes, expected 8")]
     EndLength(u16),
 }
@@ -47,16 +47,16 @@ pub enum RecordError {
 struct Record {
     kind: u8,
     id: u16,
-    /// Content still to come.
+    /// Remaining content.
     content: u16,
-    /// Padding still to come.
+    /// Remaining padding.
     padding: u8,
 }
 
-/// Cuts what comes on a connection into events, in whatever pieces it comes. Keeps less than 300 bytes.
+/// Splits the bytes of a connection, in any pieces, into events. Keeps less than 300 bytes.
 #[derive(Clone, Debug, Default)]
 pub struct RecordDecoder {
-    /// Bytes of a header, or of content that is needed whole.
+    /// Bytes of an incomplete header, or of content that is needed whole.
     kept: Vec<u8>,
     record: Option<Record>,
 }
@@ -68,16 +68,16 @@ impl RecordDecoder {
         Self::default()
     }
 
-    /// True if it stands between two records: only then may a connection be used again.
+    /// True between two records: only then may a connection be reused.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.record.is_none() && self.kept.is_empty()
     }
 
-    /// The next event in `input`, which is shortened by what was read; `None` when all of it has been.
+    /// The next event in `input`, from which it removes what was read; `None` when all of it has been read.
     ///
     /// # Errors
-    /// The peer breaks the protocol. Nothing may be read from it after that.
+    /// The peer violates the protocol. Nothing more may be read from it.
     pub fn next<'b>(
         &mut self,
         input: &mut &'b [u8],
@@ -118,7 +118,7 @@ impl RecordDecoder {
                         return Ok(Some(event));
                     }
                 }
-                // FCGI_UNKNOWN_TYPE: it does not know FCGI_GET_VALUES.
+                // FCGI_UNKNOWN_TYPE: it does not support FCGI_GET_VALUES.
                 _ => {
                     if record.content == 0 {
                         return Ok(Some(RecordEvent::Values { multiplexes: false }));
@@ -128,7 +128,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Reads (the rest of) a header; whether it is whole.
+    /// Reads (the rest of) a header; returns whether it is complete.
     fn read_header(&mut self, input: &mut &[u8]) -> Result<bool, RecordError> {
         let header = if self.kept.is_empty() && input.len() >= HEADER_BYTES {
             take(input, HEADER_BYTES as u16)
@@ -165,7 +165,7 @@ impl RecordDecoder {
     }
 }
 
-/// Takes up to `most` bytes off the front.
+/// Removes up to `most` bytes from the front.
 fn take<'b>(input: &mut &'b [u8], most: u16) -> &'b [u8] {
     let (part, rest) = input.split_at(input.len().min(usize::from(most)));
     *input = rest;
@@ -196,7 +196,7 @@ fn whole(record: &Record, content: &[u8]) -> RecordEvent<'static> {
     }
 }
 
-/// Takes a name and its value off the front (§3.4); `None` at the end, or where it is cut short.
+/// Removes a name and its value from the front (§3.4); `None` at the end, or if it is incomplete.
 pub(super) fn pair<'b>(pairs: &mut &'b [u8]) -> Option<(&'b [u8], &'b [u8])> {
     let (name, rest) = length(pairs)?;
     let (value, rest) = length(rest)?;
@@ -228,7 +228,7 @@ mod tests {
         \x01\x06\x00\x01\x00\x00\x00\x00\
         \x01\x03\x00\x01\x00\x08\x00\x00\0\0\0\0\0\0\0\0";
 
-    /// Answer, errors, and how it ended.
+    /// Stdout, stderr, and the end.
     type Read = (Vec<u8>, Vec<u8>, Option<(u32, ProtocolStatus)>);
 
     fn read(input: &[u8], step: usize) -> Result<Read, RecordError> {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_answer_are_told_apart() {
+    fn errors_and_answer_are_separated() {
         let bytes =
             b"\x01\x07\x00\x01\x00\x05\x03\x00oops\n\0\0\0\x01\x06\x00\x01\x00\x02\x00\x00ab\
             \x01\x03\x00\x01\x00\x08\x00\x00\0\0\x03\xaa\0\0\0\0";
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_fastcgi_is_refused_at_its_first_header() {
+    fn other_protocols_are_refused_at_their_first_header() {
         for (bytes, expected) in [
             (
                 &b"HTTP/1.1 400 Bad Request\r\n"[..],

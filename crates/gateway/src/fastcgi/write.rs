@@ -1,24 +1,23 @@
-//! Writing a request's records.
+//! Writes a request's records.
 
 use super::{HEADER_BYTES, VERSION, kind};
 
-/// Most bytes of content in one record we write: the largest multiple of 8 a header can tell, so that no padding is needed (§3.3
+/// Most content bytes in one record that we write: the largest multiple of 8 that a header permits, so that no padding is needed (§3.3
 /// recommends records of a multiple of eight bytes).
 pub const STDIN_BYTES: usize = 65_528;
 
 /// The role of a web application (§6.2).
 const RESPONDER: u16 = 1;
 
-/// The application shall leave the connection open after the request (§5.1).
+/// Asks the application to keep the connection open after the request (§5.1).
 const KEEP_CONN: u8 = 1;
 
-/// Names and values from this length on have a length of four bytes (§3.4).
+/// Names and values of this length or more have a length of four bytes (§3.4).
 const LONG: usize = 128;
 
-/// A request's head, written behind what is in a buffer: `FCGI_BEGIN_REQUEST`, then the parameters.
+/// Writes a request's head to the end of a buffer: `FCGI_BEGIN_REQUEST`, then the parameters.
 ///
-/// Parameters are written in place, and the header of their record is filled in at the end; only where they are more than one record
-/// takes are they moved.
+/// Parameters are written in place, and the header of their record is filled in at the end; they are moved only if they exceed one record.
 #[derive(Debug)]
 pub struct RequestWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -28,7 +27,7 @@ pub struct RequestWriter<'a> {
 }
 
 impl<'a> RequestWriter<'a> {
-    /// Begins request `id` (not 0); the application is to close the connection after it unless `keep`.
+    /// Begins request `id` (not 0); the application should close the connection after it unless `keep`.
     pub fn begin(out: &'a mut Vec<u8>, id: u16, keep: bool) -> Self {
         header(out, kind::BEGIN_REQUEST, id, 8, 0);
         out.extend_from_slice(&RESPONDER.to_be_bytes());
@@ -39,18 +38,18 @@ impl<'a> RequestWriter<'a> {
         Self { out, id, start }
     }
 
-    /// Appends a parameter, whose value is that of all parts together.
+    /// Appends a parameter, whose value is the concatenation of all parts.
     pub fn parameter(&mut self, name: &[u8], value: &[&[u8]]) {
         pair(self.out, name, value);
     }
 
-    /// Ends the parameters. What follows is the body.
+    /// Ends the parameters. The body follows.
     pub fn finish(self) {
         let Self { out, id, start } = self;
         let length = out.len() - start;
         let header_at = start - HEADER_BYTES;
         if length == 0 {
-            // The stream's end alone.
+            // Only the end of the stream.
             out.truncate(header_at);
         } else if length <= STDIN_BYTES {
             let padding = padding_of(length);
@@ -67,22 +66,22 @@ impl<'a> RequestWriter<'a> {
     }
 }
 
-/// Appends a part of the body; as several records if it takes them.
+/// Appends a part of the body, in as many records as necessary.
 pub fn stdin(out: &mut Vec<u8>, id: u16, bytes: &[u8]) {
     stream(out, kind::STDIN, id, bytes);
 }
 
-/// Appends the end of the body. Each request needs one, also without a body.
+/// Appends the end of the body. Each request needs one, even without a body.
 pub fn stdin_end(out: &mut Vec<u8>, id: u16) {
     header(out, kind::STDIN, id, 0, 0);
 }
 
-/// Appends the wish that the application give the request up. It answers with its end (§5.4).
+/// Asks the application to abort the request. It answers with an end record (§5.4).
 pub fn abort(out: &mut Vec<u8>, id: u16) {
     header(out, kind::ABORT_REQUEST, id, 0, 0);
 }
 
-/// Appends the question whether the application takes several requests at a time on a connection (§4.1).
+/// Asks whether the application supports several requests at a time on a connection (§4.1).
 pub fn get_values(out: &mut Vec<u8>) {
     let mut content = Vec::with_capacity(20);
     pair(&mut content, b"FCGI_MPXS_CONNS", &[]);
@@ -116,7 +115,7 @@ fn stream(out: &mut Vec<u8>, kind: u8, id: u16, bytes: &[u8]) {
     }
 }
 
-/// The padding that fills content of this length up to a multiple of eight.
+/// The padding to the next multiple of eight.
 fn padding_of(length: usize) -> u8 {
     (length.wrapping_neg() & 7) as u8
 }

@@ -1,4 +1,4 @@
-//! A connection to a store: TCP, TLS where it is asked for, the password, and a trial of what requests do.
+//! Connects to a store: TCP, TLS if configured, the password, and a test of the operation that requests use.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use super::environment::StoreEnvironment;
 use super::files;
 use super::script::{CountedBound, SCRIPT, Taken, key};
 
-/// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
+/// Consecutive requests without an answer in time before a connection is given up: a machine that is busy for a moment must not lose it.
 const MOST_SILENT: u32 = 3;
 
-/// The bound of the trial: it is within it each time.
+/// The limit for the test, which always succeeds.
 const TRIAL: CountedBound = CountedBound {
     interval: Duration::from_millis(1),
     requests: 1_000_000,
@@ -28,14 +28,14 @@ const TRIAL: CountedBound = CountedBound {
 /// Reads and writes the connection; ends with it.
 pub(crate) type Driver = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A connection that takes requests of all threads.
+/// A connection for the requests of all threads.
 pub(crate) struct Open {
     connection: MultiplexedConnection,
     script: Script,
-    /// Requests in a row that had no answer in time.
+    /// Consecutive requests without an answer in time.
     silent: AtomicU32,
     has_answered: AtomicBool,
-    /// Why it is of no use any more.
+    /// Why it cannot be used any more.
     broken: Mutex<Option<String>>,
     pub(crate) is_broken: Notify,
 }
@@ -46,14 +46,15 @@ impl Open {
         let mut connection = self.connection.clone();
         let mut asked = self.script.key(name);
         asked.arg(bound.microseconds()).arg(bound.requests);
-        let told: Result<(i64, i64, i64), RedisError> = asked.invoke_async(&mut connection).await;
-        told.map(|told| bound.answer(told))
-            .map_err(|error| told_by(&error))
+        let answer: Result<(i64, i64, i64), RedisError> = asked.invoke_async(&mut connection).await;
+        answer
+            .map(|answer| bound.answer(answer))
+            .map_err(|error| describe(&error))
     }
 
-    /// A request had its answer.
+    /// Notes a request with an answer.
     pub(crate) fn has_answered(&self) {
-        // One line of the cache is not written by all threads all the time.
+        // Checked first, so that threads do not all write one cache line all the time.
         if self.silent.load(Ordering::Relaxed) != 0 {
             self.silent.store(0, Ordering::Relaxed);
         }
@@ -62,12 +63,12 @@ impl Open {
         }
     }
 
-    /// True if some request had.
+    /// True if any request had an answer.
     pub(crate) fn was_of_use(&self) -> bool {
         self.has_answered.load(Ordering::Relaxed)
     }
 
-    /// A request had none: for this reason, or in time.
+    /// Notes a request without an answer: for this reason, or in time.
     pub(crate) fn has_failed(&self, why: Option<String>, longest: Duration) {
         let silent = self.silent.fetch_add(1, Ordering::Relaxed) + 1;
         let why = match why {
@@ -80,7 +81,7 @@ impl Open {
         self.is_broken.notify_one();
     }
 
-    /// Why it is of no use any more.
+    /// Why it cannot be used any more.
     pub(crate) fn reason(&self) -> String {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = || "it has closed the connection".to_owned();
@@ -88,13 +89,13 @@ impl Open {
     }
 }
 
-fn told_by(error: &RedisError) -> String {
-    // Words of a stranger, for the log.
+fn describe(error: &RedisError) -> String {
+    // External text, for the log.
     let text = error.to_string().replace(char::is_control, " ");
     text.chars().take(300).collect()
 }
 
-/// Connects, and tries what requests will do.
+/// Connects, and tests the operation that requests use.
 pub(crate) async fn connect(
     model: &LimitStore,
     around: &dyn StoreEnvironment,
@@ -129,7 +130,7 @@ pub(crate) async fn connect(
     // Each request has its own deadline.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
-    let (connection, driver) = made.map_err(|error| told_by(&error))?;
+    let (connection, driver) = made.map_err(|error| describe(&error))?;
     let mut driver: Driver = Box::pin(driver);
     let open = Open {
         connection,

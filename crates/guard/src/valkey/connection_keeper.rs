@@ -1,4 +1,4 @@
-//! The connection of a store, and the thread that keeps it, so that no listen thread ever waits for one.
+//! The connection of a store, and the thread that keeps it open, so that no listen thread waits for it.
 
 use std::fmt;
 use std::io;
@@ -14,29 +14,29 @@ use tutti_dialer::Backoff;
 use super::connecting::{Driver, Open, connect};
 use super::environment::{StoreEnvironment, StoreEvent};
 
-/// How long an attempt to connect may take, with the files that it needs and its trial.
+/// The timeout of an attempt to connect, including files and test.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(3);
 
-/// The pause after the first attempt that has failed, and the longest.
+/// The pause after the first failed attempt, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often the thread looks whether anybody has the store.
+/// How often the thread checks whether the store is still used.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The connection there is, if there is one.
+/// The current connection, if there is one.
 pub(crate) struct Kept {
     model: Arc<LimitStore>,
     open: ArcSwapOption<Open>,
     state: Mutex<State>,
 }
 
-/// The knowledge of whether it is there.
+/// The state of the connection.
 #[derive(Default)]
 struct State {
-    /// Why it is not; `None`: it is, or nobody has tried.
+    /// Why it is not open; `None`: it is, or has not been tried.
     error: Option<String>,
-    is_told: bool,
+    is_logged: bool,
 }
 
 /// `the store of limits "shared" at 10.0.0.1:6379`.
@@ -75,23 +75,23 @@ impl Kept {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests are counted over this connection from now on.
+    /// Sets the connection for requests.
     fn found(&self, open: Arc<Open>, around: &dyn StoreEnvironment) {
         self.open.store(Some(open));
         let mut state = self.state();
         state.error = None;
-        if std::mem::take(&mut state.is_told) {
+        if std::mem::take(&mut state.is_logged) {
             around.report(StoreEvent::Found, &format!("{self} answers again"));
         }
     }
 
-    /// It is not there, which is told once.
+    /// Notes that it is lost, and logs that once.
     fn lost(&self, why: String, around: &dyn StoreEnvironment) {
         self.open.store(None);
         let mut state = self.state();
-        if !std::mem::replace(&mut state.is_told, true) {
+        if !std::mem::replace(&mut state.is_logged, true) {
             let text = format!(
-                "{self} does not answer: {why}; until it does, limits that are counted there do what their `on_error` says"
+                "{self} does not answer: {why}; until it does, the `on_error` of its limits applies"
             );
             around.report(StoreEvent::Lost, &text);
         }
@@ -144,7 +144,7 @@ async fn keep(store: &Weak<Kept>, around: &dyn StoreEnvironment) {
     }
 }
 
-/// Drives a connection as long as it is of use; why it is not any more, or `None`: nobody has the store any more.
+/// Drives a connection as long as it can be used; returns why it cannot any more, or `None` if the store is not used any more.
 async fn use_up(store: &Weak<Kept>, open: &Open, mut driver: Driver) -> Option<String> {
     loop {
         tokio::select! {

@@ -1,11 +1,11 @@
-//! Everything that a store needs from outside.
+//! The requirements of a store from outside.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use tutti_dialer::BoxFuture;
 
-/// The ways of a store to what is around it.
+/// Gives a store access to its environment.
 pub trait StoreEnvironment: Send + Sync {
     /// The content of a file that the configuration names.
     fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>>;
@@ -13,7 +13,7 @@ pub trait StoreEnvironment: Send + Sync {
     /// The addresses of a name.
     fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
 
-    /// Something that is worth a line in the log.
+    /// Logs an event.
     fn report(&self, event: StoreEvent, text: &str);
 }
 

@@ -1,4 +1,4 @@
-//! The content of the files that a store needs: asked for with each connection, so that new passwords and certificates count.
+//! The content of the files that a store needs: read for each connection, so that new passwords and certificates are used.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) async fn password(
     if bytes.len() > LONGEST_PASSWORD {
         return Err(named("is too long"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| named("is no text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| named("is not text"))?;
     let password = text.trim_end_matches(['\n', '\r']);
     match password.is_empty() || password.contains(char::is_control) {
         true => Err(named("is not one line")),
@@ -31,7 +31,7 @@ pub(crate) async fn password(
     }
 }
 
-/// The terms of TLS.
+/// The parameters of TLS.
 pub(crate) async fn tls(
     model: &LimitStore,
     around: &dyn StoreEnvironment,

@@ -1,18 +1,18 @@
-//! Counts requests for several servers in a Valkey or a Redis: one round trip and one atomic operation for each request.
+//! Counts requests for several servers in a Valkey or Redis: one round trip and one atomic operation for each request.
 //!
-//! [`CountStore::count`] is called on listen threads. A thread of the store's own keeps the connection. Where there is none, a request is told
-//! so at once; where the answer does not come in time, after that time, and after a few of these the connection is given up and made
-//! anew beside the requests. The caller decides what is done without an answer.
+//! [`CountStore::count`] is called on listen threads. A separate thread keeps the connection open. Without a connection, a request fails at
+//! once; without an answer, after the timeout, and after a few timeouts the connection is replaced in the background. The caller decides
+//! what happens without an answer.
 //!
 //! | Module | holds |
 //! |---|---|
 //! | `script` | the operation, its keys and its answers |
-//! | `surroundings` | the ways to files, to names and to the log |
+//! | `surroundings` | access to files, to the DNS and to the log |
 //! | `files` | the content of the files that a connection needs |
 //! | `connecting` | a connection: TCP, TLS, password, and a trial |
-//! | `keeping` | the connection there is, and the thread that keeps it |
+//! | `keeping` | the current connection, and the thread that keeps it open |
 //!
-//! Must never: hold up a listen thread, keep a request longer than its time, or let what clients send become a name of a key.
+//! Must never: block a listen thread, keep a request longer than its timeout, or let text of clients become the name of a key.
 
 mod connecting;
 mod connection_keeper;
@@ -39,7 +39,7 @@ pub struct Away;
 
 /// A store of counts.
 pub struct CountStore {
-    /// As it is configured.
+    /// Its configuration.
     pub model: Arc<LimitStore>,
     kept: Arc<Kept>,
     has_begun: AtomicBool,
@@ -47,7 +47,7 @@ pub struct CountStore {
     failed: AtomicU64,
 }
 
-/// A store at one moment.
+/// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreStatus {
     /// It answers.
@@ -75,7 +75,7 @@ impl fmt::Display for CountStore {
 }
 
 impl CountStore {
-    /// One that is not connected.
+    /// Makes an unconnected one.
     pub fn new(model: &Arc<LimitStore>) -> Arc<Self> {
         Arc::new(Self {
             model: Arc::clone(model),
@@ -86,12 +86,12 @@ impl CountStore {
         })
     }
 
-    /// True if it is this one.
+    /// True if it has this configuration.
     pub fn is(&self, model: &LimitStore) -> bool {
         *self.model == *model
     }
 
-    /// Begins to connect, unless it has. Its thread ends when nobody has the store any more.
+    /// Begins to connect, unless it has. Its thread ends when the store is not used any more.
     pub fn begin(&self, around: impl FnOnce() -> Arc<dyn StoreEnvironment>) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
@@ -121,7 +121,7 @@ impl CountStore {
         Err(Away)
     }
 
-    /// As it is now.
+    /// The current state.
     pub fn status(&self) -> StoreStatus {
         StoreStatus {
             is_connected: self.kept.open().is_some(),

@@ -1,25 +1,24 @@
-//! The generic cell rate algorithm as a script of Valkey, which is one atomic operation there.
+//! The generic cell rate algorithm as a Valkey script, which is one atomic operation there.
 //!
-//! A key has the moment at which all that it has asked for is made up for, in microseconds since 1970 by the store's clock: clocks of
-//! servers do not matter. It ends by itself at that moment.
+//! A key has the time at which its requests so far are paid off, in microseconds since 1970 by the store's clock: the clocks of servers do
+//! not matter. It expires at that time.
 
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use data_encoding::HEXLOWER;
 
-/// More than what is lost in rounding on the way.
+/// More than rounding can lose.
 const ROUNDING: Duration = Duration::from_micros(2);
 
-/// Bytes of a digest that are in a key: two keys that share them cannot be found.
+/// Bytes of a digest in a key: a collision cannot be found.
 const DIGEST_BYTES: usize = 16;
 
-/// `ARGV[1]`: the time that each request has to itself, in microseconds. `ARGV[2]`: requests that may come at once. Returns whether the
-/// request is admitted; the time in microseconds that the key has asked for ahead of the rate before it, or until one is admitted; and
-/// that ahead of the rate with it.
+/// `ARGV[1]`: the time per request in microseconds. `ARGV[2]`: the burst. Returns whether the request is admitted; how many microseconds
+/// the key was ahead of the rate before it, or until one is admitted; and how many with it.
 ///
-/// The moment is written with all its digits: Lua's own way has fourteen. What a clock that was set back leaves is cut to the bound. Half
-/// a microsecond is for what is lost in rounding.
+/// The time is written with all its digits: Lua's default has fourteen. The effect of a clock that was set back is limited to the bound.
+/// Half a microsecond is added for rounding.
 pub(crate) const SCRIPT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -35,16 +34,16 @@ redis.call('SET', KEYS[1], string.format('%.3f', now + owed), 'PX', math.ceil(ow
 return {1, math.floor(debt), math.ceil(owed)}
 ";
 
-/// The bound that a request is counted for.
+/// The limit that a request is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedBound {
-    /// The time that each request has to itself.
+    /// The time per request.
     pub interval: Duration,
-    /// Requests that may come at once; at least one.
+    /// The burst; at least one.
     pub requests: u64,
 }
 
-/// The answer to a request that was counted, here or in a store.
+/// The result of counting a request, here or in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is within the rate and its burst.
@@ -53,12 +52,12 @@ pub enum Taken {
         early: Duration,
         /// Requests that may follow at once.
         remaining: u64,
-        /// Time until all that the key has asked for is made up for.
+        /// Time until the requests of the key are paid off.
         reset: Duration,
     },
     /// It is not.
     Refused {
-        /// Time until one is again.
+        /// Time until one is admitted again.
         retry: Duration,
     },
 }
@@ -69,7 +68,7 @@ impl CountedBound {
         format!("{:.3}", self.interval.as_secs_f64() * 1e6)
     }
 
-    /// Reads what the script returns.
+    /// Converts the script's result.
     pub(crate) fn answer(&self, (is_admitted, first, owed): (i64, i64, i64)) -> Taken {
         let time = |microseconds: i64| {
             Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
@@ -90,10 +89,10 @@ impl CountedBound {
     }
 }
 
-/// The name of a key: short, and of the same letters, whatever it is that clients send.
+/// The name of a key: short, and with fixed characters, whatever clients send.
 pub(crate) fn key(prefix: &str, limit: &str, key: &[u8]) -> String {
     let mut digest = Context::new(&SHA256);
-    // No two limits and keys give the same bytes.
+    // Different limits and keys never give the same bytes.
     digest.update(&(limit.len() as u64).to_be_bytes());
     digest.update(limit.as_bytes());
     digest.update(key);
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_short_and_tell_limits_apart() {
+    fn keys_are_short_and_differ_between_limits() {
         let long = vec![0; 100_000];
         for hostile in [&b"a\r\nDEL x"[..], b"", b"{a}", b"\0\xff", &long] {
             let name = key("tutti:", "api", hostile);
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(bound.answer((1, 400_000, 500_000)), expected);
         let retry = Duration::from_micros(99_500);
         assert_eq!(bound.answer((0, 99_500, 0)), Taken::Refused { retry });
-        // Whoever answers may answer anything.
+        // The answer may be arbitrary.
         let nonsense = bound.answer((1, -5, i64::MAX));
         assert!(matches!(nonsense, Taken::Admitted { remaining: 0, .. }));
         let odd = CountedBound {

@@ -1,4 +1,4 @@
-//! The common parts of request and response heads: spans, the raw field list ([`storage`]), sizes ([`size`]), and reading in pieces.
+//! The common parts of request and response heads: spans, the raw field list ([`storage`]), sizes ([`size`]), and incremental parsing.
 
 mod raw;
 pub(crate) mod request;
@@ -12,32 +12,32 @@ pub(crate) use self::raw::{RawField, RawFields};
 /// The result of reading the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// No end of the head yet: read more, and call again with the longer slice.
+    /// The head is incomplete: read more, and call again with the longer slice.
     Incomplete,
-    /// The head is the first `length` bytes; what follows is its body or the next message.
+    /// The head is the first `length` bytes; its body or the next message follows.
     Complete {
         /// Bytes of the head with its empty line.
         length: usize,
     },
 }
 
-/// Only this much of the caller's slice is looked at, so that every offset fits a `u32`.
+/// Only this much of the caller's slice is parsed, so that every offset fits a `u32`.
 const MAX_BUFFER: usize = u32::MAX as usize;
 
-/// Reading a head that comes in pieces, at a cost linear in its length.
+/// Parses a head that arrives in pieces, at a cost linear in its length.
 ///
-/// `httparse` starts from the beginning at each call. So after a partial one it is called again only when the end of the
-/// head is in sight, or when the bytes have doubled (so that garbage is refused long before the limit).
+/// `httparse` starts from the beginning at each call. So after a partial one it is called again only when the end of the head may have
+/// arrived, or when the bytes have doubled (so that garbage is refused long before the limit).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pieces {
     /// No head ends before this offset.
     scanned: usize,
-    /// Parse again from this length on, end in sight or not.
+    /// Parse again from this length on, even without an end.
     retry_at: usize,
 }
 
 impl Pieces {
-    /// True if a parse of `buffer` could tell anything new.
+    /// True if parsing `buffer` again could give another result.
     fn is_worth_parsing(&mut self, buffer: &[u8]) -> bool {
         if self.retry_at == 0 || buffer.len() >= self.retry_at || buffer.len() < self.scanned {
             return true;

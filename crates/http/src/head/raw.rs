@@ -1,4 +1,4 @@
-//! A head as it is kept: parts of the caller's buffer.
+//! A stored head: parts of the caller's buffer.
 
 use smallvec::SmallVec;
 
@@ -46,5 +46,5 @@ pub(crate) struct RawField {
     pub(crate) known: Known,
 }
 
-/// Fields kept in place; browsers send about 15, behind proxies about 25.
+/// Fields stored inline; browsers send about 15, behind proxies about 25.
 pub(crate) type RawFields = SmallVec<[RawField; 32]>;

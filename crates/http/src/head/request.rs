@@ -30,7 +30,7 @@ pub enum TargetForm {
     Asterisk,
 }
 
-/// Facts that the fields tell about this message and its connection.
+/// The consequences of the fields for this message and its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFacts {
     /// The value of `Content-Length`.
@@ -39,7 +39,7 @@ pub struct MessageFacts {
     pub is_chunked: bool,
     /// The body ends with the stream (HTTP/2, no `Content-Length`).
     pub is_until_end: bool,
-    /// The client will take another response on this connection (RFC 9112 §9.3). Never set for HTTP/2, where a stream has one.
+    /// The client accepts another response on this connection (RFC 9112 §9.3). Never set for HTTP/2, where a stream has one.
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body. Never set for HTTP/1.0 or without a body.
     pub expects_continue: bool,
@@ -49,7 +49,7 @@ pub struct MessageFacts {
     pub has_discarded_fields: bool,
 }
 
-/// Where a decoded text is: in the caller's buffer, or, if it differs from what was sent, in the head's own storage.
+/// The position of a decoded text: in the caller's buffer, or, if it differs from the received one, in the head's own storage.
 #[derive(Clone, Copy, Debug, Default)]
 enum Text {
     #[default]
@@ -70,7 +70,7 @@ impl Text {
     }
 }
 
-/// Where the request line of a head lies that has been written down, not parsed.
+/// The position of the request line in a head that was composed, not parsed.
 pub(crate) struct Composed {
     pub(crate) method: BufferSpan,
     pub(crate) target: BufferSpan,
@@ -94,7 +94,7 @@ pub struct RequestHead {
     version: Version,
     facts: MessageFacts,
     path: Text,
-    /// Path and query as they go on.
+    /// Path and query for forwarding.
     path_target: Text,
     path_storage: Room,
     query: Option<BufferSpan>,
@@ -109,15 +109,15 @@ impl RequestHead {
         Self::default()
     }
 
-    /// Forgets a head that came in part, for the next request or connection. A complete or refused one needs no reset.
+    /// Discards an incomplete head, before the next request or connection. A complete or refused one needs no reset.
     pub fn reset(&mut self) {
         self.storage.reset();
     }
 
-    /// Reads a head from the start of `buffer`.
+    /// Parses a head from the start of `buffer`.
     ///
-    /// While the answer is [`Progress::Incomplete`], call again with the same bytes and more after them. Empty lines before
-    /// the request line are skipped (RFC 9112 §2.2).
+    /// While the result is [`Progress::Incomplete`], call again with the same bytes and more after them. Empty lines before the request
+    /// line are skipped (RFC 9112 §2.2).
     ///
     /// # Errors
     /// Any [`HeadError`]: answer its status and close the connection.
@@ -153,7 +153,7 @@ impl RequestHead {
 
     /// The parsed head over the bytes it was parsed from.
     ///
-    /// `buffer` must hold what `parse` completed on (it may be longer, and may have moved). Before that the view is empty.
+    /// `buffer` must contain the bytes with which `parse` completed (it may be longer, and may have moved). Before that the view is empty.
     pub fn view<'a>(&'a self, buffer: &'a [u8]) -> RequestView<'a> {
         RequestView { head: self, buffer }
     }
@@ -168,7 +168,7 @@ impl RequestHead {
         &mut self.storage.fields
     }
 
-    /// Takes the head that fills `buffer`, and whose fields have been noted, for a request of HTTP/2 or 3; judged like a parsed one.
+    /// Takes the composed head in `buffer`, whose fields have been noted, for a request of HTTP/2 or 3, and checks it like a parsed one.
     pub(crate) fn adopt(
         &mut self,
         buffer: &[u8],
@@ -193,7 +193,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Reads what the fields and the target mean, and refuses what has two meanings.
+    /// Evaluates the fields and the target, and refuses what is ambiguous.
     fn examine(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
         self.facts = MessageFacts::default();
         if limits.discard_unsafe_fields {
@@ -298,7 +298,7 @@ impl RequestHead {
         }
     }
 
-    /// Divides path and query, and reads the path.
+    /// Splits path and query, and parses the path.
     fn split_path(
         &mut self,
         buffer: &[u8],
@@ -340,8 +340,8 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Settles whom the request is for: one valid host. An absolute target says it, and `Host` is made to say the same (RFC 9112
-    /// §3.2.2), so that the server and its applications have one answer.
+    /// Determines the host of the request: exactly one valid host. An absolute target overrides `Host`, which is changed accordingly (RFC
+    /// 9112 §3.2.2), so that the server and its applications agree.
     fn examine_host(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         let Storage { fields, first, .. } = &mut self.storage;
         let field = first
@@ -356,7 +356,7 @@ impl RequestHead {
                     self.host = field.value;
                     name
                 } else if name.is_empty() {
-                    // An empty field says that the target has no authority (RFC 9110 §7.2).
+                    // An empty field means that the target has no authority (RFC 9110 §7.2).
                     return Err(HeadError::HostInvalid);
                 } else {
                     field.value = self.host;
@@ -384,7 +384,7 @@ fn absolute_scheme(target: &[u8]) -> Option<&[u8]> {
     (is_http && rest.starts_with(b"://")).then_some(scheme)
 }
 
-/// `chunked`, alone: no server of ours decodes anything else, and all else is how requests are smuggled.
+/// `chunked`, alone: the server decodes nothing else, and everything else is used for request smuggling.
 pub(crate) fn check_transfer_encoding(value: &[u8]) -> Result<(), HeadError> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(());
@@ -412,7 +412,7 @@ pub(crate) fn check_transfer_encoding(value: &[u8]) -> Result<(), HeadError> {
     Err(HeadError::TransferEncoding)
 }
 
-/// The options of all `Connection` fields that the server acts on.
+/// The options in all `Connection` fields that the server evaluates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionOptions {
     close: bool,
@@ -468,7 +468,7 @@ pub struct RequestView<'a> {
 }
 
 impl<'a> RequestView<'a> {
-    /// The head and the bytes that it lies in, for a request that outlives this one.
+    /// The head and its bytes, for a request that outlives this one.
     pub fn copied(&self) -> (RequestHead, Vec<u8>) {
         let bytes = self.buffer.get(..self.length()).unwrap_or_default();
         (self.head.clone(), bytes.to_vec())
@@ -484,17 +484,17 @@ impl<'a> RequestView<'a> {
         self.head.method
     }
 
-    /// The method as it came.
+    /// The method as received.
     pub fn method_text(&self) -> &'a [u8] {
         self.head.method_text.of(self.buffer)
     }
 
-    /// The whole request line without its line end, as it came (`$request_line`).
+    /// The whole request line without its line end, as received (`$request_line`).
     pub fn request_line(&self) -> &'a [u8] {
         self.head.line.of(self.buffer)
     }
 
-    /// The request target as it came, for logs; what is acted on is the [`request_path`](Self::request_path).
+    /// The request target as received, for logs; everything else uses the [`request_path`](Self::request_path).
     pub fn target(&self) -> &'a [u8] {
         self.head.target.of(self.buffer)
     }
@@ -504,7 +504,7 @@ impl<'a> RequestView<'a> {
         self.head.target_form
     }
 
-    /// The path of the request, and its query: the only ones that anything behind the head acts on.
+    /// The path and query of the request: the only ones that later stages use.
     pub fn request_path(&self) -> RequestPath<'a> {
         let room = &self.head.path_storage;
         RequestPath::new(
@@ -524,17 +524,17 @@ impl<'a> RequestView<'a> {
         self.request_path().target()
     }
 
-    /// The part that follows the first `?` of the target, not decoded; `None` without `?`.
+    /// The undecoded part after the first `?` of the target; `None` without `?`.
     pub fn query(&self) -> Option<&'a [u8]> {
         self.head.query.map(|query| query.of(self.buffer))
     }
 
-    /// The version of HTTP that the request is in.
+    /// The HTTP version of the request.
     pub fn version(&self) -> Version {
         self.head.version
     }
 
-    /// Host and port the request is for, as sent: the target's authority if it has one, else `Host`. May be empty.
+    /// Host and port of the request, as sent: the target's authority if it has one, else `Host`. May be empty.
     pub fn host(&self) -> &'a [u8] {
         self.head.host.of(self.buffer)
     }
@@ -546,7 +546,7 @@ impl<'a> RequestView<'a> {
             .resolve(self.buffer, &self.head.host_storage)
     }
 
-    /// Facts that the fields tell about message and connection.
+    /// The consequences of the fields for message and connection.
     pub fn facts(&self) -> &'a MessageFacts {
         &self.head.facts
     }
@@ -595,7 +595,7 @@ impl<'a> RequestView<'a> {
         Some(list)
     }
 
-    /// True if the client says that it takes trailer fields (RFC 9110 §10.1.4).
+    /// True if the client accepts trailer fields (RFC 9110 §10.1.4).
     pub fn asks_for_trailers(&self) -> bool {
         self.version() > Version::Http10
             && self

@@ -34,7 +34,7 @@ impl ResponseHead {
         Self::default()
     }
 
-    /// Forgets a head that came in part.
+    /// Discards an incomplete head.
     pub fn reset(&mut self) {
         self.storage.reset();
     }
@@ -54,7 +54,7 @@ impl ResponseHead {
                 return Ok(None);
             };
             *status = response.code.unwrap_or_default();
-            // `httparse` gives a constant "" for a reason phrase it does not like or find.
+            // `httparse` returns a constant "" for an invalid or missing reason phrase.
             *reason = match response.reason.unwrap_or_default() {
                 "" => BufferSpan::default(),
                 reason => BufferSpan::locate(buffer, reason.as_bytes()),
@@ -69,11 +69,11 @@ impl ResponseHead {
         Ok(progress)
     }
 
-    /// Reads the head of a CGI answer (RFC 3875 §6) that was parsed behind a made-up status line: its status is what `Status` says, else
-    /// 302 beside a `Location`, else 200. `Status` and `Transfer-Encoding`, which CGI does not have, are no fields any more.
+    /// Evaluates the head of a CGI answer (RFC 3875 §6) that was parsed after a generated status line: its status is that of `Status`, else
+    /// 302 with a `Location`, else 200. Removes the fields `Status` and `Transfer-Encoding`, which CGI does not define.
     ///
     /// # Errors
-    /// [`HeadError::StartLine`]: `Status` is no status of a final response.
+    /// [`HeadError::StartLine`]: `Status` is not the status of a final response.
     pub fn read_as_cgi(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         let is_status = |name: &[u8]| name.eq_ignore_ascii_case(b"status");
         let mut fields = self.storage.fields.iter();
@@ -137,7 +137,7 @@ impl ResponseHead {
     }
 }
 
-/// Three digits, and perhaps a reason behind a space.
+/// Three digits, and perhaps a reason after a space.
 fn parse_cgi_status(value: &[u8]) -> Option<u16> {
     let digits = value.get(..3)?;
     let is_whole = value.get(3).is_none_or(|byte| *byte == b' ');
@@ -169,12 +169,12 @@ impl<'a> ResponseView<'a> {
         self.head.reason.of(self.buffer)
     }
 
-    /// The version of HTTP that the server answers in.
+    /// The HTTP version of the response.
     pub fn version(&self) -> Version {
         self.head.version
     }
 
-    /// The value of `Content-Length`, which for `HEAD` and 304 is not the length of a body here.
+    /// The value of `Content-Length`, which for `HEAD` and 304 is not the length of the body.
     pub fn content_length(&self) -> Option<u64> {
         self.head.content_length
     }
@@ -202,8 +202,7 @@ impl<'a> ResponseView<'a> {
         self.head.upgrade
     }
 
-    /// The fields that are passed on to a client: without those of the connection, but with the length of the body, which was
-    /// compared with it, and the names of the fields behind it.
+    /// The fields for a client: without those of the connection, but with the length of the body, which is checked, and with `Trailer`.
     pub fn forwarded(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let connection = PerConnection::of(self.fields());
         self.fields().filter_map(move |field| {

@@ -1,13 +1,13 @@
-//! How large a head may be (RFC 9110 §5.4, RFC 9112 §3): no line longer than `large_header_buffer_size`, all of it no longer than
+//! The size limits of a head (RFC 9110 §5.4, RFC 9112 §3): no line is longer than `large_header_buffer_size`, and the head no longer than
 //! `large_header_buffers` times that.
 //!
-//! A head whose end has not come is judged by what can only grow, so that it never depends on how the bytes were split whether a head is
-//! accepted; only how soon one is refused does.
+//! An incomplete head is only measured by what can only grow, so whether a head is accepted never depends on how the bytes were split; only
+//! how soon it is refused does.
 
 use crate::error::HeadError;
 use crate::limits::MessageLimits;
 
-/// Measures a head that goes on: the line it breaks off in, and its length so far. The lines before are looked at when it is whole.
+/// Measures an incomplete head: its last line, and its length so far. Earlier lines are checked when it is complete.
 pub(super) fn of_part(part: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if part.len() <= longest {
@@ -18,7 +18,7 @@ pub(super) fn of_part(part: &[u8], limits: &MessageLimits) -> Result<(), HeadErr
     if without_cr(line).len() > longest {
         return Err(of_line(part, part.len() - line.len()));
     }
-    // At least one byte is still to come.
+    // At least one more byte must follow.
     if part.len() < limits.max_head_bytes() {
         Ok(())
     } else {
@@ -26,7 +26,7 @@ pub(super) fn of_part(part: &[u8], limits: &MessageLimits) -> Result<(), HeadErr
     }
 }
 
-/// Measures a whole head.
+/// Measures a complete head.
 pub(super) fn of_whole(head: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
     let longest = limits.large_header_buffer_size;
     if head.len() <= longest {
@@ -51,7 +51,7 @@ fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The request line and a field have statuses of their own. Empty lines may come before the request line (RFC 9112 §2.2).
+/// The request line and a field have different statuses. Empty lines may precede the request line (RFC 9112 §2.2).
 fn of_line(head: &[u8], start: usize) -> HeadError {
     let request_line = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
     if request_line.is_none_or(|at| start <= at) {
@@ -88,7 +88,7 @@ mod tests {
             ),
         ] {
             assert_eq!(of_whole(head.as_bytes(), &limits()), outcome, "{head:?}");
-            // A head that is accepted as a whole is accepted in each of its parts.
+            // If the whole head is accepted, so is each of its prefixes.
             for end in 0..head.len() {
                 let part = of_part(&head.as_bytes()[..end], &limits());
                 assert!(part.is_ok() || part == outcome, "{head:?} {end}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_goes_on_is_refused_as_soon_as_it_cannot_fit() {
+    fn an_incomplete_head_is_refused_as_soon_as_it_cannot_fit() {
         assert_eq!(of_part(b"0123456789\r", &limits()), Ok(()));
         assert_eq!(
             of_part(b"0123456789a", &limits()),

@@ -1,4 +1,4 @@
-//! Keeps what request and response heads have alike: the fields, and how far reading has come.
+//! The common part of request and response heads: the fields, and the progress of parsing.
 
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,7 @@ use crate::field::{Fields, FirstOf};
 use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 
-/// `httparse` is tried with this many fields on the stack before more are taken from the heap.
+/// `httparse` gets room for this many fields on the stack before the heap is used.
 const STACK_FIELDS: usize = 64;
 
 /// Room for the fields that `httparse` finds.
@@ -26,13 +26,13 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Forgets a head that came in part.
+    /// Discards an incomplete head.
     pub(super) fn reset(&mut self) {
         self.pieces = Pieces::default();
     }
 
-    /// Reads as far as the bytes go. `split` has `httparse` find the lines, keeps what it wants of them, gives the fields to
-    /// [`Found::keep`], and says how long the head is; it may be called twice.
+    /// Parses as far as the bytes permit. `split` has `httparse` find the lines, stores what it needs, passes the fields to
+    /// [`Found::keep`], and returns the length of the head; it may be called twice.
     pub(super) fn read<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -68,7 +68,7 @@ impl Storage {
         }
     }
 
-    /// Takes `head` for a whole one.
+    /// Checks `head` as a complete one.
     pub(super) fn check_length(
         &mut self,
         head: &[u8],
@@ -104,14 +104,14 @@ impl Storage {
     }
 }
 
-/// Where the fields of a head go.
+/// Receives the fields of a head.
 pub(super) struct Found<'s, 'b> {
     buffer: &'b [u8],
     fields: &'s mut RawFields,
 }
 
 impl Found<'_, '_> {
-    /// Keeps them, in place of those of the head before.
+    /// Stores them, replacing those of the previous head.
     pub(super) fn keep(self, headers: &[Header<'_>]) {
         let buffer = self.buffer;
         self.fields.clear();
@@ -123,7 +123,7 @@ impl Found<'_, '_> {
     }
 }
 
-/// Runs `parse` with room for the fields: on the stack first, then as many as `limits` allow.
+/// Calls `parse` with room for the fields: on the stack first, then for as many as `limits` permit.
 fn with_room<'b, T>(
     limits: &MessageLimits,
     mut parse: impl FnMut(Room<'_, 'b>) -> Result<T, Error>,

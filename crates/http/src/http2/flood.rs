@@ -1,13 +1,13 @@
-//! A bound on the work that a client makes for the server without asking for anything.
+//! Limits the work that a client may cause without requesting anything.
 //!
-//! PING and SETTINGS must be answered, a WINDOW_UPDATE be acted on, a stream that is opened only to be reset be set up and torn down
-//! (CVE-2023-44487); each costs the client next to nothing. `h2` bounds what it keeps for them; this bounds how many there may be: a
-//! bucket that such frames empty, and that time and the bytes sent to the client fill. The frames are seen on their way to `h2`, by their
-//! heads alone.
+//! PING and SETTINGS must be answered, a WINDOW_UPDATE processed, a stream that is opened only to be reset must be set up and torn down
+//! (CVE-2023-44487); each costs the client next to nothing. `h2` bounds the memory for them; this bounds their number: a token bucket that
+//! such frames empty, and that time and the bytes sent to the client fill. The frames are inspected on their way to `h2`, only by their
+//! heads.
 //!
-//! It knows as well whether a request's head has begun and not ended, which must not take longer than HTTP/1's.
+//! It also records whether a request's head is incomplete, which must not take longer than in HTTP/1.
 //!
-//! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
+//! Must never: fail a client that merely downloads fast, or occasionally cancels requests.
 
 use crate::allowance::{Allowance, Flood, Millis};
 
@@ -15,15 +15,15 @@ use super::frame::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEAD_BYTES, HEADERS, RST_STREAM,
 };
 
-/// Bytes that a GOAWAY frame has at least (RFC 9113 §6.8).
+/// The least payload of a GOAWAY frame (RFC 9113 §6.8).
 const LEAST_GOAWAY: usize = 8;
 
-/// Why a connection ends for the frames of its client.
+/// Why a connection is closed because of its client's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Too many of them ask for nothing.
+    /// Too many useless frames.
     Flood,
-    /// One is too short, which `h2` answers with another error than RFC 9113 §4.2 has.
+    /// A frame that is too short, for which `h2` would send another error than RFC 9113 §4.2 requires.
     FrameSize,
 }
 
@@ -33,22 +33,22 @@ impl From<Flood> for Misuse {
     }
 }
 
-/// The frames of one client that have been seen.
+/// The inspection of one client's frames.
 #[derive(Debug)]
 pub struct FloodGauge {
-    /// Bytes of the preface, then of each frame's payload, that are still to come.
+    /// Remaining bytes of the preface, then of each frame's payload.
     rest: usize,
     head: [u8; HEAD_BYTES],
     head_length: usize,
-    /// The frame being passed over ends a head.
+    /// The current frame ends a head.
     ends_head: bool,
     allowance: Allowance,
-    /// When the head began that has not ended.
+    /// When the incomplete head began.
     head_since: Option<Millis>,
 }
 
 impl FloodGauge {
-    /// The gauge of a connection that begins with the preface, of this many bytes.
+    /// For a connection that begins with the preface, of this length.
     pub fn new(preface: usize, now: Millis) -> Self {
         Self {
             rest: preface,
@@ -60,22 +60,22 @@ impl FloodGauge {
         }
     }
 
-    /// True if the client has given up as many streams as it may on one connection.
+    /// True if the client has reset as many streams as it may on one connection.
     pub fn is_worn_out(&self) -> bool {
         self.allowance.is_worn_out()
     }
 
-    /// When the head began that is on its way, and has not come whole.
+    /// When the incomplete head began.
     pub fn head_since(&self) -> Option<Millis> {
         self.head_since
     }
 
-    /// So many bytes have gone to the client.
+    /// Counts the bytes that were sent to the client.
     pub fn sent(&mut self, bytes: usize) {
         self.allowance.sent(bytes);
     }
 
-    /// These bytes have come.
+    /// Inspects received bytes.
     pub fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Misuse> {
         self.allowance.pass(now);
         while !bytes.is_empty() {
@@ -107,7 +107,7 @@ impl FloodGauge {
         Ok(())
     }
 
-    /// A frame's head is there.
+    /// Inspects the head of a frame.
     fn frame(&mut self, now: Millis) -> Result<(), Misuse> {
         let [high, middle, low, kind, flags, ..] = self.head;
         self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
@@ -115,7 +115,7 @@ impl FloodGauge {
             HEADERS | CONTINUATION => {
                 self.head_since.get_or_insert(now);
                 self.ends_head = flags & END_HEADERS != 0;
-                // Each but the first is without use unless it brings something.
+                // Each but the first is useless unless it has content.
                 i64::from(kind == CONTINUATION && self.rest == 0)
             }
             DATA => i64::from(self.rest == 0 && flags & END_STREAM == 0),
@@ -139,7 +139,7 @@ mod tests {
         frame
     }
 
-    /// Frames of this kind that pass before it is too much.
+    /// The number of frames of this kind that are accepted.
     fn passes(gauge: &mut FloodGauge, frame: &[u8], now: Millis) -> usize {
         (0..100_000)
             .take_while(|_| gauge.received(frame, now).is_ok())
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Issue 28: resets at a pace that is no flood.
+    /// Issue 28: resets at a pace that is not a flood.
     #[test]
     fn a_connection_wears_out_by_resets_at_any_pace() {
         let mut gauge = FloodGauge::new(0, 0);
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn time_and_bytes_sent_give_back() {
         let ping = frame(PING, 0, 8);
-        // A flood ends the connection, so each has a gauge of its own.
+        // A flood ends the connection, so each needs its own gauge.
         let empty = || FloodGauge {
             allowance: Allowance::empty(),
             ..FloodGauge::new(0, 0)

@@ -1,4 +1,4 @@
-//! The numbers of HTTP/2's frames (RFC 9113 §4.1, §6), for those who look at frames on their way to the library.
+//! The numbers of HTTP/2's frames (RFC 9113 §4.1, §6), for code that inspects frames on their way to the library.
 
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 9;

@@ -1,11 +1,11 @@
-//! Messages of HTTP/2 (RFC 9113 §8) in the terms of the rest of this crate.
+//! Messages of HTTP/2 (RFC 9113 §8), converted to the types of the rest of this crate.
 //!
-//! Frames, streams and header compression are a library's business (all but one thing: [`screen`]); what a list of fields *means* is ours, and it must mean the same
-//! as in HTTP/1. So a request's list is written down as a head ([`request`]) and judged by the very code that judges HTTP/1's. A
-//! response is data ([`OutgoingHead`](crate::OutgoingHead)) that the writer of either protocol takes, without the fields that
-//! [`is_connection_specific`] names for HTTP/2.
+//! A library does frames, streams and header compression (except [`screen`]); the *meaning* of a list of fields is defined here, and must
+//! be the same as in HTTP/1. So a request's list is written as a head ([`request`]) and checked by the same code as HTTP/1's. A response is
+//! data ([`OutgoingHead`](crate::OutgoingHead)) for the writer of either protocol, without the fields that [`is_connection_specific`]
+//! excludes from HTTP/2.
 //!
-//! Must never happen: a field that ends its line, or a head that another reader would understand otherwise.
+//! Must never happen: a field that ends its line, or a head that another reader would interpret differently.
 
 mod flood;
 pub mod frame;
@@ -18,7 +18,7 @@ pub use screen::{BadFieldBlock, FieldScreen};
 
 use crate::known_fields::Known;
 
-/// The bytes that a client sends first if it knows that the server speaks HTTP/2 (§3.4).
+/// The first bytes of a client that knows that the server speaks HTTP/2 (§3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How the first bytes of a connection relate to [`PREFACE`].
@@ -33,7 +33,7 @@ pub enum Preface {
 }
 
 impl Preface {
-    /// Judges them.
+    /// Compares them.
     pub fn of(input: &[u8]) -> Self {
         if input.starts_with(PREFACE) {
             Self::Whole
@@ -45,7 +45,7 @@ impl Preface {
     }
 }
 
-/// True if a field speaks of one HTTP/1 connection, and has no place in a message of HTTP/2 (§8.2.2).
+/// True if a field is about one HTTP/1 connection, and is not permitted in HTTP/2 (§8.2.2).
 pub fn is_connection_specific(known: Known) -> bool {
     matches!(
         known,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_tell_the_protocol() {
+    fn the_first_bytes_determine_the_protocol() {
         for end in 0..PREFACE.len() {
             assert_eq!(Preface::of(&PREFACE[..end]), Preface::Part);
         }

@@ -1,4 +1,4 @@
-//! A request's pseudo-fields and fields, written down as a head and judged like one.
+//! A request's pseudo-fields and fields, written as a head and checked like one.
 
 use crate::error::HeadError;
 use crate::head::request::{Composed, RequestHead};
@@ -12,19 +12,19 @@ use crate::version::Version;
 /// A `Sec-WebSocket-Key`: 16 bytes in base64.
 pub type WebSocketKey = [u8; 24];
 
-/// The parts of a request beside its fields.
+/// The parts of a request without its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// `:method`.
     pub method: &'a [u8],
-    /// `:path`; of a plain `CONNECT`, `:authority`.
+    /// `:path`; for a plain `CONNECT`, `:authority`.
     pub target: &'a [u8],
     /// `:authority`.
     pub authority: Option<&'a [u8]>,
-    /// The stream does not end with the head.
+    /// A body follows.
     pub has_body: bool,
-    /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the handshake of RFC 6455 that means the same, with this
-    /// key, so that whoever answers it need not know the difference.
+    /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the equivalent handshake of RFC 6455 with this key, so that
+    /// the application or upstream need not know the difference.
     pub websocket: Option<&'a WebSocketKey>,
     /// [`Version::Http2`] or [`Version::Http3`].
     pub version: Version,
@@ -39,12 +39,13 @@ fn version_text(version: Version) -> &'static [u8] {
 }
 
 impl RequestHead {
-    /// Writes a request of HTTP/2 or 3 into `buffer`, which is emptied, as the head that [`view`](RequestHead::view) then reads from it.
+    /// Writes a request of HTTP/2 or 3 into `buffer`, which is cleared, as a head for [`view`](RequestHead::view).
     ///
-    /// `fields` may be called more than once. `Host` comes first and is what `:authority` says; crumbs of `Cookie` become one field (RFC 9113 §8.2.3).
+    /// `fields` may be called more than once. `Host` comes first and has the value of `:authority`; crumbs of `Cookie` become one field
+    /// (RFC 9113 §8.2.3).
     ///
     /// # Errors
-    /// Any [`HeadError`]: answer its status, or reset the stream. The connection may go on.
+    /// Any [`HeadError`]: answer its status, or reset the stream. The connection may continue.
     pub fn compose<'f, I>(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -82,7 +83,7 @@ impl RequestHead {
                     return Err(HeadError::ConnectionField);
                 }
                 known if is_connection_specific(known) => return Err(HeadError::ConnectionField),
-                // A key that means nothing here must not be taken for the handshake's.
+                // The client's key is meaningless here, and must not replace the handshake's.
                 Known::Other if is_extended && name == b"sec-websocket-key" => {}
                 _ => writer.field(name, value)?,
             }
@@ -104,7 +105,7 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
     if !is_field_name(method) {
         return Err(HeadError::StartLine);
     }
-    // Visible, or beyond ASCII, as for HTTP/1.
+    // Visible or non-ASCII, as for HTTP/1.
     let is_target = |byte: &u8| *byte > b' ' && *byte != 0x7f;
     if opening.target.is_empty() || !opening.target.iter().all(is_target) {
         return Err(HeadError::Target);
@@ -127,7 +128,7 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
     })
 }
 
-/// Appends `text`, and says where it is.
+/// Appends `text`, and returns its position.
 fn append(buffer: &mut Vec<u8>, text: &[u8]) -> BufferSpan {
     let span = BufferSpan {
         offset: buffer.len() as u32,
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
-    fn what_would_mean_two_things_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let cases: &[(Opening<'_>, &[Field], HeadError)] = &[
             (GET, &[("host", "other")], HeadError::HostConflict),
             (

@@ -1,27 +1,26 @@
-//! Fields of HTTP/2 that make a request malformed (RFC 9113 §8.2.1, §8.3), found before they are decoded.
+//! Detects fields of HTTP/2 that make a request malformed (RFC 9113 §8.2.1, §8.3), before they are decoded.
 //!
-//! `h2` takes a field whose name or value cannot be one for a fault of the whole connection. It is one of its stream (§8.1.1): behind
-//! another proxy a connection has the requests of many. So header blocks are read here first, and what no decoder would take is
-//! replaced by something of the same length, which keeps the dynamic tables in step, with a field beside it that is forbidden: the
-//! stream is reset.
+//! `h2` treats a field with an invalid name or value as a fault of the whole connection. It should only end its stream (§8.1.1): behind
+//! another proxy a connection carries the requests of many clients. So header blocks are parsed here first, and invalid fields are replaced
+//! by others of the same length, which keeps the dynamic tables in step, together with a forbidden field: then `h2` resets the stream.
 //!
-//! Must never: change a block without such a field, or one that the client and `h2` would decode to different tables.
+//! Must never: change a block without such a field, or so that the client's and `h2`'s tables would differ.
 
 use std::collections::VecDeque;
 
 use crate::huffman;
 use crate::token::is_token_byte;
 
-/// Size of the dynamic table that our settings leave it (RFC 9113 §6.5.2).
+/// Size of the dynamic table under our settings (RFC 9113 §6.5.2).
 const TABLE_SIZE: usize = 4096;
 
-/// A literal that is put into the dynamic table (RFC 7541 §6.2.1).
+/// A literal that is added to the dynamic table (RFC 7541 §6.2.1).
 const INDEXED: u8 = 0x40;
 
-/// The bytes that each entry counts beside its name and value (RFC 7541 §4.1).
+/// The overhead of each entry (RFC 7541 §4.1).
 const ENTRY_BYTES: usize = 32;
 
-/// `connection: x`, a literal that is not indexed: no request may have it (RFC 9113 §8.2.2).
+/// `connection: x`, a literal that is not indexed: forbidden in requests (RFC 9113 §8.2.2).
 const FORBIDDEN: &[u8] = b"\x00\x0aconnection\x01x";
 
 /// Lengths of the names in the static table from 15 on, `accept-charset` to `www-authenticate` (RFC 7541, appendix A).
@@ -48,18 +47,18 @@ const STATIC_PSEUDO: [(Kind, usize); 14] = [
     (Kind::Status, 7),
 ];
 
-/// The rule that a name has for its value.
+/// Determines the rule for the value of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A field.
     Field,
     /// `:method`.
     Method,
-    /// `:status`, which no request has.
+    /// `:status`, which is invalid in requests.
     Status,
     /// Another pseudo-field.
     Text,
-    /// The name of nothing.
+    /// An invalid name.
     Wrong,
 }
 
@@ -69,15 +68,15 @@ struct Entry {
     kind: Kind,
     name: usize,
     value: usize,
-    /// `h2` has another field in its place than the client.
+    /// `h2`'s entry differs from the client's.
     is_replaced: bool,
 }
 
-/// A block that cannot be read: the connection cannot go on (RFC 9113 §4.3).
+/// A block that cannot be parsed: the connection cannot continue (RFC 9113 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadFieldBlock;
 
-/// Reads the header blocks of one connection, in order.
+/// Parses the header blocks of one connection, in order.
 #[derive(Debug)]
 pub struct FieldScreen {
     entries: VecDeque<Entry>,
@@ -99,22 +98,22 @@ impl Default for FieldScreen {
     }
 }
 
-/// A literal field that has been read.
+/// A parsed literal field.
 struct Literal<'b> {
-    /// The bits that say whether it is indexed.
+    /// The bits that determine whether it is indexed.
     form: u8,
     kind: Kind,
-    /// The name, or its number, as it came, and its length decoded.
+    /// The encoded name, or its number, and its decoded length.
     name: &'b [u8],
     name_length: usize,
 }
 
 impl FieldScreen {
-    /// Reads a whole block, of a head or of trailers. What to decode in its place, if its request is malformed in a way that `h2` does
-    /// not bear, or does not see: pseudo-fields among trailers (RFC 9113 §8.1).
+    /// Parses a whole block, of a head or of trailers. Returns the block to decode instead, if its request is malformed in a way that `h2`
+    /// treats as a connection error, or ignores: pseudo-fields in trailers (RFC 9113 §8.1).
     ///
     /// # Errors
-    /// It is no header block, or one whose like cannot be made; nothing after it can be read.
+    /// It is not a header block, or cannot be replaced; nothing after it can be parsed.
     pub fn screen(
         &mut self,
         block: &[u8],
@@ -158,7 +157,7 @@ impl FieldScreen {
         Ok(replaced)
     }
 
-    /// Reads a literal field; its name and value are decoded.
+    /// Parses a literal field, and decodes its name and value.
     fn literal<'b>(&mut self, rest: &mut &'b [u8]) -> Result<Literal<'b>, BadFieldBlock> {
         let first = rest.first().copied().unwrap_or_default();
         let (form, prefix) = if first & INDEXED != 0 {
@@ -187,7 +186,7 @@ impl FieldScreen {
         })
     }
 
-    /// True if the literal that has just been read can be decoded.
+    /// True if the parsed literal is valid.
     fn is_right(&self, literal: &Literal<'_>) -> bool {
         match literal.kind {
             Kind::Field => self.value.iter().all(|byte| is_value_byte(*byte)),
@@ -199,7 +198,7 @@ impl FieldScreen {
         }
     }
 
-    /// Appends what stands for a literal that cannot be decoded.
+    /// Appends the replacement of an invalid literal.
     fn replace(&mut self, literal: &Literal<'_>, out: &mut Vec<u8>) -> Result<(), BadFieldBlock> {
         let value = self.value.len();
         let keeps_name = match literal.kind {
@@ -209,7 +208,7 @@ impl FieldScreen {
             Kind::Status | Kind::Wrong => false,
         };
         let (name, value) = match (literal.name_length, value) {
-            // A field must have a name; where the entry's size does not count, any will do.
+            // A field must have a name; if the entry's size does not matter, any will do.
             (0, _) if literal.form != INDEXED => (1, 0),
             (0, 0) => return Err(BadFieldBlock),
             (0, value) => (1, value - 1),
@@ -266,7 +265,7 @@ impl FieldScreen {
             .ok_or(BadFieldBlock)
     }
 
-    /// True if a field that is named by its number is one that was replaced.
+    /// True if a field is named by the number of a replaced entry.
     fn is_wrong(&self, index: usize) -> Result<bool, BadFieldBlock> {
         match index {
             0 => Err(BadFieldBlock),
@@ -322,7 +321,7 @@ fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
 }
 
-/// Appends a string of so many bytes that any name and value may have.
+/// Appends a string of this length that is valid for any name and value.
 fn filler(length: usize, out: &mut Vec<u8>) {
     write_integer(length, 7, out);
     out.resize(out.len() + length, b'x');
@@ -342,7 +341,7 @@ fn write_integer(value: usize, prefix: u32, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Takes an integer whose first byte has `prefix` bits of it (RFC 7541 §5.1).
+/// Parses an integer with a prefix of `prefix` bits (RFC 7541 §5.1).
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadFieldBlock> {
     let (first, mut bytes) = rest.split_first().ok_or(BadFieldBlock)?;
     let most = (1_usize << prefix) - 1;
@@ -352,7 +351,7 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadFieldBlock> {
         loop {
             let (byte, behind) = bytes.split_first().ok_or(BadFieldBlock)?;
             bytes = behind;
-            // Four bytes say more than any block may have.
+            // Four bytes express more than any block may have.
             if shift > 21 {
                 return Err(BadFieldBlock);
             }
@@ -367,7 +366,7 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadFieldBlock> {
     Ok(value)
 }
 
-/// Takes a string, and appends what it means to `out` (RFC 7541 §5.2).
+/// Parses a string, and appends its decoded text to `out` (RFC 7541 §5.2).
 fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), BadFieldBlock> {
     let is_huffman = rest.first().ok_or(BadFieldBlock)? & 0x80 != 0;
     let length = integer(rest, 7)?;
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_decoded_stays_as_it_is() {
+    fn valid_blocks_are_unchanged() {
         let mut screen = FieldScreen::default();
         // RFC 7541, appendix C.4: three requests with Huffman codes and a dynamic table.
         for block in [
@@ -414,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_is_replaced_by_as_much() {
+    fn malformed_entries_are_replaced_by_the_same_length() {
         for form in [0x00, 0x10, 0x40] {
             let mut screen = FieldScreen::default();
             for (name, value) in [
@@ -435,7 +434,7 @@ mod tests {
                 let added = name.len() + value.len() + ENTRY_BYTES;
                 assert_eq!(screen.size - size, if form == 0x40 { added } else { 0 });
             }
-            // A good name stays: other requests may refer to it.
+            // A valid name is kept: other requests may refer to it.
             for (name, value) in [
                 (&b"good"[..], &b"a\r\nb"[..]),
                 (b":path", b"/\xff"),
@@ -453,17 +452,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_remembered_for_as_long_as_the_table_has_it() {
+    fn replaced_entries_are_remembered_while_the_table_has_them() {
         let mut screen = FieldScreen::default();
         let bad = literal(0x40, b"good", b"\0");
         assert!(screen.screen(&bad, false).unwrap().is_some());
-        // By its number; by its name, with a value of its own.
+        // By its number; by its name, with another value.
         assert_eq!(
             screen.screen(b"\x82\xbe", false),
             Ok(with_mark(b"\x82\xbe"))
         );
         assert_eq!(screen.screen(b"\x0f\x2f\x01a", false), Ok(None));
-        // One more, that has no name to refer to.
+        // One more, without a name to refer to.
         assert!(
             screen
                 .screen(&literal(0x40, b"BAD", b"v"), false)
@@ -471,7 +470,7 @@ mod tests {
                 .is_some()
         );
         assert!(screen.screen(b"\x0f\x2f\x01a", false).unwrap().is_some());
-        // The table is emptied, and made again.
+        // The table is cleared, and filled again.
         assert_eq!(screen.screen(b"\x20\x3f\xe1\x1f\x82", false), Ok(None));
         assert_eq!(screen.screen(b"\xbe", false), Err(BadFieldBlock));
         assert_eq!((screen.size, screen.max_size), (0, TABLE_SIZE));
@@ -514,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_left_to_who_decodes_it() {
+    fn a_malformed_block_is_left_to_the_decoder() {
         for block in [
             &b"\x80"[..],
             b"\xff\xff\xff\xff\xff\x7f",

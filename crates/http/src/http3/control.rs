@@ -1,4 +1,4 @@
-//! The client's streams in one direction: control, and those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
+//! The client's unidirectional streams: control, and those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
 
 use super::error::{Code, Http3Error};
 use super::frame::{
@@ -13,10 +13,10 @@ const PUSH: u64 = 0x1;
 const ENCODER: u64 = 0x2;
 const DECODER: u64 = 0x3;
 
-/// The longest payload of a control frame that is kept: of settings, a dozen pairs of the longest integers.
+/// The longest control frame payload that is kept: for settings, a dozen pairs of the longest integers.
 const MOST_BYTES: u64 = 1024;
 
-/// Streams of a client of which there is one each.
+/// The client's streams that may exist only once.
 #[derive(Debug, Default)]
 pub struct Control {
     has_control: bool,
@@ -26,21 +26,21 @@ pub struct Control {
     max_push: Option<u64>,
 }
 
-/// A thing that a stream has said.
+/// An event of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The client's settings.
     Settings(Http3Settings),
-    /// The stream is of a kind that means nothing here: it need not go on.
+    /// The stream has an unknown type: it may be stopped.
     Unknown,
-    /// A frame or an instruction without use.
+    /// A useless frame or instruction.
     Idle,
 }
 
-/// The kind of a stream.
+/// The type of a stream.
 #[derive(Debug)]
 enum Kind {
-    /// It has not come whole.
+    /// Incomplete.
     Coming(Vec<u8>),
     Control(ControlFrames),
     Encoder,
@@ -48,7 +48,7 @@ enum Kind {
     Unknown,
 }
 
-/// Reads one stream.
+/// Parses one stream.
 #[derive(Debug)]
 pub struct UniReader {
     kind: Kind,
@@ -63,7 +63,7 @@ impl Default for UniReader {
 }
 
 impl UniReader {
-    /// Takes bytes that have come and tells `note` what they say. `control` has what all streams of the client know.
+    /// Parses received bytes and passes events to `note`. `control` is shared by all streams of the client.
     pub fn receive(
         &mut self,
         mut input: &[u8],
@@ -84,12 +84,12 @@ impl UniReader {
         }
         match &mut self.kind {
             Kind::Control(frames) => frames.receive(input, control, note),
-            // The only instruction that is allowed sets the capacity to nothing (RFC 9204 §3.2.3).
+            // The only permitted instruction sets the capacity to zero (RFC 9204 §3.2.3).
             Kind::Encoder => {
                 if input.iter().any(|byte| *byte != 0x20) {
                     return Err(Http3Error::Connection(
                         Code::ENCODER_STREAM_ERROR,
-                        "an instruction for a table that there is none of",
+                        "an encoder instruction for a dynamic table, which is disabled",
                     ));
                 }
                 input.iter().for_each(|_| note(Note::Idle));
@@ -100,7 +100,7 @@ impl UniReader {
         }
     }
 
-    /// The stream has ended.
+    /// Called at the end of the stream.
     pub fn finish(&self) -> Result<(), Http3Error> {
         match self.kind {
             Kind::Coming(_) | Kind::Unknown => Ok(()),
@@ -136,7 +136,7 @@ impl Control {
 #[derive(Debug, Default)]
 struct ControlFrames {
     head: HeadBuffer,
-    /// The frame, the bytes of its payload that have not come, and those that have if they matter.
+    /// The frame, the remaining bytes of its payload, and the received ones if they matter.
     frame: Option<(u64, u64, Vec<u8>)>,
     has_settings: bool,
 }
@@ -215,7 +215,7 @@ impl ControlFrames {
     }
 }
 
-/// True of frames whose payload matters.
+/// True for frames whose payload matters.
 fn is_kept(kind: u64) -> bool {
     matches!(kind, SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH)
 }
@@ -225,7 +225,7 @@ fn wrong_length() -> Http3Error {
 }
 
 impl Control {
-    /// The number in a frame: how many pushes there may be never becomes less, and none was promised that could be cancelled.
+    /// Checks the number in a frame: MAX_PUSH_ID must not decrease, and there is no push that could be cancelled.
     fn note_number(&mut self, kind: u64, number: u64) -> Result<(), Http3Error> {
         let wrong = |what| Err(Http3Error::Connection(Code::ID_ERROR, what));
         match kind {
@@ -242,10 +242,10 @@ impl Control {
     }
 }
 
-/// The instructions of a decoder: each is an integer behind one or two bits (RFC 9204 §4.4).
+/// The instructions of a decoder: each is an integer after one or two bits (RFC 9204 §4.4).
 #[derive(Debug, Default)]
 struct Integers {
-    /// Bytes that continue an integer so far; `None` between two.
+    /// Continuation bytes of an integer so far; `None` between two.
     continued: Option<u32>,
 }
 
@@ -254,7 +254,7 @@ impl Integers {
         let wrong = || {
             Err(Http3Error::Connection(
                 Code::DECODER_STREAM_ERROR,
-                "an instruction about a table that there is none of",
+                "a decoder instruction for a dynamic table, which is disabled",
             ))
         };
         for byte in input {
@@ -266,7 +266,7 @@ impl Integers {
                     }
                 }
                 Some(_) => self.continued = None,
-                // Only that a stream was given up (01): nothing was inserted or used.
+                // Only Stream Cancellation (01): nothing was inserted or used.
                 None if byte & 0xc0 != 0x40 => return wrong(),
                 None => {
                     note(Note::Idle);
@@ -282,7 +282,7 @@ impl Integers {
 mod tests {
     use super::*;
 
-    /// Returns the notes of streams whose bytes come in pieces of `step`.
+    /// Returns the events of streams whose bytes arrive in pieces of `step`.
     fn read(streams: &[&[u8]], step: usize) -> Result<Vec<Note>, Code> {
         let mut notes = Vec::new();
         let mut control = Control::default();
@@ -306,7 +306,7 @@ mod tests {
         };
         // Settings with grease, an unknown frame, MAX_PUSH_ID twice, GOAWAY.
         let control = b"\x00\x04\x06\x06\x40\x64\x40\x21\x07\x40\x40\x02ab\x0d\x01\x05\x0d\x01\x05\x07\x01\x00";
-        // A reserved kind, of four bytes.
+        // A reserved type, of four bytes.
         let unknown = b"\xa1\x23\x45\x67what it says";
         for step in 1..=control.len() {
             let notes = read(
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_said_ends_the_connection() {
+    fn forbidden_control_frames_end_the_connection() {
         for (streams, code) in [
             (&[&b"\x00\x0d\x01\x05"[..]][..], Code::MISSING_SETTINGS),
             (&[b"\x00\x04\x00\x04\x00"], Code::FRAME_UNEXPECTED),

@@ -6,28 +6,28 @@ use super::varint;
 pub const DATA: u64 = 0x0;
 /// A field section.
 pub const HEADERS: u64 = 0x1;
-/// The client does not want a push.
+/// Cancels a push.
 pub const CANCEL_PUSH: u64 = 0x3;
 /// Settings.
 pub const SETTINGS: u64 = 0x4;
 /// A push begins.
 pub const PUSH_PROMISE: u64 = 0x5;
-/// The last request that is answered.
+/// The last request that will be answered.
 pub const GOAWAY: u64 = 0x7;
-/// How many pushes there may be.
+/// The limit of pushes.
 pub const MAX_PUSH_ID: u64 = 0xd;
 
-/// Kind and length of a frame.
+/// Type and length of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
-    /// Its kind.
+    /// Its type.
     pub kind: u64,
     /// Bytes of its payload.
     pub length: u64,
 }
 
 impl FrameHead {
-    /// The head in front of `bytes` and its length; `None` if it has not come whole.
+    /// The head at the front of `bytes` and its length; `None` if it is incomplete.
     pub fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (kind, first) = varint::read(bytes)?;
         let (length, second) = varint::read(bytes.get(first..)?)?;
@@ -40,22 +40,22 @@ impl FrameHead {
         varint::write(self.length, out);
     }
 
-    /// True of kinds that HTTP/2 has and HTTP/3 has not: nobody may send them (§7.2.8).
+    /// True for types that HTTP/2 has and HTTP/3 does not: they are forbidden (§7.2.8).
     pub fn is_of_http2(self) -> bool {
         matches!(self.kind, 0x2 | 0x6 | 0x8 | 0x9)
     }
 }
 
-/// Gathers the head of a frame, whose bytes may come one at a time.
+/// Collects the head of a frame, whose bytes may arrive one at a time.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuffer {
-    /// A head has two integers of eight bytes at most.
+    /// A head has two integers of at most eight bytes.
     bytes: [u8; 16],
     length: usize,
 }
 
 impl HeadBuffer {
-    /// Takes bytes from the front of `input` until there is a whole head.
+    /// Takes bytes from the front of `input` until a head is complete.
     pub(super) fn take(&mut self, input: &mut &[u8]) -> Option<FrameHead> {
         while let Some((byte, rest)) = input.split_first() {
             *input = rest;

@@ -1,4 +1,4 @@
-//! The frames of a request's stream: a head, data, perhaps trailers (RFC 9114 §4.1).
+//! Parses the frames of a request's stream: a head, data, perhaps trailers (RFC 9114 §4.1).
 
 use super::error::{Code, Http3Error};
 use super::frame::{
@@ -21,18 +21,18 @@ pub enum MessagePart<'a> {
 enum Phase {
     Head,
     Content,
-    /// The trailers have come.
+    /// The trailers have arrived.
     End,
 }
 
 /// The frame whose payload is being read.
 #[derive(Debug)]
 enum Frame {
-    /// A field section, as far as it has come.
+    /// An incomplete field section.
     Section(Vec<u8>),
     /// Content.
     Data,
-    /// Of no kind that is known.
+    /// An unknown type.
     Unknown,
 }
 
@@ -40,19 +40,19 @@ enum Frame {
 #[derive(Debug)]
 pub struct MessageReader {
     head: HeadBuffer,
-    /// The frame, and the bytes of its payload that have not come.
+    /// The frame, and the remaining bytes of its payload.
     frame: Option<(Frame, u64)>,
     phase: Phase,
     /// Largest field section.
     most: u64,
-    /// Bytes of content that are still due, where the head has said how many there are.
+    /// Remaining bytes of content, if the head declared the length.
     due: Option<u64>,
-    /// Frames without use that have come since somebody asked.
+    /// Useless frames since the last call of [`Self::take_idle_frames`].
     idle_frames: u32,
 }
 
 impl MessageReader {
-    /// For a message whose field sections may have so many bytes each.
+    /// For a message whose field sections may have this many bytes each.
     pub fn new(most: usize) -> Self {
         Self {
             head: HeadBuffer::default(),
@@ -64,20 +64,20 @@ impl MessageReader {
         }
     }
 
-    /// The head has said how long the content is: any other length is a fault (§4.1.2).
+    /// Sets the declared length of the content: any other length is a fault (§4.1.2).
     pub fn expect(&mut self, content_length: Option<u64>) {
         self.due = content_length;
     }
 
-    /// Frames without use that have come since this was last asked.
+    /// Returns the number of useless frames since the last call.
     pub fn take_idle_frames(&mut self) -> u32 {
         std::mem::take(&mut self.idle_frames)
     }
 
-    /// The next part, from the front of `input`; `None` if all of that has been read.
+    /// The next part, from the front of `input`; `None` when all of that has been parsed.
     ///
     /// # Errors
-    /// Any [`Http3Error`]; nothing more can be read then.
+    /// Any [`Http3Error`]; nothing more can be parsed.
     pub fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -112,7 +112,7 @@ impl MessageReader {
         }
     }
 
-    /// The stream has ended.
+    /// Called at the end of the stream.
     pub fn finish(&self) -> Result<(), Http3Error> {
         if self.frame.is_some() || !self.head.is_empty() {
             return Err(Http3Error::Connection(
@@ -130,14 +130,14 @@ impl MessageReader {
     fn begin(&mut self, head: FrameHead) -> Result<(), Http3Error> {
         let unexpected = |what| Err(Http3Error::Connection(Code::FRAME_UNEXPECTED, what));
         let frame = match head.kind {
-            HEADERS if self.phase == Phase::End => return unexpected("fields behind the trailers"),
+            HEADERS if self.phase == Phase::End => return unexpected("fields after the trailers"),
             HEADERS if head.length > self.most => return Err(self.too_large()),
             HEADERS => Frame::Section(Vec::new()),
             DATA if self.phase == Phase::Head => return unexpected("content before the head"),
-            DATA if self.phase == Phase::End => return unexpected("content behind the trailers"),
+            DATA if self.phase == Phase::End => return unexpected("content after the trailers"),
             DATA => Frame::Data,
             CANCEL_PUSH | SETTINGS | PUSH_PROMISE | GOAWAY | MAX_PUSH_ID => {
-                return unexpected("a frame that is none of a request");
+                return unexpected("a frame that is not permitted in a request");
             }
             _ if head.is_of_http2() => return unexpected("a frame of HTTP/2"),
             _ => Frame::Unknown,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_has_to_end() {
+    fn faults_end_the_stream_or_the_connection() {
         let head = frame(HEADERS, b"H");
         let connection =
             |code| move |fault| matches!(fault, Http3Error::Connection(found, _) if found == code);

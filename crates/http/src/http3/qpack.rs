@@ -6,23 +6,23 @@ use crate::huffman;
 /// Why a field section cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// It is no field section, or needs a table that there is none of: nothing behind it can be trusted.
+    /// It is malformed, or refers to a dynamic table: nothing after it can be trusted.
     Malformed,
-    /// It has more than it may.
+    /// It exceeds its limit.
     TooLarge,
 }
 
-/// Bytes that each field counts beside its name and value (RFC 9114 §4.2.2).
+/// The overhead of each field (RFC 9114 §4.2.2).
 const FIELD_COST: usize = 32;
 
-/// Reads the fields of `section` and gives each to `field`; all of them, counted as §4.2.2 says, may have `most` bytes.
+/// Decodes the fields of `section` and passes each to `field`; together, counted as in §4.2.2, they may have `most` bytes.
 pub fn decode(
     section: &[u8],
     most: usize,
     mut field: impl FnMut(&[u8], &[u8]),
 ) -> Result<(), DecodeError> {
     let mut reader = Reader { rest: section };
-    // No table: nothing was inserted, and nothing can be counted from.
+    // Without a table: nothing was inserted, and there is no base.
     let (required, _) = reader.integer(8)?;
     let (_, _) = reader.integer(7)?;
     if required != 0 {
@@ -41,17 +41,17 @@ pub fn decode(
             name.extend_from_slice(known.as_bytes());
             value.extend_from_slice(known_value.as_bytes());
         } else if first & 0x40 != 0 {
-            // A name of a table, and a value: 01, never to be indexed, static, a number.
+            // A name in a table, and a value: 01, never indexed, static, a number.
             let (index, flags) = reader.integer(4)?;
             let (known, _) = entry(index, flags & 0x10)?;
             name.extend_from_slice(known.as_bytes());
             reader.string(7, left, &mut value)?;
         } else if first & 0x20 != 0 {
-            // Both as they are: 001, never to be indexed, whether the name is in Huffman's code, its length.
+            // Both literal: 001, never indexed, whether the name is Huffman-coded, its length.
             reader.string(3, left, &mut name)?;
             reader.string(7, left, &mut value)?;
         } else {
-            // References behind the base: there is no table.
+            // Post-base references: there is no table.
             return Err(DecodeError::Malformed);
         }
         size = size.saturating_add(name.len() + value.len() + FIELD_COST);
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
             loop {
                 let (byte, behind) = rest.split_first().ok_or(DecodeError::Malformed)?;
                 rest = behind;
-                // RFC 9204 §4.1.1: 62 bits have to do.
+                // RFC 9204 §4.1.1: 62 bits must be supported.
                 if shift > 56 {
                     return Err(DecodeError::Malformed);
                 }
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Ok((value, first & !mask))
     }
 
-    /// A string whose length begins in the last `bits` bits of a byte; the bit before says whether it is in Huffman's code.
+    /// A string whose length begins in the last `bits` bits of a byte; the bit before it is the Huffman flag.
     fn string(&mut self, bits: u32, most: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         let (length, flags) = self.integer(bits)?;
         let length = usize::try_from(length).map_err(|_| DecodeError::Malformed)?;
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends an integer behind `flags`, which are the first bits of its first byte.
+/// Appends an integer after `flags`, the first bits of its first byte.
 fn write_integer(value: u64, flags: u8, bits: u32, out: &mut Vec<u8>) {
     let mask = (1u64 << bits) - 1;
     if value < mask {
@@ -140,7 +140,7 @@ fn write_integer(value: u64, flags: u8, bits: u32, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Appends a string in the shorter way; the bit before its length says which.
+/// Appends a string in the shorter of both forms; the bit before its length is the Huffman flag.
 fn write_string(text: &[u8], flags: u8, bits: u32, out: &mut Vec<u8>) {
     let coded = huffman::encoded_length(text);
     if coded < text.len() {
@@ -152,7 +152,7 @@ fn write_string(text: &[u8], flags: u8, bits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what stands before the fields of a section that needs no table.
+/// Appends the prefix of a section without a table.
 pub(super) fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_has_is_written_as_its_number() {
+    fn entries_of_the_static_table_are_written_as_their_index() {
         for (number, (name, value)) in TABLE.into_iter().enumerate() {
             let (mut written, mut expected) = (Vec::new(), Vec::new());
             write_field(name.as_bytes(), value.as_bytes(), &mut written);
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_dynamic_table_is_refused() {
+    fn references_to_a_dynamic_table_are_refused() {
         for section in [
             // Something was inserted.
             &b"\x02\x00\x80"[..],
-            // Indexed in the dynamic table; a name of it; behind the base.
+            // Indexed in the dynamic table; a name in it; post-base.
             b"\x00\x00\x80",
             b"\x00\x00\x40\x01a",
             b"\x00\x00\x10",

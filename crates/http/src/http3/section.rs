@@ -3,7 +3,7 @@
 use super::qpack::{DecodeError, begin, decode, write_field};
 use crate::trailers::Trailers;
 
-/// A stretch of the section's text.
+/// A range in the section's text.
 type Stretch = std::ops::Range<usize>;
 
 /// Pseudo-fields of a request.
@@ -16,16 +16,16 @@ pub struct Pseudo {
     protocol: Option<Stretch>,
 }
 
-/// Why there is no request in a section.
+/// Why a section is not a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SectionError {
-    /// It cannot be read.
+    /// It cannot be decoded.
     Decode(DecodeError),
-    /// It breaks the rules about pseudo-fields: the message is malformed.
+    /// It violates the rules about pseudo-fields: the message is malformed.
     Malformed,
 }
 
-/// The fields of a section, each once more in memory.
+/// The fields of a section, decoded.
 #[derive(Debug, Default)]
 pub struct Section {
     text: Vec<u8>,
@@ -35,7 +35,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Reads the head of a request; all fields together may count `most` bytes.
+    /// Decodes the head of a request; all fields together may count `most` bytes.
     pub fn of_request(block: &[u8], most: usize) -> Result<Self, SectionError> {
         let section = Self::read(block, most)?;
         let Pseudo {
@@ -50,7 +50,7 @@ impl Section {
         }
         let is_connect = section.value_of(method) == Some(b"CONNECT");
         let is_whole = match (is_connect, protocol.is_some()) {
-            // RFC 9114 §4.4: it has a place to go to, and nothing else.
+            // RFC 9114 §4.4: `CONNECT` has an authority, and no other pseudo-field.
             (true, false) => authority.is_some() && scheme.is_none() && path.is_none(),
             (false, true) => false,
             _ => method.is_some() && scheme.is_some() && path.is_some(),
@@ -61,7 +61,7 @@ impl Section {
         }
     }
 
-    /// True if an empty name stands where whoever is asked is named (§4.3.1).
+    /// True if the authority or `Host` is empty (§4.3.1).
     fn is_nameless(&self) -> bool {
         match self.authority() {
             Some(authority) => authority.is_empty(),
@@ -69,7 +69,7 @@ impl Section {
         }
     }
 
-    /// Reads trailers.
+    /// Decodes trailers.
     pub fn of_trailers(block: &[u8], most: usize) -> Result<Trailers, SectionError> {
         let section = Self::read(block, most)?;
         if section.pseudo != Pseudo::default() {
@@ -95,7 +95,7 @@ impl Section {
         }
     }
 
-    /// Takes a field; false if it may not be there.
+    /// Adds a field; false if it is not permitted.
     fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
         let Some(pseudo) = name.strip_prefix(b":") else {
             let name = self.append(name);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_of_pseudo_fields_is_malformed() {
+    fn invalid_pseudo_fields_are_malformed() {
         let without = |left_out: usize| {
             let mut fields = GET.to_vec();
             fields.remove(left_out);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_what_was_written() {
+    fn a_written_response_is_read_back() {
         let fields = [(&b"Server"[..], &b"Tutti"[..]), (b"X-A", b"")];
         let block = encode_response(404, fields.into_iter());
         let mut found = Vec::new();

@@ -4,25 +4,25 @@ use super::error::{Code, Http3Error};
 use super::frame::{FrameHead, SETTINGS};
 use super::varint;
 
-/// The largest head that is taken.
+/// The largest accepted head.
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-/// WebSocket may be spoken (RFC 9220 §3).
+/// Enables WebSocket (RFC 9220 §3).
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
-/// HTTP/2's, which mean nothing here and may not be sent (§7.2.4.1).
+/// HTTP/2's settings, which are forbidden (§7.2.4.1).
 const OF_HTTP2: std::ops::RangeInclusive<u64> = 0x2..=0x5;
 
-/// Settings of a client, as far as they matter to a server that has no dynamic table and pushes nothing.
+/// The client's settings, as far as they matter to a server without a dynamic table and push.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http3Settings {
-    /// The largest head that it takes, by its own count.
+    /// The largest head that it accepts, by its own count.
     pub max_field_section_size: Option<u64>,
 }
 
 impl Http3Settings {
-    /// Reads the payload of a frame.
+    /// Parses the payload of a frame.
     ///
     /// # Errors
-    /// It is no list of settings, or has what nobody may send.
+    /// It is malformed, or has forbidden settings.
     pub(super) fn read(mut payload: &[u8]) -> Result<Self, Http3Error> {
         let wrong = |what| Http3Error::Connection(Code::SETTINGS_ERROR, what);
         let mut settings = Self::default();
@@ -43,7 +43,7 @@ impl Http3Settings {
                 return Err(wrong("a setting of HTTP/2"));
             }
             if seen.contains(&name) {
-                return Err(wrong("a setting comes twice"));
+                return Err(wrong("a duplicate setting"));
             }
             seen.push(name);
             match name {
@@ -58,7 +58,7 @@ impl Http3Settings {
     }
 }
 
-/// Appends the settings of a server that takes heads of this size.
+/// Appends the settings of a server that accepts heads of this size.
 pub fn write_settings(max_field_section_size: u64, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     for (name, value) in [

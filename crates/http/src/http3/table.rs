@@ -110,7 +110,7 @@ pub(super) const TABLE: [Entry; 99] = [
 /// One more than the longest name has bytes.
 const LENGTHS: usize = 33;
 
-/// The entries' numbers, those with shorter names first, and for each length of a name where those begin: few have to be looked at for one.
+/// The entries' numbers, sorted by the length of the name, and for each length where those begin: so few must be compared.
 const ORDER: ([u8; TABLE.len()], [u8; LENGTHS + 1]) = order();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]

@@ -1,9 +1,9 @@
 //! Integers of variable length (RFC 9000 §16).
 
-/// The largest there is.
+/// The largest value.
 pub const LARGEST: u64 = (1 << 62) - 1;
 
-/// The integer in front of `bytes` and how many bytes it takes; `None` if it has not come whole.
+/// The integer at the front of `bytes` and its length; `None` if it is incomplete.
 pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let length = 1 << (first >> 6);
@@ -15,7 +15,7 @@ pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((value, length))
 }
 
-/// Appends `value`, of which the two highest bits are not sent.
+/// Appends `value`, which must be less than 2^62.
 pub fn write(value: u64, out: &mut Vec<u8>) {
     let (class, length) = match value {
         0..=0x3f => (0, 1),

@@ -1,4 +1,4 @@
-//! Frames as a client sends them, for tests.
+//! Frames as clients send them, for tests.
 
 use super::{FrameHead, Opcode, apply_mask};
 

@@ -39,7 +39,7 @@ impl<'a> Close<'a> {
         })
     }
 
-    /// Appends the payload; a reason that is too long is cut between two characters. A code that must not be sent is left out, and the
+    /// Appends the payload; a reason that is too long is cut between two characters. A code that must not be sent is omitted, and the
     /// reason with it.
     pub fn write(&self, out: &mut Vec<u8>) {
         let Some(code) = self.code.filter(|code| may_be_sent(*code)) else {
@@ -55,8 +55,8 @@ impl<'a> Close<'a> {
     }
 }
 
-/// True if an endpoint may put this status into a close frame: those of RFC 6455 §7.4.1 and of IANA's registry (1012 to 1014) but the
-/// ones that stand for the absence of a code, those of libraries, and private ones.
+/// True if an endpoint may send this status in a close frame: those of RFC 6455 §7.4.1 and of IANA's registry (1012 to 1014) except those
+/// that stand for the absence of a code, those of libraries, and private ones.
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -2,7 +2,7 @@
 
 /// Done.
 pub const NORMAL: u16 = 1000;
-/// The server ends, or the page is left.
+/// The server stops, or the page is left.
 pub const GOING_AWAY: u16 = 1001;
 /// The peer broke the protocol.
 pub const PROTOCOL_ERROR: u16 = 1002;
@@ -12,7 +12,7 @@ pub const ABNORMAL: u16 = 1006;
 pub const INVALID_DATA: u16 = 1007;
 /// A message that is too long.
 pub const TOO_BIG: u16 = 1009;
-/// Something went wrong on the server.
+/// An error on the server.
 pub const INTERNAL_ERROR: u16 = 1011;
-/// The application is restarted: come again.
+/// The application is restarted: connect again.
 pub const SERVICE_RESTART: u16 = 1012;

@@ -1,4 +1,4 @@
-//! From bytes to messages: the order of frames, unmasking, text that is UTF-8, limits.
+//! Decodes bytes to messages: order of frames, unmasking, UTF-8 of text, limits.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::frame::{FrameHead, Opcode};
 use super::mask::apply_mask;
 use super::utf8::Utf8;
 
-/// Whose frames are read.
+/// The side that decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A server reads those of clients, which are masked.
@@ -35,10 +35,10 @@ impl MessageKind {
     }
 }
 
-/// A finding. Ranges are of the input, unmasked.
+/// An event. Ranges are positions in the input, unmasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameEvent {
-    /// A piece of a message, as it came or as it fits; the last one may be empty.
+    /// A piece of a message, as received or as it fits; the last one may be empty.
     Data {
         /// The kind of the message.
         kind: MessageKind,
@@ -47,7 +47,7 @@ pub enum FrameEvent {
         /// True if the message ends with it.
         is_last: bool,
     },
-    /// A whole control frame; its payload.
+    /// A complete control frame with its payload.
     Control {
         /// Close, ping or pong.
         opcode: Opcode,
@@ -56,17 +56,17 @@ pub enum FrameEvent {
     },
 }
 
-/// A data frame whose payload is on the way.
+/// A data frame whose payload is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
     remaining: u64,
     mask: Option<[u8; 4]>,
-    /// Bytes of it that have come.
+    /// Received bytes of it.
     phase: u64,
     is_final: bool,
 }
 
-/// A message that is on the way.
+/// An incomplete message.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     kind: MessageKind,
@@ -75,7 +75,7 @@ struct Message {
     text: Utf8,
 }
 
-/// Reads the frames of one direction of a connection.
+/// Decodes the frames of one direction of a connection.
 #[derive(Clone, Debug)]
 pub struct FrameDecoder {
     role: Role,
@@ -95,19 +95,19 @@ impl FrameDecoder {
         }
     }
 
-    /// True if the payload of a data frame is on the way.
+    /// True if the payload of a data frame is incomplete.
     pub fn is_within_frame(&self) -> bool {
         self.payload.is_some()
     }
 
-    /// Reads what is at the start of `input`; returns how many bytes are done with, and what they were.
+    /// Decodes the start of `input`; returns how many bytes were consumed, and the event.
     ///
-    /// A piece of a message is at most `room` bytes. Nothing consumed and no event: more input is needed, or more room. Bytes that are not
-    /// consumed are left as they were, and must be given again, with what follows them. A control frame is only consumed whole, so the
-    /// input must have room for one: 139 bytes.
+    /// A piece of a message has at most `room` bytes. If nothing is consumed and there is no event, more input or more room is needed.
+    /// Bytes that are not consumed are unchanged, and must be passed again, with those that follow. A control frame is only consumed whole,
+    /// so the input must have room for one: 139 bytes.
     ///
     /// # Errors
-    /// The connection is to be failed with the [`WebSocketError`]; the decoder must not be used again.
+    /// The connection must be failed with the [`WebSocketError`]; the decoder must not be used again.
     pub fn decode(
         &mut self,
         input: &mut [u8],
@@ -139,7 +139,7 @@ impl FrameDecoder {
         self.data(payload, start, input, room)
     }
 
-    /// A data frame begins: does it fit the message, and is that still short enough?
+    /// Begins a data frame: checks that it is permitted in the message, and that the length is within the limit.
     fn begin(&mut self, head: FrameHead) -> Result<(), WebSocketError> {
         let kind = match (head.opcode, &self.message) {
             (Opcode::Continuation, Some(message)) => message.kind,
@@ -202,7 +202,7 @@ impl FrameDecoder {
     }
 }
 
-/// A control frame, if it is there whole.
+/// Decodes a control frame, if it is complete.
 fn control(head: FrameHead, start: usize, input: &mut [u8]) -> (usize, Option<FrameEvent>) {
     // At most 125 bytes.
     let end = start.saturating_add(usize::try_from(head.length).unwrap_or(usize::MAX));

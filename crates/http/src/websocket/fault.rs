@@ -8,10 +8,10 @@ pub enum WebSocketError {
     /// A reserved bit is set though no extension was negotiated (§5.2).
     #[error("a reserved bit is set")]
     ReservedBit,
-    /// An opcode that means nothing (§5.2).
+    /// An unknown opcode (§5.2).
     #[error("unknown opcode")]
     Opcode,
-    /// A control frame in pieces (§5.5).
+    /// A fragmented control frame (§5.5).
     #[error("a fragmented control frame")]
     FragmentedControl,
     /// A control frame of more than 125 bytes (§5.5).
@@ -38,8 +38,8 @@ pub enum WebSocketError {
     /// A message longer than allowed (§10.4).
     #[error("a message longer than `max_frame_size`")]
     TooLong,
-    /// No byte came for as long as a connection may be silent.
-    #[error("nothing heard for `read_timeout`")]
+    /// No byte arrived for as long as a connection may be silent.
+    #[error("nothing received for `read_timeout`")]
     Silent,
 }
 
@@ -54,7 +54,7 @@ impl WebSocketError {
         }
     }
 
-    /// It is no mistake of the peer's, but a bound of the configuration.
+    /// True if it is not an error of the peer, but a limit of the configuration.
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TooLong | Self::Silent)
     }

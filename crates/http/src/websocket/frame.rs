@@ -21,12 +21,12 @@ pub enum Opcode {
     Close,
     /// Asks for a pong.
     Ping,
-    /// Answers a ping, or shows that its sender lives.
+    /// Answers a ping, or is a keep-alive.
     Pong,
 }
 
 impl Opcode {
-    /// The opcode of these four bits, if they mean one.
+    /// The opcode with these four bits, if they are valid.
     pub fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0x0 => Self::Continuation,
@@ -51,7 +51,7 @@ impl Opcode {
         }
     }
 
-    /// True if it may stand between the frames of a message.
+    /// True if it is permitted between the frames of a message.
     pub fn is_control(self) -> bool {
         self.bits() & 0x8 != 0
     }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_seen_as_early_as_possible() {
+    fn errors_are_found_as_early_as_possible() {
         for (bytes, fault) in [
             (&b"\xc1"[..], WebSocketError::ReservedBit),
             (b"\xa1", WebSocketError::ReservedBit),
@@ -225,7 +225,7 @@ mod tests {
             (b"\x08", WebSocketError::FragmentedControl),
             (b"\x89\xfe", WebSocketError::LongControl),
             (b"\x8a\x7f", WebSocketError::LongControl),
-            // Issue 10: too long is too long, in whatever form it is said.
+            // Issue 10: every encoding of a length that is too long is refused.
             (b"\x82\xff\x80\0\0\0\0\0\0\0", WebSocketError::Length),
         ] {
             assert_eq!(FrameHead::parse(bytes), Err(fault), "{bytes:02x?}");

@@ -1,27 +1,27 @@
-//! Where the frames of a stream end that is passed on as it comes.
+//! Tracks the frames of a stream that is passed through.
 //!
-//! A tunnel does not read messages, but a close frame of its own may only stand between two frames. Must never: take a stream for one between
-//! frames that is within one, or that is no WebSocket at all.
+//! A tunnel does not decode messages, but a close frame of its own may only come between two frames. Must never: take a stream that is
+//! within a frame, or that is not WebSocket at all, for one between frames.
 
 use super::{FrameHead, MAX_HEAD_BYTES, Opcode};
 
-/// Bits that extensions use: what they mean is the two ends' business.
+/// Bits that extensions use: their meaning is defined by the two endpoints.
 const RESERVED_BITS: u8 = 0x70;
 
-/// The frames of one direction, as far as they have been passed on.
+/// The frames of one direction, as far as they have been passed through.
 #[derive(Debug, Default)]
 pub struct PassedFrames {
-    /// The bytes of a head that is not complete.
+    /// The bytes of an incomplete head.
     head: Vec<u8>,
-    /// Bytes of the present frame's payload that are still to come.
+    /// Remaining bytes of the current frame's payload.
     left: u64,
     has_closed: bool,
-    /// The stream is not made of frames.
+    /// The bytes are not valid frames.
     is_lost: bool,
 }
 
 impl PassedFrames {
-    /// Notes bytes that are passed on.
+    /// Notes bytes that are passed through.
     pub fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.is_lost {
             if self.left > 0 {
@@ -55,7 +55,7 @@ impl PassedFrames {
         }
     }
 
-    /// True if a frame may be added: the last one is complete, and was no close frame.
+    /// True if a frame may be added: the last one is complete, and was not a close frame.
     pub fn may_add(&self) -> bool {
         !self.is_lost && !self.has_closed && self.left == 0 && self.head.is_empty()
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_behind_a_close_or_to_what_is_no_websocket() {
+    fn nothing_is_added_after_a_close_or_outside_of_websocket() {
         let mut passed = PassedFrames::default();
         passed.pass(&frame(Opcode::Close, 2));
         assert!(!passed.may_add());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_of_extensions_are_no_fault() {
+    fn bits_of_extensions_are_accepted() {
         let mut bytes = frame(Opcode::Text, 3);
         if let Some(first) = bytes.first_mut() {
             *first |= 0x40;

@@ -11,26 +11,26 @@ use crate::version::Version;
 /// The text that is appended to the client's key (§1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The one version there is.
+/// The only version.
 pub const VERSION: &str = "13";
 
-/// The kinds of requests, as far as WebSocket is concerned.
+/// The kind of a request, with respect to WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// It does not ask for it: an ordinary request.
+    /// Not a WebSocket handshake: an ordinary request.
     None,
-    /// It asks, and rightly; the value of `Sec-WebSocket-Accept`.
+    /// A valid handshake; the value of `Sec-WebSocket-Accept`.
     Valid([u8; 28]),
-    /// It asks for a version that is not spoken here: 426, with `Sec-WebSocket-Version` and `Upgrade`.
+    /// A handshake with an unsupported version: 426, with `Sec-WebSocket-Version` and `Upgrade`.
     Version,
-    /// It asks, and is not as it must be: 400.
+    /// A malformed handshake: 400.
     Malformed(&'static str),
 }
 
-/// Judges a request.
+/// Checks a request.
 ///
-/// It asks for WebSocket if it has `Connection: upgrade` and `Upgrade: websocket`; otherwise `Upgrade` has no meaning (RFC 9110 §7.8).
-/// That of HTTP/1.0 has none either, but an application that is handed such a request takes it for a handshake, and fails.
+/// It is a handshake if it has `Connection: upgrade` and `Upgrade: websocket`; otherwise `Upgrade` has no meaning (RFC 9110 §7.8).
+/// `Upgrade` in HTTP/1.0 has none either, but an application that gets such a request takes it for a handshake, and fails.
 pub fn check(request: &RequestView<'_>) -> Handshake {
     let has = |name: &[u8], member: &[u8]| {
         let mut members = request.get_all(name).flat_map(list_members);
@@ -67,7 +67,7 @@ pub fn check(request: &RequestView<'_>) -> Handshake {
 }
 
 /// True if it is the base64 of 16 bytes: 22 digits, the last with four unused bits, and `==` (RFC 4648 §4). The unused bits are not
-/// looked at: nothing is decoded.
+/// checked: nothing is decoded.
 fn is_key(key: &[u8]) -> bool {
     key.len() == 24
         && key.strip_suffix(b"==").is_some_and(|digits| {
@@ -89,7 +89,7 @@ pub fn accept(key: &[u8]) -> [u8; 28] {
     encoded
 }
 
-/// A `Sec-WebSocket-Key` from 16 bytes, for a handshake of RFC 6455 in place of one that has none (RFC 8441).
+/// Makes a `Sec-WebSocket-Key` from 16 bytes, for a handshake of RFC 6455 that replaces one without a key (RFC 8441).
 pub fn key(nonce: [u8; 16]) -> [u8; 24] {
     let mut encoded = [0; 24];
     BASE64.encode_mut(&nonce, &mut encoded);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_ask_is_an_ordinary_request() {
+    fn a_request_without_upgrade_is_ordinary() {
         for (start, fields) in [
             ("GET / HTTP/1.1", &[UPGRADE, KEY, VERSION][..]),
             ("GET / HTTP/1.1", &[CONNECTION, KEY, VERSION]),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_which_one_is_spoken() {
+    fn an_unsupported_version_gets_the_supported_one() {
         for version in [
             "Sec-WebSocket-Version: 8",
             "Sec-WebSocket-Version: 13, 8",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_wrongly_is_refused() {
+    fn invalid_upgrade_requests_are_refused() {
         for fields in [
             &[UPGRADE, CONNECTION, VERSION][..],
             &[UPGRADE, CONNECTION, VERSION, KEY, KEY],

@@ -2,7 +2,7 @@
 
 /// Applies `mask` to `bytes`, the first of which is byte `phase` of its frame's payload; doing it twice undoes it.
 ///
-/// In words: the compiler makes vector instructions of the middle loop.
+/// In words: the compiler vectorises the middle loop.
 pub fn apply_mask(bytes: &mut [u8], mask: [u8; 4], phase: u64) {
     let mut turned = mask;
     turned.rotate_left((phase % 4) as usize);

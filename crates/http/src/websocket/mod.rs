@@ -1,11 +1,11 @@
 //! WebSocket (RFC 6455): the handshake's fields, frames, messages, and the state of a connection.
 //!
-//! Pure like the rest of this crate: [`FrameDecoder`] is given what arrived and unmasks it in place, so that a message's bytes are copied
-//! once, from the receive buffer to where they are going. [`handshake`](handshake::check) judges a request, [`write_frame_head`] is the way
-//! out. [`WebSocketSession`] has the close handshake and the timeouts; `server` moves the bytes.
+//! Pure like the rest of this crate: [`FrameDecoder`] unmasks received bytes in place, so that a message's bytes are copied once, from the
+//! receive buffer to their destination. [`handshake`](handshake::check) checks a request, [`write_frame_head`] encodes. [`WebSocketSession`] has the
+//! close handshake and the timeouts; `server` moves the bytes.
 //!
-//! Must never happen: a byte of a message that has not been checked being handed on (text is UTF-8 as far as it has come), two
-//! messages mixed, or memory that grows with what a client announces.
+//! Must never happen: an unchecked byte of a message is passed on (text is UTF-8 as far as it has arrived), two messages are mixed, or
+//! memory grows with what a client announces.
 //!
 //! No extension is negotiated: one that needs the reserved bits is never accepted, so a set bit is a fault.
 

@@ -1,12 +1,11 @@
-//! The state of a WebSocket connection: frames of the client become messages of the application and back; the closing handshake;
+//! The state of a WebSocket connection: frames of the client become messages of the application and vice versa; the closing handshake;
 //! timeouts.
 //!
-//! No I/O: the server gives it the bytes that the client sent, [`MessageHandler`] is the application, frames for the client are appended to a
-//! buffer. Every wait is bounded: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of the
-//! closing handshake.
+//! No I/O: the server passes the client's bytes in, [`MessageHandler`] is the application, frames for the client are appended to a buffer. Every wait
+//! is limited: by `read_timeout` while the connection is open, by [`CLOSE_WAIT`] for either side's part of the closing handshake.
 //!
-//! Must never: send a frame behind a close frame, take more from either side than the other has room for, or leave the
-//! application without the news that the connection has ended.
+//! Must never: send a frame after a close frame, take more from either side than the other has room for, or end the connection without
+//! notifying the application.
 
 #[cfg(test)]
 mod tests;
@@ -18,37 +17,37 @@ use super::{
 /// Milliseconds of the caller's clock, which never goes back.
 type Millis = u64;
 
-/// The bounds of a connection: `settings.http.websocket`.
+/// The limits of a connection: `settings.http.websocket`.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
     /// Longest message.
     pub max_message: u64,
-    /// Milliseconds without a byte from the client; `None`: no bound.
+    /// Milliseconds without a byte from the client; `None`: unlimited.
     pub read_timeout: Option<u64>,
-    /// Milliseconds between two pings to a silent client; `None`: there are none.
+    /// Milliseconds between two pings to a silent client; `None`: no pings.
     pub keepalive: Option<u64>,
 }
 
 /// How long either side may take for its part of the closing handshake.
 const CLOSE_WAIT: Millis = 5_000;
 
-/// Frames that wait for a slow client: beyond this nothing more is taken from the application, or answered to the client.
+/// Frames buffered for a slow client: beyond this nothing more is taken from the application, or answered to the client.
 const OUTPUT_BYTES: usize = 128 * 1024;
 
-/// Kept free in the application's ring for control messages, so that a close finds room behind messages nobody reads.
+/// Reserved in the application's ring for control messages, so that a close has room after unread messages.
 const CONTROL_ROOM: usize = 2 * (PIECE_HEAD + 125);
 
 /// Bytes in front of each piece of a message (`spec/wire.md` §10).
 const PIECE_HEAD: usize = 6;
 
-/// A message of an application is one frame up to this length, the pieces that the ring cut it into put together: clients that know no
-/// fragments are common, and Unit's users have never seen one.
+/// A message of an application is sent as one frame up to this length, joined from the pieces in the ring: clients that do not support
+/// fragments are common, and Unit's users have never received any.
 const WHOLE_BYTES: usize = 1024 * 1024;
 
-/// Room for messages that is kept between two of them.
+/// Message memory kept between two messages.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// A message is not cut into smaller pieces than this for want of room (`spec/wire.md` §10).
+/// A message is not cut into smaller pieces than this when room is short (`spec/wire.md` §10).
 const MIN_PIECE: usize = 16_384 - PIECE_HEAD;
 
 /// The next piece from an application.
@@ -71,26 +70,26 @@ pub enum Next {
 
 /// The application's end of the connection.
 pub trait MessageHandler {
-    /// Bytes that can be put, heads of pieces included. When that is less than `wanted`, the connection is woken once there are more.
+    /// Bytes that can be put, including heads of pieces. When that is less than `wanted`, the connection is woken once there are more.
     fn room(&self, wanted: usize) -> usize;
     /// Puts a piece; there is room for it.
     fn put(&mut self, opcode: Opcode, is_last: bool, bytes: &[u8]);
-    /// Nothing more will be put.
+    /// Ends the messages to the application.
     fn finish(&mut self);
-    /// The next that it has sent.
+    /// The application's next piece.
     fn next(&mut self) -> Next;
-    /// Appends the content of the piece that [`next`](Side::next) has told to `out`, and is done with it.
+    /// Appends the content of the piece that [`next`](Side::next) has returned to `out`, and consumes it.
     fn take(&mut self, out: &mut Vec<u8>);
 }
 
-/// Where the connection stands.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Messages go both ways.
     Open,
-    /// The client has sent a close frame, and gets ours when the application has said all it has to say, or at this time.
+    /// The client has sent a close frame, and gets ours when the application has finished, or at this time.
     ClientClosed { until: Millis },
-    /// We have sent a close frame; the client may send its own until then.
+    /// We have sent a close frame; the client has until then to send its own.
     Closing { until: Millis },
     /// Nothing more will be sent or expected.
     Ended {
@@ -99,12 +98,12 @@ enum State {
     },
 }
 
-/// The reason why [`WebSocketSession::receive`] has taken no more bytes.
+/// Why [`WebSocketSession::receive`] has taken no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The client has to send more.
     Input,
-    /// The application, or the client, has to take the bytes there are.
+    /// The application, or the client, has to take buffered bytes.
     Room,
 }
 
@@ -116,19 +115,19 @@ pub struct WebSocketSession {
     state: State,
     /// Payload of our answer to the client's close frame.
     answer: Vec<u8>,
-    /// The close message that the application has still to be given.
+    /// The close message that has not been delivered to the application.
     news: Option<Vec<u8>>,
-    /// The application has ended the exchange, or been given all that it will get.
-    is_told: bool,
-    /// The message of the application that has begun and not ended, as far as it has not been sent.
+    /// The application has ended the exchange, or got its close message.
+    is_notified: bool,
+    /// The collected part of the application's current message, which has not been sent.
     message: Vec<u8>,
     /// The opcode of its next frame; `None`: no message has begun.
     sending: Option<Opcode>,
-    /// The application wants to see pongs.
+    /// The application has sent a ping, and gets pongs.
     has_pinged: bool,
     heard: Millis,
     pinged: Millis,
-    /// Set when the client has broken the protocol.
+    /// Set when the client has violated the protocol.
     fault: Option<WebSocketError>,
 }
 
@@ -142,7 +141,7 @@ impl WebSocketSession {
             answer: Vec::new(),
             fault: None,
             news: None,
-            is_told: false,
+            is_notified: false,
             message: Vec::new(),
             sending: None,
             has_pinged: false,
@@ -151,12 +150,12 @@ impl WebSocketSession {
         }
     }
 
-    /// True if the client has sent its close frame, which has still to be answered.
+    /// True if the client has sent its close frame, which has not been answered.
     pub fn has_client_closed(&self) -> bool {
         matches!(self.state, State::ClientClosed { .. })
     }
 
-    /// Set when nothing is left to do but to send the output; true if the client may still be sending.
+    /// Set when only the output remains to be sent; true if the client may still be sending.
     pub fn ended(&self) -> Option<bool> {
         match self.state {
             State::Ended { linger } => Some(linger),
@@ -164,7 +163,7 @@ impl WebSocketSession {
         }
     }
 
-    /// Takes bytes that the client has sent, and removes them from `input`. `pending` bytes of output wait for the client.
+    /// Takes received bytes from `input`. `pending` bytes of output wait for the client.
     pub fn receive(
         &mut self,
         input: &mut Vec<u8>,
@@ -177,7 +176,7 @@ impl WebSocketSession {
         let mut done = 0;
         let wants = loop {
             if matches!(self.state, State::ClientClosed { .. } | State::Ended { .. }) {
-                // Nothing behind a close frame means anything (RFC 6455 §5.5.1).
+                // Bytes after a close frame are ignored (RFC 6455 §5.5.1).
                 done = input.len();
                 break Wants::Input;
             }
@@ -209,9 +208,9 @@ impl WebSocketSession {
         wants
     }
 
-    /// Bytes of a message that may be put to the application now, if `arrived` bytes are there: no crumbs.
+    /// Bytes of a message that may be put to the application now, if `arrived` bytes are there: not too few at a time.
     fn data_room(&self, side: &impl MessageHandler, arrived: usize) -> usize {
-        if self.state != State::Open || self.is_told {
+        if self.state != State::Open || self.is_notified {
             return usize::MAX; // to be dropped
         }
         let least = arrived.min(MIN_PIECE);
@@ -234,7 +233,7 @@ impl WebSocketSession {
                 range,
                 is_last,
             } => {
-                if self.state == State::Open && !self.is_told {
+                if self.state == State::Open && !self.is_notified {
                     let piece = bytes.get(range.clone()).unwrap_or_default();
                     side.put(kind.opcode(), *is_last, piece);
                 }
@@ -253,9 +252,9 @@ impl WebSocketSession {
         }
     }
 
-    /// A pong is passed on to an application that has asked for one, as long as that reads.
+    /// A pong is passed to an application that has sent a ping, as long as that reads.
     fn pong(&mut self, payload: &[u8], side: &mut impl MessageHandler) {
-        let is_wanted = self.has_pinged && self.state == State::Open && !self.is_told;
+        let is_wanted = self.has_pinged && self.state == State::Open && !self.is_notified;
         if is_wanted && side.room(0) >= CONTROL_ROOM {
             side.put(Opcode::Pong, true, payload);
         }
@@ -265,38 +264,38 @@ impl WebSocketSession {
         match Close::parse(payload) {
             Err(fault) => self.fail(fault, out),
             Ok(close) if self.state == State::Open => {
-                // The code that it has sent (RFC 6455 §5.5.1); one that has sent none hears that all is well, as Unit's clients do.
+                // The received code (RFC 6455 §5.5.1); without one, 1000, as Unit's clients expect.
                 self.answer = match close.code {
                     Some(_) => payload.to_vec(),
                     None => close_payload(close_code::NORMAL, ""),
                 };
-                self.tell(payload.to_vec());
+                self.notify(payload.to_vec());
                 self.state = State::ClientClosed {
                     until: now.saturating_add(CLOSE_WAIT),
                 };
             }
-            // The answer to ours.
+            // The answer to our close frame.
             Ok(_) => self.end(false),
         }
     }
 
-    /// The way in which the client has broken the protocol, if it has.
+    /// How the client has violated the protocol, if it has.
     pub fn fault(&self) -> Option<WebSocketError> {
         self.fault
     }
 
-    /// The client has broken the protocol: say why, and do not wait for it (RFC 6455 §7.1.7).
+    /// Fails the connection after a violation: sends the reason, and does not wait for an answer (RFC 6455 §7.1.7).
     fn fail(&mut self, fault: WebSocketError, out: &mut Vec<u8>) {
         self.fault = Some(fault);
         if self.state == State::Open {
             let payload = close_payload(fault.close_code(), &fault.to_string());
             frame(out, Opcode::Close, true, &payload);
-            self.tell(payload);
+            self.notify(payload);
         }
         self.end(true);
     }
 
-    /// Takes messages that the application has sent, as long as the client takes it, and gives it its news.
+    /// Takes messages from the application, as long as the client takes them, and delivers its close message.
     pub fn collect(
         &mut self,
         side: &mut impl MessageHandler,
@@ -377,21 +376,21 @@ impl WebSocketSession {
             self.answer_close(out);
             return;
         }
-        // A code that must not be sent is the application's mistake; the client is told that there was one.
+        // A code that must not be sent is the application's error; the client gets 1011.
         let payload = match Close::parse(payload) {
             Ok(_) => payload.to_vec(),
             Err(_) => close_payload(close_code::INTERNAL_ERROR, "invalid close code"),
         };
-        self.is_told = true;
+        self.is_notified = true;
         self.close(&payload, out, now);
     }
 
     fn application_ended(&mut self, code: u16, out: &mut Vec<u8>, now: Millis) {
-        self.is_told = true;
+        self.is_notified = true;
         self.news = None;
         match self.state {
             State::Open => {
-                // A message that was cut short is no normal end.
+                // A message that was cut short is not a normal end.
                 let code = match code {
                     close_code::NORMAL if self.sending.is_some() => close_code::INTERNAL_ERROR,
                     code => code,
@@ -411,7 +410,7 @@ impl WebSocketSession {
         };
     }
 
-    /// Answers the client's close frame; that is the end.
+    /// Answers the client's close frame, which ends the connection.
     fn answer_close(&mut self, out: &mut Vec<u8>) {
         let answer = std::mem::take(&mut self.answer);
         frame(out, Opcode::Close, true, &answer);
@@ -422,32 +421,32 @@ impl WebSocketSession {
         self.state = State::Ended { linger };
     }
 
-    /// The server wants the connection to end: it stops, or the application does.
+    /// Closes the connection: the server stops, or the application does.
     pub fn dismiss(&mut self, code: u16, reason: &str, out: &mut Vec<u8>, now: Millis) {
         if self.state == State::Open {
             let payload = close_payload(code, reason);
-            self.tell(payload.clone());
+            self.notify(payload.clone());
             self.close(&payload, out, now);
         }
     }
 
-    /// The client has vanished: the application is told 1006 (RFC 6455 §7.1.5).
+    /// The client has disconnected: the application gets 1006 (RFC 6455 §7.1.5).
     pub fn client_gone(&mut self, side: &mut impl MessageHandler) {
         if matches!(self.state, State::Open) {
-            self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
+            self.notify(close_code::ABNORMAL.to_be_bytes().to_vec());
         }
         self.deliver(side);
         self.end(false);
     }
 
-    /// Gives the application its close message, once.
-    fn tell(&mut self, payload: Vec<u8>) {
-        if !self.is_told && self.news.is_none() {
+    /// Sets the close message for the application, once.
+    fn notify(&mut self, payload: Vec<u8>) {
+        if !self.is_notified && self.news.is_none() {
             self.news = Some(payload);
         }
     }
 
-    /// Gives the application the close message that it has still to get, if it has room.
+    /// Delivers the pending close message to the application, if it has room.
     pub fn deliver(&mut self, side: &mut impl MessageHandler) {
         let Some(payload) = &self.news else {
             return;
@@ -457,12 +456,12 @@ impl WebSocketSession {
             side.put(Opcode::Close, true, payload);
             side.finish();
             self.news = None;
-            self.is_told = true;
+            self.is_notified = true;
         }
     }
 
-    /// Sends pings and gives up a silent client; returns the time of the next call. `reads`: the client is being listened to, so that its silence
-    /// means something.
+    /// Sends pings and gives up a silent client; returns the time of the next call. `reads`: the client's bytes are being read, so its
+    /// silence counts.
     pub fn tick(&mut self, reads: bool, out: &mut Vec<u8>, now: Millis) -> Millis {
         match self.state {
             State::Open => {
@@ -481,7 +480,7 @@ impl WebSocketSession {
                         WebSocketError::Silent.close_code(),
                         &WebSocketError::Silent.to_string(),
                     );
-                    self.tell(close_code::ABNORMAL.to_be_bytes().to_vec());
+                    self.notify(close_code::ABNORMAL.to_be_bytes().to_vec());
                     self.close(&payload, out, now);
                     return now.saturating_add(CLOSE_WAIT);
                 }
@@ -506,7 +505,7 @@ impl WebSocketSession {
     }
 }
 
-/// The time `wait` after `since`; never, if there is none.
+/// The time `wait` after `since`; never without one.
 fn after(since: Millis, wait: Option<Millis>) -> Millis {
     wait.map_or(Millis::MAX, |wait| since.saturating_add(wait))
 }

@@ -1,15 +1,15 @@
-//! UTF-8 that comes in pieces (RFC 3629).
+//! UTF-8 that arrives in pieces (RFC 3629).
 
-/// Checks text piece by piece; a fault is found at the first byte that no text could have there.
+/// Checks text piece by piece; an error is detected at the first invalid byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Utf8 {
-    /// The beginning of a character whose rest has not come: at most three bytes.
+    /// The beginning of an incomplete character: at most three bytes.
     open: [u8; 4],
     open_length: u8,
 }
 
 impl Utf8 {
-    /// The next piece; false if it is not UTF-8.
+    /// Checks the next piece; false if it is not UTF-8.
     #[must_use]
     pub fn accept(&mut self, mut piece: &[u8]) -> bool {
         while self.open_length > 0 {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf8_is_found_at_once() {
+    fn invalid_utf8_is_found_at_once() {
         for (good, bad) in [
             (&b"\xce\xba"[..], &b"\xff"[..]),
             (b"", b"\xc0"),

@@ -1,4 +1,4 @@
-//! The requests under way that came first: what an application is at.
+//! The oldest requests in progress of an application.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use tutti_wire::SlotKind;
 
 use super::{Generation, Phase};
 
-/// So many of them are told of; more nobody reads.
+/// Number of requests returned: more would not be read.
 const MOST: usize = 10;
 
 impl Generation {
-    /// When each came, its method and target, and the number of the worker that has begun it; the oldest first.
+    /// For each of them the arrival, its method and target, and the number of the worker that has begun it; the oldest first.
     pub(crate) fn oldest(&self) -> Vec<(Instant, String, Option<u32>)> {
         let mut found = Vec::new();
         self.each(|slot, state| {

@@ -1,7 +1,6 @@
 //! Requests whose time is over.
 //!
-//! Called by the supervisor at each of its looks. What must never happen: an event loop that serves others killed for one
-//! request.
+//! Called by the supervisor in each round. What must never happen: an event loop that serves other requests is killed because of one.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,34 +10,34 @@ use tutti_wire::{CancelOutcome, SlotKind};
 use super::{Generation, Phase};
 use crate::error::ExchangeError;
 
-/// How long a worker that has been told that its request's time is up may take to finish before it is killed. PHP looks
-/// at its connection status at the next output or statement tick, so one that is alive needs milliseconds. Nobody waits
-/// for it: another worker is started in its place at once.
+/// How long a worker may take to finish after its request was cancelled at its deadline, before it is killed. PHP checks its connection
+/// status at the next output or statement tick, so a responsive worker needs milliseconds. Another worker is started in its place at once,
+/// so no request waits for it.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// A request that the sweep found.
+/// An overdue request.
 #[derive(Debug)]
 pub(crate) enum Overdue {
-    /// The worker has been told.
-    Told {
-        /// Its number.
+    /// The request has been cancelled.
+    Cancelled {
+        /// The number of its worker.
         worker: u32,
-        /// It has an event loop: it is not replaced for one request.
+        /// The worker has an event loop: it is not replaced because of one request.
         serves_others: bool,
-        /// The request line that it works on.
+        /// Its request line.
         line: String,
     },
-    /// It was told a while ago and is still at it: kill it.
+    /// It was cancelled a while ago and its worker still serves it: the worker must be killed.
     Stuck {
-        /// Its number.
+        /// The number of its worker.
         worker: u32,
-        /// The request line that it works on.
+        /// Its request line.
         line: String,
     },
 }
 
 impl Generation {
-    /// Answers for the requests a worker has begun and is given no more time for. Returns their request lines.
+    /// Answers all requests that a worker has begun, because it gets no more time. Returns their request lines.
     pub(crate) fn overrun(&self, worker: u32, verdict: &ExchangeError) -> Vec<String> {
         let mut lines = Vec::new();
         for slot in self.slots() {
@@ -59,7 +58,7 @@ impl Generation {
         lines
     }
 
-    /// Ends the time of requests whose deadline has passed.
+    /// Cancels requests whose deadline has passed.
     pub(crate) fn sweep(&self, now: Instant, overdue: &mut Vec<Overdue>) {
         if !self.has_deadlines.load(Ordering::Relaxed) {
             return;
@@ -83,7 +82,7 @@ impl Generation {
             }
             state.deadline = None;
             match self.segment.cancel(slot) {
-                // The worker is done; what is left is between the server and its client.
+                // The worker has finished; the rest is between the server and its client.
                 CancelOutcome::Released => state.kill_at = None,
                 CancelOutcome::Cancelled => {
                     self.settle(slot, state, ExchangeError::Timeout { begun: false });
@@ -102,7 +101,7 @@ impl Generation {
                     self.settle(slot, state, ExchangeError::Timeout { begun: true });
                     self.segment.client_gone(slot);
                     let serves_others = self.segment.worker_snapshot(worker).is_loop;
-                    overdue.push(Overdue::Told {
+                    overdue.push(Overdue::Cancelled {
                         worker,
                         serves_others,
                         line,
@@ -112,8 +111,8 @@ impl Generation {
         }
     }
 
-    /// True if a worker that has been told of an overdue request, and is still at it, does not move at all. An event loop
-    /// that moves serves others: the request's handler is its own business.
+    /// True if a worker whose overdue request was cancelled, and that still serves it, does not move at all. An event loop that moves
+    /// serves other requests: only the request's handler ignores the cancellation.
     fn is_stuck(&self, worker: u32, looks: u64) -> bool {
         let snapshot = self.segment.worker_snapshot(worker);
         !snapshot.is_loop || (!snapshot.asleep && snapshot.looks == looks)

@@ -1,4 +1,4 @@
-//! Questions about requests that take long: which worker is at one.
+//! Questions about slow requests: which worker serves one.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use super::{Generation, Phase};
 use crate::stack_replies::StackRequest;
 
 impl Generation {
-    /// Keeps a question for the supervisor.
+    /// Stores a question for the supervisor.
     pub(crate) fn ask(&self, question: StackRequest) {
         self.questions().push(question);
     }
@@ -19,18 +19,18 @@ impl Generation {
     }
 
     fn questions(&self) -> MutexGuard<'_, Vec<StackRequest>> {
-        // Questions come and go whole.
+        // Questions are added and removed whole.
         self.questions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells this use of a slot from the next.
+    /// Distinguishes one use of a slot from the next.
     pub(crate) fn serial(&self, slot: SlotId) -> u64 {
         self.lock(slot).map_or(0, |state| state.serial)
     }
 
-    /// The worker that is at the request of this use of a slot.
+    /// The worker that serves the request in this use of a slot.
     pub(crate) fn worker_at(&self, slot: SlotId, serial: u64) -> Option<u32> {
         let state = self.lock(slot)?;
         let held = self.segment.state(slot)?;

@@ -1,4 +1,4 @@
-//! The scheduling class of an application's workers.
+//! Chooses the scheduling class of an application's workers.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use super::Supervisor;
 use super::worker::Used;
 use crate::scheduling::SHORT;
 
-/// How often it is looked at.
+/// How often the class is chosen.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Workers whose CPU time is read at one look, which costs some ten microseconds each; they stand for the others.
+/// Workers whose CPU time is read in one round, which costs about ten microseconds each; they are a sample of all.
 const SAMPLED: usize = 16;
 
 impl Supervisor {
@@ -28,7 +28,7 @@ impl Supervisor {
         self.set_batch(is_wanted && short.is_some());
     }
 
-    /// Before it sleeps, the application's workers are as they were: the next requests may come beside others.
+    /// Called before the supervisor sleeps: resets the class, because the next requests may come under other load.
     pub(super) fn leave_class(&mut self) {
         self.set_batch(false);
         self.times.class_chosen = None;
@@ -40,7 +40,7 @@ impl Supervisor {
         }
     }
 
-    /// CPU time of the workers since the last look, if their requests are short and there were any.
+    /// CPU time of the workers since the last round, if their requests are short and there were any.
     fn short_cpu(&mut self) -> Option<Duration> {
         let clocks = &*self.context.scheduling.clocks;
         let mut sums = Sums::default();
@@ -58,11 +58,11 @@ impl Supervisor {
     }
 }
 
-/// The sums over the workers of an application. Workers may tell any number of requests.
+/// Sums over the workers of an application. Workers may report any number of requests.
 #[derive(Debug, Default)]
 struct Sums {
     requests: u64,
-    /// Those of workers whose CPU time was read.
+    /// Requests of the workers whose CPU time was read.
     sampled: u64,
     cpu: Duration,
 }
@@ -108,11 +108,11 @@ mod tests {
             Some(Duration::from_millis(40))
         );
         assert_eq!(sum(&[(10, Some(10))]), None, "they are not short");
-        assert_eq!(sum(&[(100, None)]), None, "nobody knows");
+        assert_eq!(sum(&[(100, None)]), None, "the CPU time is unknown");
         assert_eq!(sum(&[]), None);
     }
 
-    /// Issue 11: two workers that told nonsense had the router panic in a build with checks.
+    /// Issue 11: invalid counts of two workers made the router panic in a build with overflow checks.
     #[test]
     fn counts_that_no_worker_has_are_survived() {
         let most = u64::MAX;

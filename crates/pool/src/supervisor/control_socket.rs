@@ -1,7 +1,7 @@
 //! The router's end of a prototype's control socket.
 //!
-//! A prototype with a pid namespace of its own knows its workers by numbers that mean nothing here. Its messages about a
-//! worker bring a pidfd, of which our kernel tells the number as we see it; from here on that is the worker's number.
+//! A prototype with its own pid namespace knows its workers by process ids that are meaningless here. Its messages about a worker carry a
+//! pidfd, from which the kernel gives the process id as we see it; that is the worker's id from here on.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,16 +15,16 @@ use tutti_wire::control::{FromPrototype, MAX_MESSAGE, ToPrototype, decode, encod
 
 use crate::readiness::readable;
 
-/// The socket, and what is known of the numbers that come over it.
+/// The socket, and the mapping of process ids.
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: AsyncFd<OwnedFd>,
-    /// From the prototype's numbers to ours; empty where both are the same.
+    /// From the prototype's ids to ours; empty if both are the same.
     numbers: Mutex<HashMap<i32, i32>>,
 }
 
 impl ControlSocket {
-    /// Takes over the socket, which must not block.
+    /// Takes the socket, which must be non-blocking.
     pub(super) fn new(socket: OwnedFd) -> io::Result<ControlSocket> {
         Ok(ControlSocket {
             socket: readable(socket)?,
@@ -32,19 +32,19 @@ impl ControlSocket {
         })
     }
 
-    /// Sends a message; false if the prototype does not take it now.
+    /// Sends a message; false if the prototype cannot take it now.
     pub(super) fn send(&self, message: &ToPrototype) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         rustix::net::send(self.socket.get_ref().as_fd(), &encode(message), flags).is_ok()
     }
 
-    /// The next message, if one is there now.
+    /// The next message, if there is one now.
     pub(super) fn receive_now(&self) -> Option<FromPrototype> {
         let mut buffer = vec![0; MAX_MESSAGE];
         self.take(&mut buffer).ok()?
     }
 
-    /// The next message; `None` at the end, and for what is no message: a prototype that breaks the protocol is not one.
+    /// The next message; `None` at the end, and for an invalid message: a prototype that breaks the protocol is treated as ended.
     pub(super) async fn receive(&self, buffer: &mut [u8]) -> Option<FromPrototype> {
         loop {
             let mut guard = self.socket.readable().await.ok()?;
@@ -71,17 +71,17 @@ impl ControlSocket {
         Ok(Some(message))
     }
 
-    /// `is_new`: the number is that of a new process, and may have been another's.
+    /// `is_new`: the id is that of a new process, and may have been another's before.
     fn translate(&self, pid: &mut i32, pidfd: Option<&OwnedFd>, is_new: bool) {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pidfd) = pidfd {
             let number = number_of(pidfd);
-            // One that has been reaped has no number any more; a negative one is nobody's.
+            // A reaped process has no id any more; a negative id belongs to no process.
             let known = number.unwrap_or(-*pid);
             if is_new || number.is_some() {
                 numbers.insert(*pid, known);
             } else {
-                // It goes by the number that it had when it was forked.
+                // It keeps the id that it had when it was forked.
                 numbers.entry(*pid).or_insert(known);
             }
         }
@@ -91,7 +91,7 @@ impl ControlSocket {
     }
 }
 
-/// The worker's process that a message is about.
+/// The process id in a message about a worker.
 fn pid_of(message: &mut FromPrototype) -> Option<&mut i32> {
     match message {
         FromPrototype::Forked { pid, .. }
@@ -102,7 +102,7 @@ fn pid_of(message: &mut FromPrototype) -> Option<&mut i32> {
     }
 }
 
-/// The number of a process as this process sees it (pidfd_open(2): `Pid:` in the fdinfo).
+/// A process's id as this process sees it (pidfd_open(2): `Pid:` in the fdinfo).
 pub fn number_of(pidfd: &OwnedFd) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
@@ -166,7 +166,7 @@ mod tests {
         for (message, pidfd, number) in [
             (forked(7), &alive, own),
             (failed.clone(), &reaped, own),
-            // The number is another's now, and that has been reaped too.
+            // The id belongs to another process now, which has been reaped, too.
             (forked(7), &reaped, -7),
             (failed, &reaped, -7),
         ] {

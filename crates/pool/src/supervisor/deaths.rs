@@ -1,4 +1,4 @@
-//! Processes that end, expected or not.
+//! Handles the ends of processes, expected or not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
 use crate::launcher::{Level, ProcessExit};
 
-/// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
-/// without a pause would only burn time.
+/// A worker that dies this soon after it became ready, without having taken a request, counts as a failed start: replacing it without a
+/// pause would only burn time.
 const INFANCY: Duration = Duration::from_secs(1);
 
-/// Why a worker has ended that nothing here had condemned.
+/// Why a worker ended that the supervisor had not condemned.
 fn end_of(ended: &Ended, status: ProcessExit) -> End {
     match (ended, status) {
-        (Ended::Leaving, _) => End::Told,
+        (Ended::Leaving, _) => End::Retired,
         (Ended::BeforeReady(_), _) => End::Start,
         (_, ProcessExit::Code(0)) => End::Left,
         (_, ProcessExit::Code(_)) => End::Exit,
@@ -31,7 +31,7 @@ fn end_of(ended: &Ended, status: ProcessExit) -> End {
 }
 
 impl Supervisor {
-    /// Main reaped a process.
+    /// Called when main has reaped a process.
     pub(super) fn process_exited(&mut self, pid: i32, status: ProcessExit) {
         let workers = &self.table.workers;
         let worker = workers.iter().find(|worker| worker.pid == Some(pid));
@@ -49,14 +49,14 @@ impl Supervisor {
         }
     }
 
-    /// The start of this process has just become known; perhaps its end has been for a moment.
+    /// Called when the start of this process becomes known: its end may have been reported already.
     pub(super) fn check_unknown_exit(&mut self, pid: i32) {
         if let Some(status) = self.exits.take_unknown(pid) {
             self.process_exited(pid, status);
         }
     }
 
-    /// A worker has ended.
+    /// Called when a worker has ended.
     pub(super) fn worker_exited(&mut self, prototype: u64, number: u32, status: ProcessExit) {
         let Some(worker) = self.table.take_worker(prototype, number) else {
             return;
@@ -94,7 +94,9 @@ impl Supervisor {
                 }
                 self.log(
                     Level::Info,
-                    &format!("\"{name}\" application process {pid} left after {requests} requests"),
+                    &format!(
+                        "\"{name}\" application process {pid} ended after {requests} requests"
+                    ),
                 );
             }
             Ended::WhileReady { report, since } => {
@@ -113,8 +115,8 @@ impl Supervisor {
         }
     }
 
-    /// The kernel kills the workers of a prototype in a pid namespace of its own with it, and nobody sees how they end. That
-    /// says nothing about the application: the next prototype will.
+    /// True if the worker was killed together with its prototype: the kernel kills the workers in a pid namespace with its prototype, and
+    /// their exit status is lost. That does not count against the application: the start of the next prototype will show whether it works.
     fn died_with_prototype(&self, serial: u64, status: ProcessExit) -> bool {
         let is_alive = self
             .table
@@ -138,7 +140,7 @@ impl Supervisor {
         self.start_failed(Some(prototype), begun, failure);
     }
 
-    /// A prototype has ended (`status` known if main said so), or its control socket has closed.
+    /// Called when a prototype has ended (`status` is known if main reported it), or its control socket has closed.
     pub(super) fn prototype_gone(&mut self, serial: u64, status: Option<ProcessExit>) {
         let Some(prototype) = self.table.prototype_mut(serial) else {
             return;
@@ -148,8 +150,8 @@ impl Supervisor {
         }
         let stage = prototype.stage;
         if status.is_none() && !prototype.has_exited {
-            // Its exit is about to be reported and has the reason. A host that closed its control socket and lives on
-            // is of no use either.
+            // Its exit is about to be reported, with the reason. A host that closed its control socket and keeps running is of no use
+            // either.
             if let Some(pid) = prototype.pid {
                 self.context.launcher.kill(pid, SIGKILL);
             }
@@ -178,14 +180,14 @@ impl Supervisor {
                 self.log(
                     Level::Error,
                     &format!(
-                        "\"{name}\" prototype process {pid} {status}; its application processes go on until it is replaced"
+                        "\"{name}\" prototype process {pid} {status}; its application processes keep running until it is replaced"
                     ),
                 );
             }
         }
     }
 
-    /// Handles the ends of workers that nobody reports. True while there are workers that such a thing can happen to.
+    /// Handles the ends of workers that are not reported. Returns true while there are workers to which that can happen.
     pub(super) fn check_missing(&mut self, now: Instant) -> bool {
         match self.missing.look(&self.table, now) {
             Look::Unneeded => false,
@@ -198,12 +200,12 @@ impl Supervisor {
         }
     }
 
-    /// Kills workers that wrote what no sound worker writes; replaces the segment if it is damaged.
+    /// Kills workers that wrote invalid data; replaces the segment if it is damaged.
     pub(super) fn check_violation(&mut self) {
         let generation = self.app.generation.load_full();
         for number in generation.take_offenders() {
             let Some(pid) = self.table.pid_of(&generation, number) else {
-                // No such worker: what says so is damaged as well.
+                // There is no such worker, so the report itself is damaged.
                 generation.condemn();
                 continue;
             };
@@ -225,7 +227,7 @@ impl Supervisor {
         let fresh = match Generation::create(&self.shared, &self.context) {
             Ok(fresh) => fresh,
             Err(error) => {
-                // Tried again at the next look; the flag is still set.
+                // Repeated in the next round; the flag is still set.
                 self.log(
                     Level::Alert,
                     &format!("\"{name}\": cannot create shared memory: {error}"),
@@ -244,7 +246,7 @@ impl Supervisor {
         self.shared.waiting.wake_all();
     }
 
-    /// Frees what is left in given-up segments when nobody can touch them any more.
+    /// Frees the rest of abandoned segments that no process can use any more.
     pub(super) fn close_abandoned(&mut self) {
         let workers = &self.table.workers;
         self.abandoned.retain(|generation| {

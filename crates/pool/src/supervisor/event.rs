@@ -1,4 +1,4 @@
-//! The events that reach a supervisor, and its address.
+//! The events for a supervisor, and its handle.
 
 use std::time::{Duration, Instant};
 
@@ -9,54 +9,54 @@ use tutti_wire::control::FromPrototype;
 use crate::failure::StartFailure;
 use crate::launcher::{Launched, ProcessExit};
 
-/// How a first start went: the application is up, or, where it has no processes before its first request, it will be tried
-/// again then and this is in its way now.
+/// The result of a first start: the application is running, or, if it has no initial processes, why it cannot be started now; that will be
+/// tried again at the first request.
 pub(crate) type Started = Result<FirstReport, StartFailure>;
 
-/// How an application came up, which is there.
+/// The report of a successful first start.
 #[derive(Debug, Default)]
 pub(crate) struct FirstReport {
-    /// Why nothing of it can be started yet.
+    /// Why no process can be started yet.
     pub(crate) missing: Option<StartFailure>,
-    /// Options that are not as they should be.
+    /// Options with warnings.
     pub(crate) warnings: Vec<StartFailure>,
 }
 
-/// The answer to a restart.
+/// The result of a restart.
 pub(crate) type Restarted = Result<(), StartFailure>;
 
 /// An event for a supervisor.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A prototype was `exec`ed, or could not be.
+    /// A prototype was `exec`ed, or failed to.
     Launched {
         prototype: u64,
         result: Result<Launched, StartFailure>,
     },
-    /// A prototype or one of its workers says something.
+    /// A message of a prototype or one of its workers.
     Message {
         prototype: u64,
         message: FromPrototype,
     },
-    /// A prototype and all of its workers are gone, or it broke the protocol.
+    /// A prototype and all of its workers have ended, or it broke the protocol.
     Closed { prototype: u64 },
-    /// Main reaped a process, perhaps one of ours.
+    /// Main reaped a process, perhaps one of this application.
     Exited { pid: i32, status: ProcessExit },
-    /// Start anew with the same configuration, rolling.
+    /// Restart with the same configuration, rolling.
     Restart(oneshot::Sender<Restarted>),
-    /// End when the last request is done, or at the deadline.
+    /// End after the last request, or at the deadline.
     Retire { deadline: Option<Instant> },
-    /// Look for processes that are stopped by a signal; those that have been for this long are killed.
+    /// Check for processes stopped by a signal; those stopped for this long are killed.
     Watch { limit: Duration },
-    /// Open the output files again.
+    /// Reopen the output files.
     Reopen,
     /// Numbers and limits have changed.
     Adapt,
-    /// To be told when there are as many processes as there should be, or no more can be had now.
+    /// Reply when there are as many processes as configured, or no more can be started now.
     Settle(oneshot::Sender<()>),
 }
 
-/// A supervisor's address.
+/// A handle of a supervisor.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     events: UnboundedSender<Event>,
@@ -68,7 +68,7 @@ impl Handle {
     }
 
     pub(crate) fn send(&self, event: Event) {
-        // One that has ended needs no events.
+        // An ended supervisor needs no events.
         let _ = self.events.send(event);
     }
 
@@ -77,7 +77,7 @@ impl Handle {
         self.events.is_closed()
     }
 
-    /// Resolves when the supervisor has ended and all its processes with it.
+    /// Completes when the supervisor and all its processes have ended.
     pub(crate) async fn ended(&self) {
         self.events.closed().await;
     }

@@ -1,4 +1,4 @@
-//! Ends of processes, and the two ways to learn of them: main reaps, and what nobody reports is missed.
+//! Ends of processes, learnt in two ways: main reports them, or the supervisor notices that a process is missing.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::table::ProcessTable;
 use crate::launcher::ProcessExit;
 
-/// Main and a prototype speak through different sockets: the end of a process may be known before its start. Not for
-/// long, and the number may be another's afterwards.
+/// Main and a prototype use different sockets: the end of a process may be known before its start. Not for long, and its id may be reused
+/// afterwards.
 const NEWS_DELAY: Duration = Duration::from_secs(1);
 
-/// How often workers without a prototype are looked for.
+/// How often workers without a prototype are checked.
 const MISSING_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Ends that main reported.
@@ -18,7 +18,7 @@ const MISSING_INTERVAL: Duration = Duration::from_millis(150);
 pub(super) struct Exits {
     /// Not yet handled.
     reported: Vec<(i32, ProcessExit)>,
-    /// Of processes that nobody here knew: the news of their start may be on its way.
+    /// Ends of unknown processes: the message about their start may be on its way.
     unknown: VecDeque<(i32, ProcessExit, Instant)>,
 }
 
@@ -27,19 +27,19 @@ impl Exits {
         self.reported.push((pid, status));
     }
 
-    /// Takes those that are to be handled.
+    /// Takes the ends to be handled.
     pub(super) fn take(&mut self) -> Vec<(i32, ProcessExit)> {
         std::mem::take(&mut self.reported)
     }
 
-    /// Keeps an end for a moment whose process nobody knows.
+    /// Keeps the end of an unknown process for a moment.
     pub(super) fn keep_unknown(&mut self, pid: i32, status: ProcessExit) {
         let now = Instant::now();
         self.unknown.retain(|(_, _, at)| now < *at + NEWS_DELAY);
         self.unknown.push_back((pid, status, now));
     }
 
-    /// Takes the end of a process whose start has just become known, if it has been reported a moment ago.
+    /// Takes the end of a process whose start has just become known, if it was reported a moment ago.
     pub(super) fn take_unknown(&mut self, pid: i32) -> Option<ProcessExit> {
         let position = self
             .unknown
@@ -50,25 +50,25 @@ impl Exits {
     }
 }
 
-/// A look for workers whose end nobody reports: the prototype had taken their exit status and died before it could say so.
+/// Finds workers whose end is not reported: the prototype had taken their exit status and died before it could report it.
 #[derive(Debug, Default)]
 pub(super) struct MissingWorkers {
     last: Option<Instant>,
-    /// Workers (prototype, number) that were not there at the last look.
+    /// Workers (prototype, number) that were missing in the last round.
     missing: Vec<(u64, u32)>,
 }
 
-/// The outcome of a look.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Every worker has a prototype, which tells of its end.
+    /// Every worker has a prototype, which reports its end.
     Unneeded,
-    /// These workers (prototype, number) have ended, and nobody has said how.
+    /// These workers (prototype, number) have ended, with unknown status.
     Lost(Vec<(u64, u32)>),
 }
 
 impl MissingWorkers {
-    /// Looks for the workers without a prototype, not more often than [`MISSING_INTERVAL`].
+    /// Checks the workers without a prototype, at most once per [`MISSING_INTERVAL`].
     pub(super) fn look(&mut self, table: &ProcessTable, now: Instant) -> Look {
         let mut orphans = table.orphans().peekable();
         if orphans.peek().is_none() {
@@ -85,7 +85,7 @@ impl MissingWorkers {
                     .is_some_and(|pid| !tutti_sys::signal::exists(pid))
             })
             .map(|worker| (worker.prototype, worker.number));
-        // Main may have reaped it just now: its news has until the next look, and tells how it ended.
+        // Main may have just reaped it: its report, with the status, has until the next round to arrive.
         let (lost, missing): (Vec<_>, Vec<_>) =
             gone.partition(|worker| self.missing.contains(worker));
         self.missing = missing;

@@ -1,7 +1,7 @@
-//! Bounds on requests and workers: time, time to leave, memory.
+//! Limits on requests and workers: time, drain time, memory.
 //!
-//! All of it is measured from outside, so it holds for every language, and for a worker that does nothing any more. A
-//! worker that has run out of time is asked to say where it is ([`WHERE_SIGNAL`]), and killed [`GRACE`] later.
+//! All are measured from outside, so they hold for every language, and for a worker that hangs. A worker that exceeds a time limit is asked
+//! where it is ([`WHERE_SIGNAL`]), and killed [`GRACE`] later.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,22 +17,22 @@ use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
 
-/// How often the memory of workers is looked at: a look costs a few microseconds (`/proc/PID/statm`).
+/// How often the memory of workers is measured: a measurement costs a few microseconds (`/proc/PID/statm`).
 const MEASURE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A look at all workers takes at most about this part of the time.
+/// Measuring takes at most about one part in so many of the time.
 const MEASURE_SHARE: u32 = 200;
 
-/// A look at one worker costs about this much: an open, a read and a close.
+/// The cost of measuring one worker: an open, a read and a close.
 const MEASURE_COST: Duration = Duration::from_micros(10);
 
-/// The number of a process in a message, which a worker that has just ended has no more.
+/// A process id for a message; empty for a worker that has just ended.
 fn number(pid: Option<i32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" {pid}"))
 }
 
 impl Supervisor {
-    /// Ends requests whose time is over, and workers that do not come back.
+    /// Ends overdue requests, and kills workers that hang.
     pub(super) fn sweep(&mut self, now: Instant) {
         let mut overdue = Vec::new();
         let current = self.app.generation.load_full();
@@ -40,7 +40,7 @@ impl Supervisor {
         let name = Arc::clone(self.app.name());
         for found in overdue {
             match found {
-                Overdue::Told {
+                Overdue::Cancelled {
                     worker,
                     serves_others,
                     line,
@@ -61,7 +61,7 @@ impl Supervisor {
                     let pid = self.table.pid_of(&current, worker);
                     self.log(
                         Level::Error,
-                        &format!("\"{name}\" application process{} does not come back from `{line}` and is killed", number(pid)),
+                        &format!("\"{name}\" application process{} does not finish `{line}` and is killed", number(pid)),
                     );
                     if let Some(worker) = self.table.worker_at(&current, worker) {
                         worker.doom = Some(End::Timeout);
@@ -78,7 +78,7 @@ impl Supervisor {
         self.context.launcher.kill(pid, WHERE_SIGNAL);
     }
 
-    /// Has workers say where they are whose requests take long; nothing else happens to them.
+    /// Asks the workers of slow requests where they are; nothing else happens to them.
     pub(super) fn answer_questions(&self) {
         let current = self.app.generation.load_full();
         let former = self.table.workers.iter().map(|worker| &worker.generation);
@@ -87,7 +87,7 @@ impl Supervisor {
                 let worker = generation.worker_at(question.slot, question.serial);
                 let pid = worker.and_then(|worker| self.table.pid_of(generation, worker));
                 if let Some(pid) = pid.filter(|pid| self.shared.answers.expect(*pid)) {
-                    // Whoever asked may have gone: the answer is forgotten with the next one.
+                    // The caller may have gone: then the answer is discarded.
                     let _ = question.reply.send(pid);
                     self.ask_where(pid);
                 }
@@ -95,16 +95,16 @@ impl Supervisor {
         }
     }
 
-    /// Another worker starts at once in place of one that hangs: the requests that wait behind it have time limits too.
+    /// Starts another worker at once in place of one that hangs: the requests that wait for it have deadlines, too.
     fn replace_late(&mut self, generation: &Arc<Generation>, number: u32) {
         let worker = self.table.worker_at(generation, number);
         if let Some(worker) = worker.filter(|worker| worker.is_ready()) {
-            worker.tell_to_leave(Instant::now());
+            worker.drain(Instant::now());
             self.shared.note_restart();
         }
     }
 
-    /// Bounds the time of workers that were told to leave, whatever they still do.
+    /// Limits the time of draining workers.
     pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
         let Some(drain) = self.app.spec().common.limits.drain_timeout.0 else {
             return;
@@ -128,7 +128,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers for what a worker is at, and has it say where it is.
+    /// Answers the requests of a worker, and asks it where it is.
     fn end_time_of(&mut self, index: usize, now: Instant, why: &str) {
         let name = Arc::clone(self.app.name());
         let Some(worker) = self.table.workers.get_mut(index) else {
@@ -143,13 +143,13 @@ impl Supervisor {
         for line in &lines {
             self.log(
                 Level::Warn,
-                &format!("\"{name}\" application process {pid} is to leave and still at `{line}`: {why}; answered 504"),
+                &format!("\"{name}\" application process {pid} is draining and still serving `{line}`: {why}; answered 504"),
             );
         }
         if lines.is_empty() {
             self.log(
                 Level::Warn,
-                &format!("\"{name}\" application process {pid} was to leave and has not: {why}"),
+                &format!("\"{name}\" application process {pid} was to end and has not: {why}"),
             );
         }
         self.ask_where(pid);
@@ -160,19 +160,19 @@ impl Supervisor {
         let Some(worker) = self.table.workers.get_mut(index) else {
             return;
         };
-        // Should the process be beyond even this (in the kernel, on a dead disk), it is tried again.
+        // If the process does not react even to this (in the kernel, on a dead disk), it is repeated.
         worker.asked_at = Some(now);
         worker.doom = Some(End::Timeout);
         if let Some(pid) = worker.pid {
             self.log(
                 Level::Error,
-                &format!("\"{name}\" application process {pid} does not leave and is killed"),
+                &format!("\"{name}\" application process {pid} does not end and is killed"),
             );
             self.context.launcher.kill(pid, SIGKILL);
         }
     }
 
-    /// A removed application's requests have had their time: whoever is still at one is told, then killed with the rest.
+    /// After the drain time of a removed application: its remaining requests are cancelled, then their workers killed with the rest.
     pub(super) fn check_removed(&mut self, now: Instant) {
         let Mode::Retiring(Retiring {
             deadline: None,
@@ -189,12 +189,12 @@ impl Supervisor {
         }
         self.mode = self.mode.retired(Some(now + GRACE), now);
         for index in 0..self.table.workers.len() {
-            let is_told = self
+            let is_asked = self
                 .table
                 .workers
                 .get(index)
                 .is_none_or(|worker| worker.asked_at.is_some());
-            if !is_told {
+            if !is_asked {
                 self.end_time_of(
                     index,
                     now,
@@ -204,8 +204,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the memory of the workers. Those above `limits.memory` leave after their request, those above
-    /// `limits.memory_max` are killed.
+    /// Measures the memory of the workers. Those above `limits.memory` end after their request, those above `limits.memory_max` are killed.
     pub(super) fn measure(&mut self, now: Instant) {
         let limits = &self.app.spec().common.limits;
         let (soft, hard) = (limits.memory.0, limits.kill_above());
@@ -233,7 +232,7 @@ impl Supervisor {
             let Some(pid) = worker.pid.filter(|_| !worker.is_starting()) else {
                 continue;
             };
-            // One that has just ended has no memory.
+            // A process that has just ended uses none.
             let used = memory(pid).unwrap_or(0);
             if hard.is_some_and(|hard| used > hard) {
                 log.log(
@@ -253,9 +252,9 @@ impl Supervisor {
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory, more than `limits.memory`, and is replaced"),
                 );
                 worker.doom = Some(End::Memory);
-                worker.tell_to_leave(now);
+                worker.drain(now);
             } else if worker.is_size_news() {
-                // To replace it would bring another one like it.
+                // A replacement would be just as large.
                 log.log(
                     Level::Warn,
                     &format!("\"{name}\" application process {pid} uses {used} bytes of memory before its first request, more than `limits.memory`"),

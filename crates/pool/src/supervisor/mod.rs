@@ -1,11 +1,11 @@
-//! The supervisor of one application: keeps the right number of workers up, and puts things in order when they end.
+//! The supervisor of one application: keeps the right number of workers running, and cleans up when they end.
 //!
-//! One task per application on the control thread; it alone changes the set of processes. Everything that happens reaches
-//! it as an [`Event`]; after each it *reconciles*: compares what there is with what there should be and takes the next
-//! step. It looks by itself at short intervals only while requests are about.
+//! One task per application on the control thread; only it changes the set of processes. Everything reaches it as an [`Event`]; after each
+//! it *reconciles*: compares the actual state with the wanted one and takes the next step. It wakes up at short intervals only while there
+//! are requests.
 //!
-//! Must never happen: a request left in the queue of a segment that no worker will ever serve; two workers with the
-//! same number; a process that outlives its application.
+//! Must never happen: a request is left in the queue of a segment that no worker will ever serve; two workers have the same number; a
+//! process outlives its application.
 
 mod class;
 mod control_socket;
@@ -53,37 +53,37 @@ use crate::generation::Generation;
 use crate::launcher::Level;
 use crate::shared::{Admit, Shared};
 
-/// How often the supervisor looks while a pool may have to grow.
+/// The interval while a pool may have to grow.
 const FAST_TICK: Duration = Duration::from_millis(10);
 
-/// How often it looks while requests run but the pool is as large as it gets: the resolution of `limits.timeout`.
+/// The interval while there are requests but the pool is at its largest: the resolution of `limits.timeout`.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often it looks after the last request, before it goes to sleep.
+/// The interval after the last request, before it sleeps.
 const QUIET_TICK: Duration = Duration::from_millis(200);
 
-/// How long processes that have been told to quit, with nothing left to do, may take before they are killed.
+/// How long processes without requests may take to quit before they are killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it is said that there is no memory to grow.
+/// How often it is logged that memory does not permit more workers.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
+/// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them are reserved for draining workers.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
 
 // The configuration caps `processes` at it.
 const _: () = assert!(MAX_PROCESSES == tutti_options::processes::MOST_WORKERS);
 
-/// When the supervisor did for the last time what it does at intervals.
+/// When the supervisor last did its periodic work.
 #[derive(Debug, Default)]
 struct Times {
-    /// Looked how far the workers had come.
+    /// Checked the progress of the workers.
     looked: Option<Instant>,
     /// Measured their memory.
     measured: Option<Instant>,
     /// Chose their scheduling class.
     class_chosen: Option<Instant>,
-    /// Since when no request has been about.
+    /// Since when there has been no request.
     quiet_since: Option<Instant>,
 }
 
@@ -97,25 +97,25 @@ pub(crate) struct Supervisor {
     mode: Mode,
     first_start: FirstStart,
     table: ProcessTable,
-    /// The prototype that is to take over.
+    /// The takeover in progress.
     roll: Option<Roll>,
     next_roll: NextRoll,
-    /// Those who wait for the number of processes to be right.
+    /// Callers that wait for the right number of processes.
     waiting_settled: Vec<oneshot::Sender<()>>,
     backoff: Backoff,
-    /// Segments given up, until their workers have ended.
+    /// Abandoned segments, until their workers have ended.
     abandoned: Vec<Arc<Generation>>,
     exits: Exits,
     missing: MissingWorkers,
     stopped: Stopped,
     times: Times,
-    /// The bound on lines that say that memory is short.
+    /// Rate limit of the warning about memory.
     memory_warnings: LineLimit,
     random: scale::Random,
 }
 
 impl Supervisor {
-    /// Starts supervising. The receiver hears once whether the application is up. One that is not ends, or is tried again.
+    /// Starts a supervisor. The receiver gets the result of the first start. After a failure the application ends or is tried again.
     pub(crate) fn spawn(
         app: Arc<ApplicationPool>,
         context: Arc<Context>,
@@ -170,7 +170,7 @@ impl Supervisor {
                 () = shared.signal.raised() => {}
                 () = sleep => {}
             }
-            // All other events that have come are handled before looking again.
+            // All events that have arrived are handled before the next round.
             while let Ok(event) = self.events.try_recv() {
                 self.handle(event);
             }
@@ -206,7 +206,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles the ends that main reported, after the last messages of the processes: main's news may overtake them.
+    /// Handles the ends that main reported, after the last messages of the processes: main's report may overtake them.
     fn handle_exits(&mut self) {
         let exits = self.exits.take();
         if exits.is_empty() {
@@ -316,7 +316,7 @@ impl Supervisor {
                 worker.forked(pid, launcher);
                 self.check_unknown_exit(pid);
             }
-            // Its number may be another's by now.
+            // Its process id may have been reused.
             None => launcher.kill(pid, SIGKILL),
         }
     }

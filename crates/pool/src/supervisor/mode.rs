@@ -1,38 +1,38 @@
-//! The phases of an application's life. It only ever goes on: starting, running, retiring, stopping.
+//! The phases of an application: starting, running, retiring, stopping, only in this order.
 
 use std::time::Instant;
 
 /// The phase of an application's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Its first workers are not up yet.
+    /// Its first workers are not ready yet.
     Starting,
-    /// It serves.
+    /// It is running.
     Running,
-    /// It serves the requests that are left, and takes more from those who still hold it.
+    /// It serves the remaining requests, and new ones from snapshots that still hold it.
     Retiring(Retiring),
     /// All its processes are being ended.
     Stopping(Stopping),
 }
 
-/// An application that serves the requests that are left.
+/// An application that serves its remaining requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Retiring {
-    /// When it ends at the latest, if that was asked for.
+    /// When it ends at the latest, if there is a deadline.
     pub(super) deadline: Option<Instant>,
-    /// Since when.
+    /// When it began to retire.
     pub(super) since: Instant,
 }
 
 /// An application whose processes are being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopping {
-    /// When those that are left are killed.
+    /// When the remaining processes are killed.
     pub(super) kill_at: Instant,
 }
 
 impl Mode {
-    /// The first start is over, well or not.
+    /// After the first start, successful or not.
     pub(super) fn started(self) -> Mode {
         match self {
             Mode::Starting => Mode::Running,
@@ -40,7 +40,7 @@ impl Mode {
         }
     }
 
-    /// It is not wanted any more; a further word changes only the deadline.
+    /// Begins to retire; another call changes only the deadline.
     pub(super) fn retired(self, deadline: Option<Instant>, now: Instant) -> Mode {
         match self {
             Mode::Starting | Mode::Running => Mode::Retiring(Retiring {
@@ -55,7 +55,7 @@ impl Mode {
         }
     }
 
-    /// Its processes are ended; those left at `kill_at` are killed.
+    /// Begins to stop; processes left at `kill_at` are killed.
     pub(super) fn stopping(self, kill_at: Instant) -> Mode {
         Mode::Stopping(Stopping { kill_at })
     }

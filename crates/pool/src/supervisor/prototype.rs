@@ -20,29 +20,29 @@ use crate::generation::Generation;
 use crate::launcher::LaunchRequest;
 use crate::output::OutputPipe;
 
-/// Where a prototype stands.
+/// The stage of a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// `exec`ed or about to be; loading.
     Starting,
-    /// It forks on command.
+    /// It forks on request.
     Ready,
-    /// Its workers are leaving; then it does.
+    /// Its workers are draining; then it ends.
     Draining,
-    /// It has been told to quit, or killed.
+    /// It was asked to quit, or killed.
     Ending,
     /// Its control socket is closed.
     Gone,
 }
 
-/// A prototype and what belongs to it.
+/// A prototype with its sockets.
 #[derive(Debug)]
 pub(super) struct Prototype {
     pub(super) serial: u64,
     pub(super) stage: Stage,
     pub(super) pid: Option<i32>,
     pub(super) has_exited: bool,
-    /// A worker of it has been ready.
+    /// One of its workers has been ready.
     pub(super) has_had_workers: bool,
     pub(super) started: Instant,
     pub(super) generation: Arc<Generation>,
@@ -50,13 +50,13 @@ pub(super) struct Prototype {
     socket: Arc<ControlSocket>,
 }
 
-/// A start that could not even be tried.
+/// The failure of a start that could not even be tried.
 fn failure(app: &ApplicationPool, step: &str, error: &io::Error) -> StartFailure {
     StartFailure::new(&app.spec(), step, error.to_string())
 }
 
 impl Prototype {
-    /// Makes its descriptors and asks for it to be `exec`ed; the outcome comes as an event.
+    /// Makes its descriptors and requests its `exec`; the result comes as an event.
     pub(super) fn launch(
         serial: u64,
         app: &Arc<ApplicationPool>,
@@ -75,7 +75,7 @@ impl Prototype {
         rustix::io::ioctl_fionbio(&ours, true).map_err(|error| fail(error.into()))?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.into()))?;
         rustix::io::ioctl_fionbio(&reader, true).map_err(|error| fail(error.into()))?;
-        // `/dev/stdout` opens it anew, as the application's user. Nobody but who has it already can get at it.
+        // `/dev/stdout` reopens it as the application's user. Only processes that have the pipe already can reach it.
         rustix::fs::fchmod(&writer, Mode::from_raw_mode(0o622))
             .map_err(|error| fail(error.into()))?;
         let request = LaunchRequest {
@@ -84,7 +84,7 @@ impl Prototype {
             segment: generation.segment.fd().try_clone_to_owned().map_err(fail)?,
             spool: app.spool().reader().try_clone_to_owned().map_err(fail)?,
             threads: context.threads.count(),
-            // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
+            // All numbers of the segment: some belong to a prototype that is being replaced.
             workers: generation.segment.layout().workers,
             eventfds: generation.bells.duplicates().map_err(fail)?,
             output: writer,
@@ -117,23 +117,23 @@ impl Prototype {
         })
     }
 
-    /// Sends a message; false if the prototype does not take it now.
+    /// Sends a message; false if the prototype cannot take it now.
     pub(super) fn send(&self, message: &ToPrototype) -> bool {
         self.socket.send(message)
     }
 
-    /// The next message, if one is there now.
+    /// The next message, if there is one now.
     pub(super) fn receive_now(&self) -> Option<FromPrototype> {
         self.socket.receive_now()
     }
 
-    /// True while it may do something.
+    /// True while it may be working.
     pub(super) fn is_alive(&self) -> bool {
         !self.has_exited && self.stage != Stage::Gone
     }
 }
 
-/// Puts the workers' events into the control socket, before anything else.
+/// Sends the workers' events over the control socket, before anything else.
 fn send_events(socket: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
     let mut first = 0;
     for batch in events.chunks(MAX_EVENTS) {
@@ -149,14 +149,14 @@ fn send_events(socket: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// The pipe of a worker's event opened anew, to be read by the worker and written by others.
+/// Opens the pipe of a worker's event anew, to be read by the worker and written by others.
 fn for_workers(event: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", event.as_raw_fd());
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Who listens to a prototype.
+/// The task that receives a prototype's messages.
 struct Follow {
     serial: u64,
     context: Arc<Context>,
@@ -166,13 +166,13 @@ struct Follow {
 }
 
 impl Follow {
-    /// Waits for the launch, then passes on what the prototype says until it says no more.
+    /// Waits for the launch, then forwards the messages of the prototype until the end.
     async fn run(self, launched: crate::launcher::LaunchFuture) {
         let prototype = self.serial;
         let result = launched.await;
         let pid = result.as_ref().ok().map(|launched| launched.pid);
         self.output.is_of(pid.unwrap_or(0));
-        // A receiver that is gone means that the supervisor has ended.
+        // An error means that the supervisor has ended.
         let _ = self.events.send(Event::Launched { prototype, result });
         let Some(pid) = pid else {
             return;

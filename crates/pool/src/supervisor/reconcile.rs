@@ -1,4 +1,4 @@
-//! Comparing what there is with what there should be, and taking the next step.
+//! Compares the actual state with the wanted one, and takes the next step.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use crate::generation::Gauge;
 use crate::shared::{Admit, Process};
 use crate::spec::Processes;
 
-/// Free slots whose memory is kept for the next burst when an application falls quiet.
+/// Free slots whose memory is kept for the next burst when an application becomes idle.
 const WARM_SLOTS: usize = 16;
 
 impl Supervisor {
-    /// One look. Returns when to look again at the latest.
+    /// Runs one round. Returns when the next one is due.
     pub(super) fn reconcile(&mut self, now: Instant) -> Option<Instant> {
         self.check_violation();
         self.close_abandoned();
-        // Whatever a dying or damaged worker may have left asleep: a queue that does not move is woken.
+        // A dying or damaged worker may have left others asleep: a queue that does not move is woken.
         let generation = self.app.generation.load();
         if generation.segment.oldest_queued().is_some() {
             generation.segment.wake_stalled();
@@ -69,12 +69,12 @@ impl Supervisor {
             Mode::Stopping(Stopping { kill_at }) => self.check_stopped(now, kill_at, &mut wake),
         }
         self.publish();
-        self.tell_settled(now);
+        self.report_settled(now);
         self.plan_tick(now, &mut wake);
         wake.0
     }
 
-    /// A file that changed while a roll was under way, which then failed: the change may be the cure.
+    /// Starts another roll if a file changed during one that then failed: the change may fix it.
     fn roll_again(&mut self) {
         if self.mode == Mode::Running
             && self.roll.is_none()
@@ -94,13 +94,13 @@ impl Supervisor {
         } else if self.is_wanted() {
             self.begin_roll(Vec::new());
         } else if self.shared.admission() == Admit::Failing {
-            // The pause is over: the next request is what it is tried for again.
+            // The pause is over: the next request triggers another attempt.
             self.shared.set_admission(Admit::Open);
         }
     }
 
-    /// Tells those who wait for it that there are as many processes as there should be, or that no more can be had now.
-    fn tell_settled(&mut self, now: Instant) {
+    /// Replies to waiting callers when there are as many processes as configured, or no more can be started now.
+    fn report_settled(&mut self, now: Instant) {
         if self.waiting_settled.is_empty() {
             return;
         }
@@ -111,13 +111,13 @@ impl Supervisor {
             && self.backoff.pause_until(now).is_none();
         if is_right || !is_coming {
             for reply in self.waiting_settled.drain(..) {
-                // Who does not wait any more needs no answer.
+                // The caller may have stopped waiting.
                 let _ = reply.send(());
             }
         }
     }
 
-    /// Workers that may be in the making at once: starting one takes a core, and the running ones need theirs too.
+    /// Workers that may be starting at once: a start takes a core, which the running workers need, too.
     fn start_capacity(&self) -> u32 {
         (self.context.cores * 2).max(2)
     }
@@ -134,7 +134,7 @@ impl Supervisor {
             serial,
             wanted.min(self.start_capacity().saturating_sub(starting)),
         );
-        // Nothing to wait for when no worker is wanted.
+        // Completes at once if no worker is wanted.
         self.check_roll();
     }
 
@@ -147,7 +147,7 @@ impl Supervisor {
             return;
         }
         if self.shared.admission() == Admit::Failing {
-            // The pause is over: the next request may try again.
+            // The pause is over: the next request triggers another attempt.
             self.shared.set_admission(Admit::Open);
         }
         let generation = self.app.generation.load_full();
@@ -193,8 +193,8 @@ impl Supervisor {
         })
     }
 
-    /// Marks the workers that can take nothing: every thread is at the same request as at the last look, or every event loop
-    /// is full or does not move.
+    /// Marks the workers that can take nothing: every thread is at the same request as in the last round, or every event loop is full or
+    /// does not move.
     fn observe_workers(&mut self, now: Instant) {
         let is_early = self.times.looked.is_some_and(|last| now < last + FAST_TICK);
         if is_early {
@@ -202,14 +202,14 @@ impl Supervisor {
         }
         self.times.looked = Some(now);
         self.shared.signal.unpress();
-        // Workers without an event loop have nothing open in this sense.
+        // Workers without an event loop have no concurrent requests.
         let concurrency = self.app.spec().concurrency().get();
         for worker in &mut self.table.workers {
             worker.observe(concurrency);
         }
     }
 
-    /// Asks a prototype for workers.
+    /// Asks a prototype to fork workers.
     fn fork(&mut self, serial: u64, count: u32) {
         let spec = self.app.spec();
         let threads = spec.special.threads();
@@ -219,7 +219,7 @@ impl Supervisor {
         });
     }
 
-    /// Gives up on starts that take too long.
+    /// Gives up starts that take too long.
     fn check_starts(&mut self, now: Instant) {
         let spec = self.app.spec();
         let limit = spec.start_limit();
@@ -272,23 +272,23 @@ impl Supervisor {
         if let Some(deadline) = deadline {
             wake.at(deadline);
         }
-        // The last holder does not tell when it lets go.
+        // Dropping the last reference does not wake the supervisor.
         wake.at(now + QUIET_TICK);
     }
 
-    /// Takes no more requests and lets the processes go.
+    /// Refuses new requests and ends the processes.
     pub(super) fn begin_stop(&mut self, now: Instant) {
         if matches!(self.mode, Mode::Stopping(_)) {
             return;
         }
         let is_in_use = self.app.generation.load().is_in_use();
-        // With requests still there the deadline has passed: nobody waits for those any more.
+        // If there are still requests, their deadline has passed.
         let kill_at = if is_in_use { now } else { now + QUIT_TIMEOUT };
         self.mode = self.mode.stopping(kill_at);
         self.shared.set_admission(Admit::Stopped);
         self.roll = None;
         self.table.current = None;
-        self.table.tell_to_leave(|_| true);
+        self.table.drain_workers(|_| true);
         self.table.drain_prototypes(|_| true);
     }
 
@@ -299,7 +299,7 @@ impl Supervisor {
         }
         self.table.end_all();
         self.table.kill_workers(|_| true);
-        // A kill may have been too early for a process that was just being started.
+        // The kill may have come too early for a process that was just being started.
         self.mode = self.mode.stopping(now + QUIT_TIMEOUT);
         wake.at(now + QUIT_TIMEOUT);
     }
@@ -337,7 +337,7 @@ impl Supervisor {
                 .any(|generation| generation.is_in_use())
     }
 
-    /// Decides whether to keep looking at intervals.
+    /// Decides whether to wake up at intervals.
     fn plan_tick(&mut self, now: Instant, wake: &mut Wake) {
         let is_prototype_starting = self
             .table
@@ -351,7 +351,7 @@ impl Supervisor {
         if self.is_in_use() {
             self.times.quiet_since = None;
             self.shared.signal.set_awake();
-            // A queue has to be watched closely: a worker that others rely on may be stuck.
+            // A queue must be watched closely: a worker may be stuck.
             let is_queued = self.app.generation.load().segment.has_queued();
             let is_urgent = is_queued || self.may_grow();
             wake.at(now + if is_urgent { FAST_TICK } else { TICK });
@@ -363,7 +363,7 @@ impl Supervisor {
             self.times.quiet_since = Some(now);
         } else if now >= quiet_since + QUIET_TICK {
             self.shared.signal.disarm();
-            // A request may have come before the signal was disarmed and seen it armed.
+            // A request may have come before the signal was disarmed, and so not have woken the supervisor.
             if self.is_in_use() {
                 self.shared.signal.set_awake();
             } else {
@@ -382,7 +382,7 @@ impl Supervisor {
     }
 }
 
-/// The earliest of several moments.
+/// The earliest of several times.
 pub(super) struct Wake(Option<Instant>);
 
 impl Wake {

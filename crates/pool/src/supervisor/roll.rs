@@ -1,7 +1,7 @@
-//! Taking over: a new prototype and its first workers come up beside the old ones, which leave only then.
+//! Takeover: a new prototype and its first workers start beside the old ones, which are retired only then.
 //!
-//! The first start, a restart, and the replacement of a dead prototype are all this. New and old workers serve the same
-//! segment, so no request is moved and none is lost; if the new ones fail, nothing has changed.
+//! The first start, a restart, and the replacement of a dead prototype are all takeovers. New and old workers serve the same segment, so no
+//! request is moved and none is lost; if the new ones fail, nothing has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +20,8 @@ use crate::failure::StartFailure;
 use crate::launcher::{Launched, Level};
 use crate::shared::Admit;
 
-/// Where an application has been up, requests wait for its next process through pauses shorter than this: something from outside may
-/// have killed a process before it was ready. After some failures in a row (0.1, 0.2, 0.4 s) they are refused.
+/// If an application has been running before, requests wait for its next process through pauses shorter than this: an external cause may
+/// have killed a process before it was ready. After some consecutive failures (0.1, 0.2, 0.4 s) they are refused.
 const BEARABLE: Duration = Duration::from_millis(500);
 
 impl Supervisor {
@@ -34,7 +34,7 @@ impl Supervisor {
         let generation = self.app.generation.load_full();
         let launched =
             Prototype::launch(serial, &self.app, &generation, &self.context, &self.sender);
-        // A start of the server brings up many at once, and nobody waits for a warning.
+        // A start of the server launches many applications at once, and no caller waits for a warning.
         let is_trial = self.mode == Mode::Starting && !self.first_start.is_lenient && target == 0;
         self.roll = Some(match is_trial {
             true => Roll::trial(serial),
@@ -79,7 +79,7 @@ impl Supervisor {
         }
     }
 
-    /// Completes the takeover when enough new workers are up.
+    /// Completes the takeover when enough new workers are ready.
     pub(super) fn check_roll(&mut self) {
         let Some(roll) = &self.roll else { return };
         let serial = roll.prototype;
@@ -90,7 +90,7 @@ impl Supervisor {
         let up = self
             .table
             .count(|worker| worker.prototype == serial && worker.is_ready());
-        // A worker that has left was up all the same: under load there may never be as many at once.
+        // A worker that has ended at its request limit counts: under load there may never be as many at once.
         if !is_ready || up.saturating_add(roll.left) < roll.target {
             return;
         }
@@ -102,17 +102,17 @@ impl Supervisor {
             self.shared.set_admission(Admit::Open);
         }
         self.table
-            .tell_to_leave(|worker| worker.prototype != serial);
+            .drain_workers(|worker| worker.prototype != serial);
         self.table
             .drain_prototypes(|prototype| prototype.serial != serial);
         self.mode = self.mode.started();
-        self.first_start.tell_up(None);
+        self.first_start.reply_up(None);
         if roll.is_trial {
             self.table
-                .tell_to_leave(|worker| worker.prototype == serial);
+                .drain_workers(|worker| worker.prototype == serial);
         }
         if !self.is_wanted() {
-            // It was only to be seen that it can be started.
+            // The start was only a trial.
             self.release_prototype(serial);
         }
         roll.end(&Ok(()));
@@ -121,7 +121,7 @@ impl Supervisor {
         }
     }
 
-    /// True if anybody needs a process, or the configuration asks for some.
+    /// True if a request needs a process, or the configuration asks for some.
     pub(super) fn is_wanted(&self) -> bool {
         self.app.spec().common.processes.initial() > 0
             || self.shared.waiting.len() > 0
@@ -129,15 +129,14 @@ impl Supervisor {
             || self.table.count(|worker| !worker.is_leaving()) > 0
     }
 
-    /// Lets the current prototype go, which has no workers. The next request starts another one.
+    /// Ends the current prototype, which has no workers. The next request starts another one.
     fn release_prototype(&mut self, serial: u64) {
         self.table.current = None;
         self.table
             .drain_prototypes(|prototype| prototype.serial == serial);
     }
 
-    /// True if what a prototype misses at the first start may come later: the configuration asks for no process before the
-    /// first request.
+    /// True if what a prototype lacks at the first start may be supplied later: the configuration asks for no initial process.
     pub(super) fn may_come_later(&self, prototype: u64) -> bool {
         let is_roll = self
             .roll
@@ -146,19 +145,19 @@ impl Supervisor {
         self.mode == Mode::Starting && is_roll && self.app.spec().common.processes.initial() == 0
     }
 
-    /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
-    /// be started.
+    /// Called when the first start showed what is missing. The application is accepted anyway, and its requests are refused with the reason
+    /// until it can be started.
     pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
         self.be_lenient(&failure);
         self.start_failed(Some(prototype), self.begun(prototype), failure);
     }
 
     fn be_lenient(&mut self, failure: &StartFailure) {
-        self.first_start.tell_up(Some(failure.clone()));
+        self.first_start.reply_up(Some(failure.clone()));
         self.first_start.is_lenient = true;
     }
 
-    /// True if what failed is the worker of a trial: its prototype was ready.
+    /// True if the failed worker belongs to a trial: its prototype was ready.
     fn is_trial_of_a_worker(&self, prototype: Option<u64>) -> bool {
         let trial = self.roll.as_ref().filter(|roll| roll.is_trial);
         let of_trial = trial.and_then(|roll| self.table.prototype(roll.prototype));
@@ -172,7 +171,7 @@ impl Supervisor {
         prototype.map_or_else(Instant::now, |prototype| prototype.started)
     }
 
-    /// Something that was begun then could not be started: a prototype, or a worker of the current one.
+    /// Called when a start that was begun at that time has failed: of a prototype, or of a worker of the current one.
     pub(super) fn start_failed(
         &mut self,
         prototype: Option<u64>,
@@ -195,29 +194,29 @@ impl Supervisor {
             .is_some_and(|roll| Some(roll.prototype) == prototype);
         let pause = self.backoff.failed(begun, now);
         let is_first = self.mode == Mode::Starting;
-        self.tell_failure(&failure, is_roll, pause);
+        self.log_failure(&failure, is_roll, pause);
         if is_roll && let Some(roll) = self.roll.take() {
             self.table.withdraw_prototype(roll.prototype);
             roll.end(&Err(failure.clone()));
             self.next_roll.refuse(&failure);
         }
         if is_first && !self.first_start.is_lenient {
-            self.first_start.tell_at_end(failure);
+            self.first_start.reply_at_end(failure);
             self.begin_stop(now);
             return;
         }
         if is_first {
             self.mode = self.mode.started();
-            self.first_start.tell(Err(failure.clone()));
+            self.first_start.reply(Err(failure.clone()));
         }
-        let anybody = self.table.count(|worker| !worker.is_starting());
+        let started = self.table.count(|worker| !worker.is_starting());
         let has_been_up = self
             .table
             .current
             .and_then(|serial| self.table.prototype(serial))
             .is_some_and(|prototype| prototype.has_had_workers && prototype.is_alive());
-        if anybody == 0 && !(has_been_up && pause < BEARABLE) {
-            // Nobody is there to serve, and it may take long until somebody is: better an answer than a wait.
+        if started == 0 && !(has_been_up && pause < BEARABLE) {
+            // No worker is left, and it may take long to start one: an answer is better than a wait.
             let reason = Arc::<str>::from(failure.to_string());
             self.shared.set_admission(Admit::Failing);
             self.app
@@ -227,7 +226,7 @@ impl Supervisor {
         }
     }
 
-    fn tell_failure(&self, failure: &StartFailure, is_roll: bool, pause: Duration) {
+    fn log_failure(&self, failure: &StartFailure, is_roll: bool, pause: Duration) {
         let is_first = self.mode == Mode::Starting;
         let is_on_demand = self.app.spec().common.processes.initial() == 0;
         let mut line = failure.to_string();
@@ -235,7 +234,7 @@ impl Supervisor {
             line.push_str("; its last output is above");
         }
         if is_roll && self.table.current.is_some() {
-            line.push_str("; the old processes go on");
+            line.push_str("; the old processes keep running");
         } else if is_on_demand && (self.first_start.is_lenient || !is_first) {
             line.push_str("; requests get 503 until it starts");
         } else if self.first_start.is_lenient || !is_first {
@@ -250,9 +249,9 @@ impl Supervisor {
         self.log(level, &line);
     }
 
-    /// One of the files that the application watches has changed.
+    /// Called when one of the watched files has changed.
     pub(super) fn watched_file_changed(&mut self, prototype: u64, path: &str) {
-        // A change that the prototype which is about to take over sees, the one it replaces sees too.
+        // A change that the prototype being started sees is also seen by the one that it replaces.
         let is_current = self.table.current == Some(prototype);
         if self.mode != Mode::Running || !is_current {
             return;
@@ -269,7 +268,7 @@ impl Supervisor {
         }
     }
 
-    /// Numbers and limits have changed; the processes go on.
+    /// Called when numbers and limits have changed; the processes are kept.
     pub(super) fn adapt(&mut self) {
         let spec = self.app.spec();
         for worker in &self.table.workers {

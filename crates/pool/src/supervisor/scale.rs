@@ -1,44 +1,45 @@
-//! How many workers to start or retire now: decisions only, no processes.
+//! Decides how many workers to start or retire now; touches no processes.
 //!
-//! The points that Unit's documentation leaves open are decided here:
-//! - A worker that finishes requests quickly counts as available even if it is busy at the moment of looking; only one
-//!   that is at the same request for a whole interval counts as taken. So the spare ones are there for requests that
-//!   really occupy a worker, and a burst of short requests forks nothing.
-//! - The queue makes the pool grow when its head has waited longer than [`PATIENCE`], or nobody is there at all.
-//! - Several start at once, as many as the machine can start without the running ones suffering.
+//! Unit's documentation leaves these points open:
+//!
+//! - A worker that finishes requests quickly counts as available even if it is busy at the moment; only one that is at the same request for
+//!   a whole interval counts as taken. So spare workers are there for requests that really occupy a worker, and a burst of short requests
+//!   forks nothing.
+//! - The queue makes the pool grow when its head has waited longer than [`PATIENCE`], or there is no worker at all.
+//! - Several start at once, as many as the machine can start without slowing the running ones.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crate::spec::{AppSpec, Processes, SHORTEST_IDLE, ScaledProcesses};
 
-/// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about
-/// this time: waiting less than a start takes is not worth a start.
+/// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about this time: to
+/// avoid a shorter wait, a start is of no use.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
-/// How a pool stands at one moment.
+/// The state of a pool at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
-    /// Workers that are up and stay.
+    /// Ready workers that are not draining.
     pub(super) running: u32,
     /// Workers being started.
     pub(super) starting: u32,
-    /// Running workers that have just started and have not come to their first request: each will take one that waits.
+    /// Ready workers that have not begun their first request: each will take a waiting one.
     pub(super) fresh: u32,
-    /// Running workers that are at the same request for a whole interval.
+    /// Workers that have been at the same request for a whole interval.
     pub(super) taken: u32,
-    /// Requests no worker has begun.
+    /// Requests that no worker has begun.
     pub(super) queued: u32,
     /// How long the oldest of them has waited.
     pub(super) waited: Duration,
-    /// Workers that sleep. With those there more would sleep too: while requests are short, few workers on as few cores are
-    /// faster, and the rest is left asleep on purpose.
+    /// Sleeping workers. More workers would only sleep, too: while requests are short, few workers on as few cores are faster, and the
+    /// others are left asleep on purpose.
     pub(super) asleep: u32,
-    /// Workers that may be in the making at once.
+    /// Workers that may be starting at once.
     pub(super) start_capacity: u32,
 }
 
-/// How many workers to start now.
+/// Returns how many workers to start now.
 pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
     let living = now.running + now.starting;
     let (wanted, max) = match *processes {
@@ -65,13 +66,13 @@ pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
 pub(super) struct IdleWorker {
     /// Its number.
     pub(super) worker: u32,
-    /// Since when it has had nothing to do.
+    /// Since when it has been idle.
     pub(super) since: Instant,
 }
 
-/// Which idle workers to retire now, and when to look again.
+/// Returns which idle workers to retire now, and when to check again.
 ///
-/// Requests go to the lowest-numbered sleeper, so surplus ones with high numbers stay idle and leave first.
+/// Requests go to the sleeping worker with the lowest number, so surplus ones with high numbers stay idle and are retired first.
 pub(super) fn retirements(
     processes: &Processes,
     idle: &mut [IdleWorker],
@@ -102,7 +103,7 @@ pub(super) fn retirements(
     (leave, again)
 }
 
-/// Which workers leave when there are `count` more than there may be: idle ones first, then the highest numbers.
+/// Returns which workers to retire when there are `count` too many: idle ones first, then those with the highest numbers.
 pub(super) fn excess(idle: &[IdleWorker], mut busy: Vec<u32>, count: usize) -> Vec<u32> {
     let mut leave: Vec<u32> = idle.iter().map(|worker| worker.worker).collect();
     leave.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
@@ -112,10 +113,10 @@ pub(super) fn excess(idle: &[IdleWorker], mut busy: Vec<u32>, count: usize) -> V
     leave
 }
 
-/// Memory that is left to everything else when a pool grows: 64 MiB, what a small machine needs to stay reachable.
+/// Memory reserved for everything else when a pool grows: 64 MiB, which a small machine needs to stay reachable.
 const RESERVE: u64 = 64 << 20;
 
-/// How many more workers of a size there is memory for. A fork shares most of it, so this errs on the safe side.
+/// How many more workers of this size fit the memory. A fork shares most of it, so this errs on the safe side.
 pub(super) fn fitting(available: u64, size: u64) -> u32 {
     let count = available.saturating_sub(RESERVE) / size.max(1);
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -124,28 +125,28 @@ pub(super) fn fitting(available: u64, size: u64) -> u32 {
 /// When to try again after failed starts.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
-    /// How many in a row. Starts that were under way together count as one.
+    /// Consecutive failures. Starts that were in progress together count as one.
     failures: u32,
     last: Option<Failed>,
 }
 
-/// The last failure that counted.
+/// The last counted failure.
 #[derive(Clone, Copy, Debug)]
 struct Failed {
     at: Instant,
     pause: Duration,
 }
 
-/// First pause after a failed start, doubled with each further one. Short enough not to be felt after a passing fault.
+/// The first pause after a failed start, doubled with each further one. Too short to be noticed after a transient fault.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest pause: what an operator who has repaired the cause is willing to wait.
+/// The longest pause: an operator who has fixed the cause will not wait much longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Backoff {
-    /// A start that was begun then has failed. Returns the pause, counted from the first failure of those begun together.
+    /// Notes the failure of a start begun at that time. Returns the pause, counted from the first failure of those begun together.
     pub(super) fn failed(&mut self, begun: Instant, now: Instant) -> Duration {
-        // It was begun before the pause: nothing has been tried again since.
+        // It was begun before the pause: no new attempt has been made since.
         if let Some(last) = self.last.filter(|last| begun < last.at) {
             return last.pause;
         }
@@ -157,31 +158,31 @@ impl Backoff {
         pause
     }
 
-    /// A start has succeeded.
+    /// Notes a successful start.
     pub(super) fn succeeded(&mut self) {
         *self = Backoff::default();
     }
 
-    /// When starting is allowed again, if it is not now.
+    /// When the next start is permitted, if not now.
     pub(super) fn pause_until(&self, now: Instant) -> Option<Instant> {
         let until = self.last.map(|last| last.at + last.pause);
         until.filter(|until| *until > now)
     }
 }
 
-/// After how many requests a new worker leaves: between nine tenths of the limit and the limit, so that workers which
-/// started together do not all leave together.
+/// The number of requests after which a new worker ends: between nine tenths of the limit and the limit, so that workers that started
+/// together do not end together.
 fn request_limit(limit: u64, random: &mut Random) -> u64 {
     limit - random.below(limit / 10 + 1)
 }
 
-/// After how many requests each thread of a new worker leaves; `None`: it has no limit.
+/// The number of requests after which each thread of a new worker ends; `None`: no limit.
 pub(super) fn thread_limit(spec: &AppSpec, random: &mut Random) -> Option<NonZeroU64> {
     let limit = request_limit(spec.common.limits.requests.0?, random);
     NonZeroU64::new(limit.div_ceil(u64::from(spec.special.threads().get())))
 }
 
-/// Numbers that differ; nothing secret depends on them.
+/// Pseudo-random numbers, not for secrets.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -333,10 +334,9 @@ mod tests {
         );
     }
 
-    /// CI of issue 11: the worker that a lone request had started was ready, and a second one was started before the first
-    /// had run again to take it.
+    /// Issue 11: the worker that a lone request had started was ready, and a second one was started before the first was scheduled.
     #[test]
-    fn a_worker_that_has_just_started_is_left_to_take_what_it_was_started_for() {
+    fn a_worker_that_has_just_started_gets_the_requests_it_was_started_for() {
         let processes = dynamic(5, 0);
         let first = Situation {
             running: 1,
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_requests_differ_and_never_exceed_what_was_asked() {
+    fn limits_of_requests_differ_and_never_exceed_the_configured_one() {
         let mut random = Random::new();
         let limits: Vec<u64> = (0..100).map(|_| request_limit(1000, &mut random)).collect();
         assert!(

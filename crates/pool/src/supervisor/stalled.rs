@@ -1,7 +1,7 @@
-//! Looks for processes that do nothing any more, and replaces them.
+//! Finds processes that do nothing any more, and replaces them.
 //!
-//! An `impl` block of [`Supervisor`]. Called by the watchdog of the server from time to time, and by the supervisor itself while a request has
-//! waited for long. A process that a debugger holds is left alone.
+//! An `impl` block of [`Supervisor`]. Called by the watchdog of the server periodically, and by the supervisor itself while a request has
+//! waited for long. A process held by a debugger is left alone.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use super::worker::SIGKILL;
 use crate::launcher::{Level, ProcessExit};
 
 impl Supervisor {
-    /// The watchdog has the supervisor look; a process that has been stopped for `limit` is killed.
+    /// Called by the watchdog; a process stopped for `limit` is killed.
     pub(super) fn watch(&mut self, limit: Duration) {
         self.stopped.limit = Some(limit);
         self.look_for_stopped(Instant::now());
     }
 
-    /// Looks if a request has waited for long.
+    /// Checks for stopped processes if a request has waited for long.
     pub(super) fn suspect_stopped(&mut self, waited: Duration, now: Instant) {
         let looked = self.stopped.looked;
         if waited >= SUSPICIOUS && looked.is_none_or(|last| now >= last + INTERVAL) {
@@ -42,27 +42,27 @@ impl Supervisor {
             }
         }
         for pid in note(&mut self.stopped.stopped, &stopped, now) {
-            self.tell_stopped(pid);
+            self.log_stopped(pid);
         }
         note(&mut self.stopped.dead, &dead, now);
         self.kill_stopped(now);
         self.bury_dead(now);
     }
 
-    fn tell_stopped(&self, pid: i32) {
+    fn log_stopped(&self, pid: i32) {
         let name = self.app.name();
         let end = match self.stopped.limit {
             Some(limit) => format!(
-                "it is killed unless it goes on within {} seconds",
+                "it is killed unless it continues within {} seconds",
                 limit.as_secs()
             ),
-            None => "it can be sent SIGCONT".to_owned(),
+            None => "send it SIGCONT to continue".to_owned(),
         };
         let text = format!("\"{name}\" process {pid} is stopped by a signal; {end}");
         self.log(Level::Warn, &text);
     }
 
-    /// Kills processes that have been stopped for too long. Their end is reported as any.
+    /// Kills processes that have been stopped for too long. Their ends are reported as usual.
     fn kill_stopped(&mut self, now: Instant) {
         let Some(limit) = self.stopped.limit else {
             return;
@@ -97,7 +97,7 @@ impl Supervisor {
             if let Some(pid) = prototype.and_then(|prototype| prototype.pid) {
                 let name = self.app.name();
                 let text = format!(
-                    "\"{name}\" prototype process {pid} does not notice the end of its processes; it is killed, and another started"
+                    "\"{name}\" prototype process {pid} does not reap its processes; it is killed, and another started"
                 );
                 self.log(Level::Alert, &text);
                 self.context.launcher.kill(pid, SIGKILL);

@@ -1,4 +1,4 @@
-//! Starts under way: the first one, which somebody waits for, and rolls.
+//! Starts in progress: the first one, for which a caller waits, and rolls.
 
 use tokio::sync::oneshot;
 
@@ -8,24 +8,24 @@ use crate::failure::StartFailure;
 /// Most warnings of one start.
 const MOST_WARNINGS: usize = 100;
 
-/// The fate of an application whose first start fails.
+/// The handling of an application whose first start fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum OnFailure {
     /// It ends.
     End,
-    /// It is kept, and its start is tried again.
+    /// It is kept, and its start is repeated.
     TryAgain,
 }
 
-/// The first start of an application, and who waits to hear of it.
+/// The first start of an application, and the caller that waits for it.
 #[derive(Debug)]
 pub(super) struct FirstStart {
     reply: Option<oneshot::Sender<Started>>,
-    /// A start that fails does not end the application: it is tried again.
+    /// A failed start does not end the application: it is repeated.
     pub(super) is_lenient: bool,
-    /// Options that are not as they should be, as far as is known.
+    /// Known options with warnings.
     pub(super) warnings: Vec<StartFailure>,
-    /// The failure that ended it; told when all processes have ended.
+    /// The failure that ended it; reported when all processes have ended.
     failure: Option<StartFailure>,
 }
 
@@ -39,52 +39,52 @@ impl FirstStart {
         }
     }
 
-    /// Tells how it went; only the first time counts.
-    pub(super) fn tell(&mut self, outcome: Started) {
+    /// Replies with the result; only the first call has an effect.
+    pub(super) fn reply(&mut self, outcome: Started) {
         if let Some(reply) = self.reply.take() {
-            // Who does not wait any more needs no answer.
+            // The caller may have stopped waiting.
             let _ = reply.send(outcome);
         }
     }
 
-    /// Notes a warning for the one who waits.
+    /// Adds a warning for the waiting caller.
     pub(super) fn warn(&mut self, warning: StartFailure) {
         if self.reply.is_some() && self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(warning);
         }
     }
 
-    /// Tells that the application is there, though perhaps nothing of it can be started yet.
-    pub(super) fn tell_up(&mut self, missing: Option<StartFailure>) {
+    /// Replies that the application is accepted, though perhaps no process can be started yet.
+    pub(super) fn reply_up(&mut self, missing: Option<StartFailure>) {
         let warnings = std::mem::take(&mut self.warnings);
-        self.tell(Ok(FirstReport { missing, warnings }));
+        self.reply(Ok(FirstReport { missing, warnings }));
     }
 
-    /// Has the failure told when all has ended.
-    pub(super) fn tell_at_end(&mut self, failure: StartFailure) {
+    /// Replies with the failure when all processes have ended.
+    pub(super) fn reply_at_end(&mut self, failure: StartFailure) {
         self.failure = Some(failure);
     }
 
-    /// All processes have ended.
+    /// Called when all processes have ended.
     pub(super) fn end(&mut self) {
         if let Some(failure) = self.failure.take() {
-            self.tell(Err(failure));
+            self.reply(Err(failure));
         }
     }
 }
 
-/// A takeover under way.
+/// A takeover in progress.
 #[derive(Debug)]
 pub(super) struct Roll {
     /// The new prototype.
     pub(super) prototype: u64,
-    /// How many of its workers must be up.
+    /// How many of its workers must be ready.
     pub(super) target: u32,
-    /// Workers of it that were up, and have left since at their own limit of requests.
+    /// Workers of it that were ready, and have ended at their request limit.
     pub(super) left: u32,
-    /// Nobody needs its worker: it is started only to see that the application can be.
+    /// The worker is not needed: it is started only to check that it can be.
     pub(super) is_trial: bool,
-    /// Who asked for it.
+    /// The callers that wait for it.
     replies: Vec<oneshot::Sender<Restarted>>,
 }
 
@@ -103,7 +103,7 @@ impl Roll {
         }
     }
 
-    /// One whose worker is started only to see whether that is possible. Most languages load an application in a worker, not before.
+    /// A takeover whose worker is started only as a check. Most languages load an application in a worker, not before.
     pub(super) fn trial(prototype: u64) -> Self {
         Roll {
             is_trial: true,
@@ -111,13 +111,13 @@ impl Roll {
         }
     }
 
-    /// Tells who asked for it how it went.
+    /// Replies to the callers with the result.
     pub(super) fn end(self, outcome: &Restarted) {
-        tell_all(self.replies, outcome);
+        reply_all(self.replies, outcome);
     }
 }
 
-/// The roll that is wanted after the one under way.
+/// The roll to begin after the current one.
 #[derive(Debug, Default)]
 pub(super) struct NextRoll {
     replies: Vec<oneshot::Sender<Restarted>>,
@@ -134,21 +134,21 @@ impl NextRoll {
         self.has_changed = true;
     }
 
-    /// Those who asked for it, if it is wanted.
+    /// The callers that requested it, if it is requested.
     pub(super) fn take(&mut self) -> Option<Vec<oneshot::Sender<Restarted>>> {
         let next = std::mem::take(self);
         (next.has_changed || !next.replies.is_empty()).then_some(next.replies)
     }
 
-    /// Tells those who asked that there will be none; a changed file still wants one.
+    /// Replies to the callers that it will not happen; after a changed file it is still requested.
     pub(super) fn refuse(&mut self, failure: &StartFailure) {
-        tell_all(std::mem::take(&mut self.replies), &Err(failure.clone()));
+        reply_all(std::mem::take(&mut self.replies), &Err(failure.clone()));
     }
 }
 
-fn tell_all(replies: Vec<oneshot::Sender<Restarted>>, outcome: &Restarted) {
+fn reply_all(replies: Vec<oneshot::Sender<Restarted>>, outcome: &Restarted) {
     for reply in replies {
-        // Who does not wait any more needs no answer.
+        // The caller may have stopped waiting.
         let _ = reply.send(outcome.clone());
     }
 }

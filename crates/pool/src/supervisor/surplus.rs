@@ -1,4 +1,4 @@
-//! Growing within memory, and ending workers that are too many.
+//! Growth within the available memory, and the end of surplus workers.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use super::{FAST_TICK, Supervisor};
 use crate::launcher::Level;
 use crate::spec::Processes;
 
-/// How many workers are looked at to know how large one is.
+/// How many workers are measured to estimate the size of one.
 const MEASURED: usize = 4;
 
 impl Supervisor {
-    /// Beyond those that are there in any case, as many of `wanted` as there is memory for.
+    /// Beyond the configured minimum, permits as many of `wanted` as memory has room for.
     pub(super) fn within_memory(&mut self, wanted: u32, living: u32, processes: &Processes) -> u32 {
         let certain = processes.initial().max(1).saturating_sub(living);
         if wanted <= certain || matches!(processes, Processes::Fixed(_)) {
@@ -47,7 +47,7 @@ impl Supervisor {
         wanted.min(fitting)
     }
 
-    /// Ends workers that are too many: idle ones, and, when fewer may be there than are, any.
+    /// Retires surplus workers: idle ones, and, if there are more than permitted, any.
     pub(super) fn retire_surplus(&mut self, now: Instant, processes: &Processes, wake: &mut Wake) {
         let (mut idle, busy) = self.idle_and_busy(now);
         let ready = u32::try_from(idle.len() + busy.len()).unwrap_or(u32::MAX);
@@ -59,7 +59,7 @@ impl Supervisor {
         };
         for number in leave {
             let current = self.table.current;
-            self.table.tell_to_leave(|worker| {
+            self.table.drain_workers(|worker| {
                 worker.number == number && Some(worker.prototype) == current
             });
         }
@@ -68,7 +68,7 @@ impl Supervisor {
         }
     }
 
-    /// The current prototype's workers: those with nothing to do, and the numbers of the others.
+    /// The current prototype's workers: the idle ones, and the numbers of the others.
     fn idle_and_busy(&self, now: Instant) -> (Vec<IdleWorker>, Vec<u32>) {
         let now_ms = tutti_wire::now_ms();
         let is_ours =

@@ -1,7 +1,7 @@
 //! The processes of one application: its prototypes and their workers.
 //!
-//! Owned by the supervisor, which decides; here is who there is, and how each is found, told and killed. Must never happen: two
-//! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
+//! Owned by the supervisor, which makes the decisions; this file finds, signals and kills processes. Must never happen: two workers with
+//! the same number in a segment, or a process that is not recorded and never killed.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
@@ -15,8 +15,8 @@ use super::worker::{Numbers, SIGKILL, Worker};
 use crate::context::Context;
 use crate::generation::Generation;
 
-/// How long after the death of its prototype a worker that was asked for may still become known: the message about it is in
-/// the socket already or never will be.
+/// How long after the death of its prototype a requested worker may still appear: the message about it is in the socket already, or never
+/// will be.
 pub(super) const UNBORN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prototypes and workers.
@@ -24,7 +24,7 @@ pub(super) struct ProcessTable {
     context: Arc<Context>,
     pub(super) prototypes: Vec<Prototype>,
     pub(super) workers: Vec<Worker>,
-    /// The prototype that new workers come from.
+    /// The prototype that forks new workers.
     pub(super) current: Option<u64>,
     next_serial: u64,
 }
@@ -52,7 +52,7 @@ impl ProcessTable {
         self.workers.is_empty() && self.prototypes.is_empty()
     }
 
-    /// How many workers `is_counted` says yes to.
+    /// The number of workers for which `is_counted` holds.
     pub(super) fn count(&self, is_counted: impl Fn(&Worker) -> bool) -> u32 {
         let count = self
             .workers
@@ -91,7 +91,7 @@ impl ProcessTable {
         })
     }
 
-    /// The process of the worker with this number in a segment, if it is known.
+    /// The process id of the worker with this number in a segment, if it is known.
     pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> Option<i32> {
         self.workers
             .iter()
@@ -101,7 +101,7 @@ impl ProcessTable {
             .and_then(|worker| worker.pid)
     }
 
-    /// Takes a worker out, which has ended.
+    /// Removes a worker that has ended.
     pub(super) fn take_worker(&mut self, prototype: u64, number: u32) -> Option<Worker> {
         let position = self
             .workers
@@ -110,8 +110,8 @@ impl ProcessTable {
         Some(self.workers.swap_remove(position))
     }
 
-    /// Asks a prototype for `count` workers, each with the lowest numbers that are free. `limit` says after how many requests
-    /// each of its threads leaves.
+    /// Asks a prototype to fork `count` workers with the lowest free numbers. `limit` returns the number of requests after which each
+    /// thread of a worker ends.
     pub(super) fn fork(
         &mut self,
         serial: u64,
@@ -159,7 +159,7 @@ impl ProcessTable {
         }
     }
 
-    /// The first of the lowest numbers in a segment that are free for a process, which has a block of them.
+    /// The lowest free block of numbers in a segment for a process with this many threads.
     fn free_number(&self, generation: &Arc<Generation>, threads: u32) -> Option<u32> {
         let numbers = generation.segment.layout().workers;
         let mut number = 0;
@@ -182,15 +182,15 @@ impl ProcessTable {
         })
     }
 
-    /// Tells those workers to leave of which `is_told` says so.
-    pub(super) fn tell_to_leave(&mut self, is_told: impl Fn(&Worker) -> bool) {
+    /// Drains the workers for which `is_meant` holds.
+    pub(super) fn drain_workers(&mut self, is_meant: impl Fn(&Worker) -> bool) {
         let now = Instant::now();
-        for worker in self.workers.iter_mut().filter(|worker| is_told(worker)) {
-            worker.tell_to_leave(now);
+        for worker in self.workers.iter_mut().filter(|worker| is_meant(worker)) {
+            worker.drain(now);
         }
     }
 
-    /// Kills those workers of which `is_killed` says so.
+    /// Kills the workers for which `is_killed` holds.
     pub(super) fn kill_workers(&mut self, is_killed: impl Fn(&Worker) -> bool) {
         let now = Instant::now();
         for worker in self.workers.iter_mut().filter(|worker| is_killed(worker)) {
@@ -198,7 +198,7 @@ impl ProcessTable {
         }
     }
 
-    /// Kills a prototype that is not wanted and its workers.
+    /// Kills a prototype that is not needed, and its workers.
     pub(super) fn end_prototype(&mut self, serial: u64) {
         self.kill_workers(|worker| worker.prototype == serial);
         let launcher = Arc::clone(&self.context.launcher);
@@ -225,7 +225,7 @@ impl ProcessTable {
         self.current = None;
     }
 
-    /// Lets prototypes go, when their workers have left, of which `is_drained` says so.
+    /// Ends the prototypes for which `is_drained` holds, after their workers have ended.
     pub(super) fn drain_prototypes(&mut self, is_drained: impl Fn(&Prototype) -> bool) {
         for prototype in &mut self.prototypes {
             if is_drained(prototype) && matches!(prototype.stage, Stage::Starting | Stage::Ready) {
@@ -234,7 +234,7 @@ impl ProcessTable {
         }
     }
 
-    /// Lets a prototype go that is not to take over after all. Those of its workers that are up may be serving already.
+    /// Ends a prototype that will not take over. Its ready workers may be serving already, so they are drained.
     pub(super) fn withdraw_prototype(&mut self, serial: u64) {
         let is_serving = |worker: &Worker| worker.prototype == serial && !worker.is_starting();
         if !self.workers.iter().any(is_serving) {
@@ -242,11 +242,11 @@ impl ProcessTable {
             return;
         }
         self.kill_workers(|worker| worker.prototype == serial && worker.is_starting());
-        self.tell_to_leave(|worker| worker.prototype == serial);
+        self.drain_workers(|worker| worker.prototype == serial);
         self.drain_prototypes(|prototype| prototype.serial == serial);
     }
 
-    /// Tells prototypes to quit whose workers have left.
+    /// Asks drained prototypes to quit.
     pub(super) fn quit_drained(&mut self) {
         for prototype in &mut self.prototypes {
             if prototype.stage == Stage::Draining
@@ -262,8 +262,8 @@ impl ProcessTable {
         }
     }
 
-    /// Workers of a dead prototype that are not up: nobody will say that they are. Their numbers are not given out again
-    /// while they may live; main tells when they have ended.
+    /// Kills the workers of a dead prototype that are not ready: they can never report that. Their numbers stay reserved while they may
+    /// live; main reports their ends.
     pub(super) fn kill_unborn(&mut self, serial: u64) {
         self.kill_workers(|worker| {
             let is_up = !worker.is_starting() && worker.pid.is_some();
@@ -271,7 +271,7 @@ impl ProcessTable {
         });
     }
 
-    /// Forgets workers that were asked for and, it seems, never forked before their prototype died.
+    /// Forgets requested workers that, it seems, were never forked before their prototype died.
     pub(super) fn forget_unborn(&mut self, now: Instant) {
         let prototypes = &self.prototypes;
         self.workers.retain(|worker| {
@@ -282,7 +282,7 @@ impl ProcessTable {
         });
     }
 
-    /// Forgets prototypes that are gone and have no workers left.
+    /// Forgets ended prototypes without workers.
     pub(super) fn forget_gone(&mut self) {
         let workers = &self.workers;
         self.prototypes.retain(|prototype| {
@@ -293,7 +293,7 @@ impl ProcessTable {
         });
     }
 
-    /// The workers whose prototype is dead.
+    /// The workers whose prototype has ended.
     pub(super) fn orphans(&self) -> impl Iterator<Item = &Worker> {
         self.workers.iter().filter(|worker| {
             self.prototype(worker.prototype)

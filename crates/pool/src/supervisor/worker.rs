@@ -1,7 +1,7 @@
-//! One worker process, from the request for its fork to its end.
+//! One worker process, from the request to fork it until its end.
 //!
-//! Owned by the process table. A worker is starting, ready, leaving or killed; it only ever goes on in this order, and what
-//! belongs to a state is gone with it. What tells of its load and its requests is in the segment, written by itself.
+//! Owned by the process table. A worker is starting, ready, leaving or killed, only in this order, and data of one state are dropped with
+//! it. Its load and its requests are in the segment, where the worker itself writes them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::launcher::Launcher;
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
 
-/// How long a worker that is ready may take to come to its first request: on a busy machine it waits for a core. Longer than
-/// that it is stuck, and no reason not to start others.
+/// How long a ready worker may take to begin its first request: on a busy machine it waits for a core. After that time it counts as stuck,
+/// and others are started.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// A worker process.
@@ -28,16 +28,16 @@ pub(super) struct Worker {
     pub(super) number: u32,
     /// How many numbers it has: one for each thread.
     threads: u32,
-    /// The prototype that it is a fork of.
+    /// The prototype that forked it.
     pub(super) prototype: u64,
     pub(super) generation: Arc<Generation>,
-    /// Its process, once it is known.
+    /// Its process id, once it is known.
     pub(super) pid: Option<i32>,
-    /// When it came into its state.
+    /// When it entered its state.
     pub(super) since: Instant,
-    /// When it was asked where it is, because its time to leave was over.
+    /// When it was asked where it is, because its drain time was over.
     pub(super) asked_at: Option<Instant>,
-    /// Why it is to end, where that is its own fault.
+    /// Why it is to end, if that is its own fault.
     pub(super) doom: Option<End>,
     state: State,
 }
@@ -45,17 +45,17 @@ pub(super) struct Worker {
 /// The state of a worker.
 #[derive(Debug)]
 enum State {
-    /// It has been asked for, and perhaps forked.
+    /// Requested, and perhaps forked.
     Starting(Starting),
     /// It takes requests.
     Ready(Ready),
-    /// It has been told to leave, and ends after the request it is at.
+    /// It is draining: it ends after its current requests.
     Leaving,
-    /// It has been killed, or will be as soon as its process is known.
+    /// It has been killed, or will be as soon as its process id is known.
     Killed,
 }
 
-/// The state of a worker that is not up yet.
+/// The state of a worker that is not ready yet.
 #[derive(Debug)]
 struct Starting {
     report: Report,
@@ -65,30 +65,30 @@ struct Starting {
 #[derive(Debug)]
 struct Ready {
     report: Report,
-    /// How far its threads had come at the last look; `None` before the first.
+    /// The progress of its threads in the last round; `None` before the first.
     progress: Option<u64>,
-    /// It could take nothing at the last look.
+    /// It could take nothing in the last round.
     is_taken: bool,
-    /// The log has a warning of its size.
-    is_size_told: bool,
-    /// The requests and CPU time that it had at the last look.
+    /// Its size has been logged.
+    is_size_logged: bool,
+    /// Its requests and CPU time in the last round.
     used: Used,
 }
 
-/// Requests and the CPU time that they took.
+/// Requests and their CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     pub(super) requests: u64,
-    /// `None` where it was not read.
+    /// `None` if it was not read.
     pub(super) cpu: Option<Duration>,
 }
 
-/// The story of a start, for the case that it fails.
+/// The report of a start, used if it fails.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Where in the output it begins.
+    /// Where its output begins.
     pub(super) mark: u64,
-    /// The failure that the worker told of itself.
+    /// The failure that the worker reported itself.
     pub(super) failure: Option<StartFailure>,
 }
 
@@ -98,25 +98,25 @@ impl Starting {
             report: self.report,
             progress: None,
             is_taken: false,
-            is_size_told: false,
+            is_size_logged: false,
             used: Used::default(),
         }
     }
 }
 
-/// The load of a worker at one look, over all its threads.
+/// The load of a worker in one round, over all its threads.
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// How far they have come.
+    /// The progress of its threads.
     progress: u64,
-    /// Every event loop has as many requests open as it may.
+    /// Every event loop has as many requests as permitted.
     is_full: bool,
-    /// Some thread has nothing to do, or sleeps.
+    /// Some thread is idle or asleep.
     is_moving: bool,
 }
 
 impl Ready {
-    /// Compares with the last look. The first tells nothing: a worker may just have come to the first request of its life.
+    /// Compares with the last round. The first proves nothing: a worker may just have begun its first request.
     fn look(&mut self, load: Load) {
         let stands_still = !load.is_moving && self.progress == Some(load.progress);
         self.is_taken = load.is_full || stands_still;
@@ -151,7 +151,7 @@ pub(super) struct Numbers {
 }
 
 impl Worker {
-    /// A worker that a prototype has just been asked for; its output begins at `mark`.
+    /// A worker that a prototype has just been asked to fork; its output begins at `mark`.
     pub(super) fn asked_for(prototype: u64, numbers: Numbers, mark: u64, now: Instant) -> Self {
         Worker {
             number: numbers.number,
@@ -176,7 +176,7 @@ impl Worker {
         self.number..self.number + self.threads
     }
 
-    /// The numbers that its threads tell of themselves.
+    /// The reports of its threads in the segment.
     pub(super) fn snapshots(&self) -> impl Iterator<Item = WorkerSnapshot> {
         self.numbers()
             .map(|number| self.generation.segment.worker_snapshot(number))
@@ -190,12 +190,12 @@ impl Worker {
         matches!(self.state, State::Ready(_))
     }
 
-    /// True if it is on its way out, told or killed.
+    /// True if it is draining or killed.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.state, State::Leaving | State::Killed)
     }
 
-    /// True if it has become ready and has not taken a request or fallen asleep since: it is about to.
+    /// True if it has become ready and has neither taken a request nor fallen asleep since: it is about to.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         self.is_ready()
             && now < self.since + FIRST_REQUEST
@@ -207,32 +207,32 @@ impl Worker {
             })
     }
 
-    /// True if it could take nothing at the last look.
+    /// True if it could take nothing in the last round.
     pub(super) fn is_taken(&self) -> bool {
         matches!(&self.state, State::Ready(ready) if ready.is_taken)
     }
 
-    /// Its process has become known; it is killed if that was waited for.
+    /// Called when its process id is known; kills it if that was deferred.
     pub(super) fn forked(&mut self, pid: i32, launcher: &dyn Launcher) {
         self.pid = Some(pid);
-        self.tell_segment(pid);
+        self.note_in_segment(pid);
         if matches!(self.state, State::Killed) {
             launcher.kill(pid, SIGKILL);
         }
     }
 
-    /// It is up. False if it was not starting: then nothing has changed.
+    /// Called when it is ready. False if it was not starting: then nothing has changed.
     pub(super) fn became_ready(&mut self, pid: i32, now: Instant) -> bool {
         if !self.is_starting() {
             return false;
         }
         self.change(now, State::ready);
         self.pid.get_or_insert(pid);
-        self.tell_segment(pid);
+        self.note_in_segment(pid);
         true
     }
 
-    fn tell_segment(&self, pid: i32) {
+    fn note_in_segment(&self, pid: i32) {
         for number in self.numbers() {
             self.generation
                 .segment
@@ -240,18 +240,18 @@ impl Worker {
         }
     }
 
-    /// Tells it to leave after the request it is at, unless it is on its way already.
-    pub(super) fn tell_to_leave(&mut self, now: Instant) {
+    /// Lets it end after its current requests, unless it is ending already.
+    pub(super) fn drain(&mut self, now: Instant) {
         if self.is_leaving() {
             return;
         }
         self.change(now, State::leave);
         for number in self.numbers() {
-            self.generation.segment.tell_worker_to_quit(number);
+            self.generation.segment.ask_worker_to_quit(number);
         }
     }
 
-    /// Kills it, now or as soon as its process is known.
+    /// Kills it, now or as soon as its process id is known.
     pub(super) fn kill(&mut self, now: Instant, launcher: &dyn Launcher) {
         self.change(now, |_| State::Killed);
         if let Some(pid) = self.pid {
@@ -265,7 +265,7 @@ impl Worker {
         self.since = now;
     }
 
-    /// It told of a failure of its start.
+    /// Notes that it reported a failed start.
     pub(super) fn failed(&mut self, failure: StartFailure) {
         if let State::Starting(Starting { report }) | State::Ready(Ready { report, .. }) =
             &mut self.state
@@ -274,7 +274,7 @@ impl Worker {
         }
     }
 
-    /// Where in the output its start begins; 0 when it is on its way out.
+    /// Where the output of its start begins; 0 while it is ending.
     pub(super) fn mark(&self) -> u64 {
         match &self.state {
             State::Starting(Starting { report }) | State::Ready(Ready { report, .. }) => {
@@ -284,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// The end of a worker, as its state tells it.
+    /// How the worker ended, depending on its state.
     pub(super) fn ended(self) -> Ended {
         match self.state {
             State::Starting(Starting { report }) => Ended::BeforeReady(report),
@@ -296,8 +296,8 @@ impl Worker {
         }
     }
 
-    /// Looks how far it has come: it is taken if every thread is at the same request as at the last look, or every event loop
-    /// has `concurrency` requests open or does not move.
+    /// Checks its progress: it is taken if every thread is at the same request as in the last round, or every event loop has `concurrency`
+    /// requests or does not move.
     pub(super) fn observe(&mut self, concurrency: u32) {
         let mut load = Load {
             progress: 0,
@@ -321,8 +321,8 @@ impl Worker {
             .fold(0, |sum, snapshot| sum.wrapping_add(snapshot.requests))
     }
 
-    /// Notes how many requests it has begun, and the CPU time that its process has used, which `read` may tell. What has come since the last
-    /// look; `None` if it takes no requests or has begun none since.
+    /// Notes how many requests it has begun, and the CPU time of its process, which `read` may return. Returns the differences since the
+    /// last round; `None` if it takes no requests or has begun none since.
     pub(super) fn note_used(&mut self, read: impl FnOnce(i32) -> Option<Duration>) -> Option<Used> {
         let requests = self.requests();
         let State::Ready(ready) = &mut self.state else {
@@ -342,17 +342,17 @@ impl Worker {
         })
     }
 
-    /// Says whether its threads take the batch class.
+    /// Puts its threads into the batch class or out of it.
     pub(super) fn set_batch(&self, is_batch: bool) {
         for number in self.numbers() {
             self.generation.segment.set_batch(number, is_batch);
         }
     }
 
-    /// True the first time: the log is to have a warning of its size.
+    /// True at the first call: its size is to be logged.
     pub(super) fn is_size_news(&mut self) -> bool {
         match &mut self.state {
-            State::Ready(ready) => !std::mem::replace(&mut ready.is_size_told, true),
+            State::Ready(ready) => !std::mem::replace(&mut ready.is_size_logged, true),
             State::Starting(_) | State::Leaving | State::Killed => false,
         }
     }
@@ -361,7 +361,7 @@ impl Worker {
 /// The state in which a worker ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Before it was ready: its start has failed.
+    /// Before it was ready: its start failed.
     BeforeReady(Report),
     /// While it took requests.
     WhileReady {
@@ -369,7 +369,7 @@ pub(super) enum Ended {
         /// When it became ready.
         since: Instant,
     },
-    /// On its way out, as it was told.
+    /// While draining.
     Leaving,
 }
 
@@ -389,7 +389,7 @@ mod tests {
     use tutti_options::perl::Perl;
     use tutti_options::types::Special;
 
-    /// Notes the processes that it is to kill.
+    /// Records the processes that it is to kill.
     #[derive(Default)]
     struct Killer(Mutex<Vec<i32>>);
 
@@ -441,7 +441,7 @@ mod tests {
         Worker::asked_for(1, numbers, 7, Instant::now())
     }
 
-    /// Issue 11: a worker whose start took too long before its process was known was left to itself.
+    /// Issue 11: a worker whose start took too long before its process id was known was never killed.
     #[test]
     fn one_that_is_killed_before_its_process_is_known_is_killed_then() {
         let killer = Arc::new(Killer::default());
@@ -454,8 +454,8 @@ mod tests {
         assert!(worker.is_leaving());
     }
 
-    /// Issue 11: a worker that was at its first request at the first look counted as one that had been there for a whole interval, and
-    /// a spare one was started in its place.
+    /// Issue 11: a worker at its first request in the first round counted as one that had been there for a whole interval, and a spare one
+    /// was started in its place.
     #[test]
     fn it_takes_two_looks_to_see_that_a_worker_stands_still() {
         let mut ready = Starting {
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_only_goes_on_from_state_to_state() {
+    fn a_worker_never_returns_to_an_earlier_state() {
         let killer = Arc::new(Killer::default());
         let mut worker = worker(&killer);
         let now = Instant::now();
@@ -498,7 +498,7 @@ mod tests {
         assert!(worker.is_ready() && !worker.is_leaving());
         assert!(worker.is_fresh(now) && !worker.is_fresh(now + FIRST_REQUEST));
         assert!(worker.is_size_news() && !worker.is_size_news());
-        worker.tell_to_leave(now);
+        worker.drain(now);
         assert!(worker.is_leaving() && !worker.is_taken());
         assert!(
             worker
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_worker_tells_how_far_it_was() {
+    fn the_end_of_a_worker_depends_on_its_state() {
         let killer = Arc::new(Killer::default());
         let starting = worker(&killer);
         assert!(matches!(starting.ended(), Ended::BeforeReady(report) if report.mark == 7));

@@ -1,5 +1,4 @@
-//! Loom models of the waiting queue: every interleaving (within a bound on preemptions) of those who
-//! wait, leave, free and stop.
+//! Loom models of the waiting queue: every interleaving (within a bound on preemptions) of threads that wait, leave, free and stop.
 //!
 //! `make test-loom`. Each thread is a listen thread with one request; a free slot beside a sleeping waiter shows as a deadlock.
 
@@ -11,14 +10,14 @@ use loom::thread;
 
 use super::*;
 
-/// Explores `model` with at most three preemptions: two threads that each run on in the other's gap, and one more.
+/// Explores `model` with at most three preemptions: two threads that each run in the other's gap, and one more.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// An application with slots: the number that is free, whether there will be more, and who waits for one.
+/// An application with slots: the number of free ones, whether there will be more, and the waiting queue.
 #[derive(Default)]
 struct Pool {
     free: LoomMutex<u32>,
@@ -26,11 +25,11 @@ struct Pool {
     queue: Waiting,
 }
 
-/// The end of a wait.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Slot,
-    /// There will be none.
+    /// There will be no slot.
     Stopped,
 }
 
@@ -53,7 +52,7 @@ impl Pool {
         Some(())
     }
 
-    /// As `Generation::release` does.
+    /// As in `Generation::release`.
     fn give_back(&self) {
         *self.free() += 1;
         self.queue.wake_one();
@@ -66,7 +65,7 @@ impl Pool {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As `Shared::set_admission` does.
+    /// As in `Shared::set_admission`.
     fn stop(&self) {
         *self
             .is_stopped
@@ -75,7 +74,7 @@ impl Pool {
         self.queue.wake_all();
     }
 
-    /// As `Application::submit` does.
+    /// As in `Application::submit`.
     fn obtain(&self) -> Outcome {
         if self.is_stopped() {
             return Outcome::Stopped;
@@ -198,7 +197,7 @@ fn one_that_leaves_keeps_no_slot_from_the_next() {
     });
 }
 
-/// A waiter that is not woken by the stop sleeps for ever: nobody gives a slot back any more.
+/// A waiter that is not woken by the stop sleeps for ever, because no slot is freed any more.
 #[test]
 fn every_waiter_learns_that_the_application_stops() {
     check(|| {
@@ -215,9 +214,9 @@ fn every_waiter_learns_that_the_application_stops() {
     });
 }
 
-/// A slot that is given back while the application stops goes to a waiter or stays; nobody sleeps beside it.
+/// A slot that is freed while the application stops goes to a waiter or stays free; no waiter sleeps beside it.
 #[test]
-fn a_slot_and_the_stop_at_once_leave_nobody_asleep() {
+fn no_waiter_sleeps_after_a_freed_slot_and_a_stop() {
     check(|| {
         let pool = Pool::new(0);
         let waiters = [(); 2].map(|()| {
@@ -239,8 +238,8 @@ fn a_slot_and_the_stop_at_once_leave_nobody_asleep() {
     });
 }
 
-/// A task is polled for other reasons too, each time perhaps with another waker: only the last one counts, and a poll out of
-/// turn takes nothing from those before.
+/// A task is polled for other reasons, too, perhaps each time with another waker: only the last one counts, and a poll out of turn takes
+/// nothing from earlier waiters.
 #[test]
 fn a_waiter_that_is_polled_out_of_turn_is_still_woken_by_its_last_waker() {
     check(|| {

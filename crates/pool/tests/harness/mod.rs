@@ -29,7 +29,7 @@ pub struct Pool {
     listen: Vec<Handle>,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -133,7 +133,7 @@ impl Pool {
         wait_for(&self.control, future)
     }
 
-    /// Makes these the applications.
+    /// Configures these applications.
     pub fn configure(&self, specs: Vec<AppSpec>) -> Result<(), Vec<StartFailure>> {
         let manager = self.manager.clone();
         self.control(async move {
@@ -142,7 +142,7 @@ impl Pool {
         })
     }
 
-    /// Makes this the one application; why it could not be started, where the change was made all the same.
+    /// Configures this one application. Returns the reasons if it could not be started but the change was made nevertheless.
     pub fn unstarted(&self, spec: AppSpec) -> Vec<StartFailure> {
         let manager = self.manager.clone();
         self.control(async move {
@@ -153,14 +153,14 @@ impl Pool {
         })
     }
 
-    /// One application, up.
+    /// One running application.
     pub fn app(&self, spec: AppSpec) -> Arc<ApplicationPool> {
         let name = Arc::clone(&spec.name);
         self.configure(vec![spec]).unwrap();
         self.manager.application(&name).unwrap()
     }
 
-    /// Takes the time limit off an application: what follows has the time that a busy machine may need.
+    /// Removes the time limit of an application: a busy machine may need more time for the following steps.
     pub fn lift_timeout(&self, spec: &AppSpec) {
         let mut spec = spec.clone();
         spec.common.limits.timeout = OptionalLimit(None);
@@ -171,14 +171,14 @@ impl Pool {
         self.begin_restart(name).wait()
     }
 
-    /// Asks for a restart, which has been asked for when this returns.
+    /// Begins a restart, which is requested when this returns.
     pub fn begin_restart(&self, name: &'static str) -> Pending<Result<(), RollError>> {
         let manager = self.manager.clone();
-        let (tell, hear) = mpsc::channel();
+        let (sender, hear) = mpsc::channel();
         let task = self.control.spawn(async move {
-            let _ = tell.send(manager.restart(name).await);
+            let _ = sender.send(manager.restart(name).await);
         });
-        // The control thread does one thing after the other.
+        // The control thread runs its tasks in order.
         self.control(async {});
         Pending { hear, task }
     }
@@ -188,7 +188,7 @@ impl Pool {
         self.control(async move { manager.shutdown(deadline).await });
     }
 
-    /// Starts something on a listen thread.
+    /// Runs a task on a listen thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -201,9 +201,9 @@ impl Pool {
         thread: usize,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Pending<T> {
-        let (tell, hear) = mpsc::channel();
+        let (sender, hear) = mpsc::channel();
         let task = self.listen[thread].spawn(async move {
-            let _ = tell.send(future.await);
+            let _ = sender.send(future.await);
         });
         Pending { hear, task }
     }
@@ -256,9 +256,9 @@ fn wait_for<T: Send + 'static>(
     runtime: &Handle,
     future: impl Future<Output = T> + Send + 'static,
 ) -> T {
-    let (tell, hear) = mpsc::channel();
+    let (sender, hear) = mpsc::channel();
     runtime.spawn(async move {
-        let _ = tell.send(future.await);
+        let _ = sender.send(future.await);
     });
     hear.recv_timeout(PATIENCE).expect("no result in time")
 }
@@ -329,7 +329,7 @@ pub async fn fetch_since(
         body: Vec::new(),
     };
     let mut absorbed = Vec::new();
-    // The body is fed first; the sample answers while it reads, so both directions move here.
+    // The body is sent first; the sample responds while it reads, so both directions move here.
     while is_stream && sent < stream.len() {
         let count = exchange.write_body(&stream[sent..]);
         sent += count;
@@ -373,19 +373,19 @@ fn absorb(
     Ok((count, finished))
 }
 
-/// The process and number of the worker that answers.
+/// The process id and number of the worker that answers.
 pub fn pid_of(pool: &Pool, app: &Arc<ApplicationPool>) -> (i32, u32) {
     let response = pool.get(app, "/pid").unwrap();
     let (pid, number) = response.text().split_once(' ').unwrap();
     (pid.parse().unwrap(), number.parse().unwrap())
 }
 
-/// Makes it an application of this type, as far as the router is concerned.
+/// Sets the type and options of an application.
 pub fn options_of(spec: &mut AppSpec, kind: &str, options: &Value) {
     spec.special = Special::of(kind, options).unwrap();
 }
 
-/// Says what the sample host is to do at its start.
+/// Sets the orders of the sample host for its start.
 pub fn orders(spec: &mut AppSpec, orders: &Value) {
     let environment = &mut spec.common.environment;
     environment.insert("SAMPLE".to_owned(), orders.to_string());

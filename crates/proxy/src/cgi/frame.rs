@@ -1,5 +1,4 @@
-//! FastCGI, uwsgi, SCGI and the PROXY protocol towards servers, as requests of clients and [health checks](crate::health) have them in
-//! common.
+//! FastCGI, uwsgi, SCGI and the PROXY protocol towards servers: common to requests of clients and [health checks](crate::health).
 
 use std::net::SocketAddr;
 
@@ -13,19 +12,19 @@ use tutti_gateway::uwsgi::PacketWriter;
 use crate::request::Unsendable;
 use crate::scripts::ScriptTarget;
 
-/// Stands before the head of a CGI answer when it is read as one of HTTP.
+/// Prefixed to a CGI head, so that it can be parsed as HTTP.
 pub(crate) const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
 
-/// So many bytes tell an HTTP answer, which uWSGI gives, from one of CGI.
+/// The prefix that distinguishes an HTTP answer, which uWSGI sends, from a CGI one.
 pub(crate) const HTTP: &[u8] = b"HTTP/";
 
-/// Takes the name and the parts of the value of a variable.
+/// Receives the name and the parts of the value of a variable.
 pub(crate) type Put<'p> = dyn FnMut(&[u8], &[&[u8]]) + 'p;
 
-/// The name that applications are told of this server.
+/// The name of this server for applications.
 pub(crate) const SOFTWARE: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
 
-/// Appends the variables that `each` puts, in the protocol of the server. `keeps`: another request may follow on the connection.
+/// Appends the variables that `each` puts, in the protocol of the server. `keeps`: the connection stays open for another request.
 pub(crate) fn frame(
     out: &mut Vec<u8>,
     kind: GatewayKind,
@@ -63,7 +62,7 @@ pub(crate) fn frame(
     }
 }
 
-/// Returns where in the application the request goes; `target` is the script that its path means. A path that means none is the script itself.
+/// Returns the script and path of a request; `target` is the script for its path. Without one, the path itself is the script.
 pub(crate) fn place<'a>(
     gateway: &'a Gateway,
     target: Option<&'a ScriptTarget>,
@@ -88,7 +87,7 @@ pub(crate) fn place<'a>(
     }
 }
 
-/// Appends the PROXY protocol header that says whose connection it is, from where and to where; without that, our own.
+/// Appends the PROXY protocol header with the client's addresses, or with our own if there is no client.
 pub(crate) fn write_announcement(
     out: &mut Vec<u8>,
     version: ProxyVersion,

@@ -1,10 +1,10 @@
-//! Speaking FastCGI, uwsgi or SCGI with a server: the request as CGI variables, and the CGI answer as one of HTTP.
+//! FastCGI, uwsgi and SCGI with a server: the request as CGI variables, and the CGI answer converted to HTTP.
 //!
-//! The exchange itself is that of [`http1`](crate::http1): it is given the answer as the head and the body of an HTTP answer.
-//! Here are the differences: how a request is written ([`request`]), FastCGI's records around the bytes ([`Records`]), and the head.
+//! [`http1`](crate::http1) runs the exchange: it gets the answer as the head and body of an HTTP answer. This module has the differences:
+//! how a request is written ([`request`]), FastCGI's records around the bytes ([`Records`]), and the head.
 //!
-//! Must never: take for the answer what is no content of it, keep a connection on which a request has not ended, or lose what an
-//! application says of its errors.
+//! Must never: treat other output as content of the answer, reuse a connection on which a request has not ended, or lose the error output
+//! of an application.
 
 pub(crate) mod frame;
 mod request;
@@ -17,7 +17,7 @@ use tutti_upstream::UpstreamError;
 pub(crate) use self::request::write;
 use crate::request::ProxyRequest;
 
-/// The protocol that is spoken, where it is not HTTP.
+/// The protocol of the server, unless it is HTTP.
 pub(crate) fn of<'r>(request: &ProxyRequest<'r>) -> Option<&'r Gateway> {
     match &request.destination.upstream.model().protocol {
         UpstreamProtocol::Http => None,
@@ -25,18 +25,18 @@ pub(crate) fn of<'r>(request: &ProxyRequest<'r>) -> Option<&'r Gateway> {
     }
 }
 
-/// True if its servers have a worker for each connection, busy or not.
+/// True if its servers use a worker for each open connection, busy or idle.
 pub(crate) fn has_workers(request: &ProxyRequest<'_>) -> bool {
     of(request).is_some_and(|gateway| gateway.kind == GatewayKind::FastCgi)
 }
 
-/// How far the answer of a server that does not speak HTTP has come.
+/// The progress of an answer from a server that does not speak HTTP.
 pub(crate) struct Incoming {
-    /// Set if it comes in FastCGI's records.
+    /// Set for FastCGI records.
     records: Option<Records>,
     /// The head has a status line, the server's or ours.
     has_line: bool,
-    /// The line is ours.
+    /// The status line is ours.
     is_cgi: bool,
 }
 
@@ -54,39 +54,39 @@ impl Incoming {
         }
     }
 
-    /// The buffer, for the next request.
+    /// Returns the buffer for the next request.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.records.map_or_else(Vec::new, |records| records.raw)
     }
 
-    /// The answer comes in FastCGI's records.
+    /// True if the answer arrives in FastCGI records.
     pub(crate) fn has_records(&self) -> bool {
         self.records.is_some()
     }
 
-    /// True if the request has ended, so that nothing more will come; never known without records.
+    /// True if the request has ended, so that no more will arrive; unknown without records.
     pub(crate) fn has_ended(&self) -> bool {
         let records = self.records.as_ref();
         records.is_some_and(|records| records.end.is_some())
     }
 }
 
-/// FastCGI's records, on their way from the connection.
+/// Decodes FastCGI records.
 #[derive(Default)]
 pub(crate) struct Records {
     decoder: RecordDecoder,
-    /// As it came.
+    /// Undecoded bytes.
     raw: Vec<u8>,
-    /// Errors that the application has told, not logged yet.
+    /// Error output of the application that has not been logged.
     errors: Vec<u8>,
-    /// How the request ended.
+    /// The result of the request.
     end: Option<(u32, ProtocolStatus)>,
-    /// Something came behind the end.
+    /// Bytes came after the end.
     has_more: bool,
 }
 
 impl Records {
-    /// Takes `raw` apart; the answer's bytes go behind `received`.
+    /// Decodes `raw`; appends the answer's bytes to `received`.
     fn read(&mut self, received: &mut Vec<u8>) -> Result<(), UpstreamError> {
         let mut input = self.raw.as_slice();
         let mut outcome = Ok(());
@@ -104,7 +104,7 @@ impl Records {
                     protocol_status,
                 })) => self.end = Some((application_status, protocol_status)),
                 Ok(Some(_)) => {
-                    let message = "a record of a request that it was not sent".to_owned();
+                    let message = "a record with an unknown request id".to_owned();
                     outcome = Err(UpstreamError::Malformed(message));
                     break;
                 }

@@ -4,14 +4,14 @@ use smallvec::SmallVec;
 use tutti_config::model::Gateway;
 use tutti_conn::address::AddressText;
 use tutti_gateway::cgi::{CgiRequest, variables};
-use tutti_http::edits::{Edit, is_ours_to_say, replaces};
+use tutti_http::edits::{Edit, is_server_only_field, replaces};
 use tutti_http::{PerConnection, Version};
 
 use super::frame::{Put, SOFTWARE, frame, place};
 use crate::client::Client;
 use crate::request::{BufferedBody, ProxyRequest, Unsendable};
 
-/// Appends a request's head. Its body follows as `Outgoing` has it.
+/// Appends a request's head. `Outgoing` adds the body.
 pub(crate) fn write<C: Client>(
     out: &mut Vec<u8>,
     request: &ProxyRequest<'_>,
@@ -27,7 +27,7 @@ pub(crate) fn write<C: Client>(
     for field in view.fields() {
         let is_left_out = per_connection.is_named(field.name)
             || replaces(request.edits, field.name)
-            || is_ours_to_say(field.name);
+            || is_server_only_field(field.name);
         if !is_left_out {
             fields.push((field.name, field.value));
         }

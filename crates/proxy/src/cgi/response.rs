@@ -1,4 +1,4 @@
-//! The answer of a server that does not speak HTTP, given to [`http1`](crate::http1) as one that does.
+//! Converts the answer of a server that does not speak HTTP for [`http1`](crate::http1).
 
 use tutti_gateway::fastcgi::ProtocolStatus;
 use tutti_http::HeadError;
@@ -11,7 +11,7 @@ use crate::attempt::StepError;
 use crate::client::Client;
 use crate::http1::Exchange;
 
-/// Errors that an application tells are logged when there is this much of them, or at the end of the request.
+/// Error output of an application is logged after this many bytes, or at the end of the request.
 const ERRORS_BYTES: usize = 16 * 1024;
 
 impl<C: Client> Exchange<'_, C> {
@@ -63,10 +63,10 @@ impl<C: Client> Exchange<'_, C> {
         self.incoming.as_mut()?.records.as_mut()
     }
 
-    /// Reads until the head is at the front of what was received; its length.
+    /// Reads until the head has been received; returns its length.
     pub(crate) async fn receive_cgi_head(&mut self) -> Result<usize, StepError> {
         loop {
-            if self.tell_line() {
+            if self.ensure_status_line() {
                 match self.parse_head() {
                     Ok(Some(length)) => {
                         let is_cgi = self.incoming.as_ref().is_some_and(|one| one.is_cgi);
@@ -97,8 +97,8 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// True if it is known how the head begins; puts a status line before that of CGI.
-    fn tell_line(&mut self) -> bool {
+    /// Puts a status line before a CGI head; false if too few bytes have arrived to know whether it is one.
+    fn ensure_status_line(&mut self) -> bool {
         let Some(incoming) = &mut self.incoming else {
             return true;
         };
@@ -117,7 +117,7 @@ impl<C: Client> Exchange<'_, C> {
         true
     }
 
-    /// The answer has ended, and has no head.
+    /// The failure for an answer that ended without a head.
     fn without_head(&mut self) -> UpstreamError {
         let line = match &self.incoming {
             Some(incoming) if incoming.is_cgi => STATUS_LINE.len(),
@@ -137,7 +137,7 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// After the answer: waits for the end of the request. True if another can be sent on the connection.
+    /// Waits for the end of the request after the answer. Returns true if the connection can be reused.
     pub(crate) async fn finish_request(&mut self) -> Result<bool, StepError> {
         if self.records().is_none() {
             return Ok(false);
@@ -152,7 +152,7 @@ impl<C: Client> Exchange<'_, C> {
         Ok(is_clean && self.link.outgoing.is_done())
     }
 
-    /// Logs what the application has said of its errors.
+    /// Logs the application's error output.
     pub(crate) fn log_errors(&mut self) {
         let Some(records) = self.records() else {
             return;

@@ -1,4 +1,4 @@
-//! Checks of servers that speak FastCGI, uwsgi or SCGI: a request of CGI variables.
+//! Checks servers that speak FastCGI, uwsgi or SCGI by a request of CGI variables.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tutti_config::model::{Gateway, GatewayKind};
@@ -10,10 +10,10 @@ use tutti_upstream::UpstreamConnection;
 use crate::cgi::frame::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
 use crate::scripts::{ScriptCache, find};
 
-/// Most bytes that are read of an answer.
+/// Most bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Sends the request of a check; the status of the answer.
+/// Sends the request of a check; returns the status of the answer.
 pub(crate) async fn ask(
     gateway: &Gateway,
     connection: UpstreamConnection,
@@ -41,8 +41,8 @@ pub(crate) async fn ask(
     status(answer.bytes)
 }
 
-/// The request, whole. Its path is that of a script where a request for it would be: else the name itself is the script's, so that the
-/// `ping.path` of PHP-FPM can be asked.
+/// The complete request. Its path is that of a script, if the application has one for it; otherwise the name itself is the script's, so
+/// that the `ping.path` of PHP-FPM can be requested.
 fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let path = path.as_bytes();
@@ -75,7 +75,7 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
         let is_said = |name: &[u8]| said.iter().any(|said| said.name.as_bytes() == name);
         variables(&cgi, &place, is_said, put);
         for parameter in said {
-            // Without a request there is nothing that variables could stand for.
+            // Without a request, variables have no values.
             if let Some(value) = parameter
                 .value
                 .as_ref()
@@ -92,9 +92,9 @@ fn request(gateway: &Gateway, uri: &str, host: &str) -> Result<Vec<u8>, String> 
     Ok(out)
 }
 
-/// The part of an answer that has come.
+/// The received part of an answer.
 struct PartialResponse {
-    /// Set if it comes in FastCGI's records.
+    /// Set for FastCGI records.
     records: Option<RecordDecoder>,
     bytes: Vec<u8>,
 }
@@ -107,7 +107,7 @@ impl PartialResponse {
         }
     }
 
-    /// Takes more of it. True: that was its end.
+    /// Adds received bytes; true at the end of the answer.
     fn take(&mut self, mut raw: &[u8]) -> Result<bool, String> {
         let Some(decoder) = &mut self.records else {
             self.bytes.extend_from_slice(raw);
@@ -127,7 +127,7 @@ impl PartialResponse {
     }
 }
 
-/// The status in an answer, of CGI or of HTTP.
+/// The status of a CGI or HTTP answer.
 fn status(mut answer: Vec<u8>) -> Result<u16, String> {
     if answer.is_empty() {
         return Err("it closed the connection before it answered".to_owned());

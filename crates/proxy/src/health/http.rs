@@ -1,4 +1,4 @@
-//! Checks by HTTP: a request that must be answered, or a call of gRPC's health checking protocol.
+//! Checks servers by an HTTP request, or by a call of gRPC's health checking protocol.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderValue, Method, Request, Response, header};
@@ -11,16 +11,16 @@ use tutti_config::model::HttpVersion;
 use tutti_dialer::error_chain;
 use tutti_upstream::{ServerGroup, UpstreamConnection};
 
-/// Most bytes that are read of an answer's body.
+/// Most bytes of an answer's body that are read.
 const BODY_BYTES: usize = 64 * 1024;
 
-/// The name that the server sees in its log.
+/// The `User-Agent` that the server logs.
 const AGENT: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"), " (health check)");
 
-/// The status that `SERVING` has in the protocol.
+/// The value of `SERVING` in the protocol.
 const SERVING: u64 = 1;
 
-/// Sends the request of a check; the status of the answer.
+/// Sends the request of a check; returns the status of the answer.
 pub(crate) async fn ask(
     upstream: &ServerGroup,
     connection: UpstreamConnection,
@@ -41,17 +41,18 @@ pub(crate) async fn ask(
     let request = request.map_err(|error| error.to_string())?;
     let (answer, _driver) = send(upstream, connection, request, version).await?;
     let status = answer.status().as_u16();
-    // Read to its end, so that no server complains of a client that has gone.
+    // Read to its end, so that the server does not log an aborted client.
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
     match body {
-        Err(error) if error.is::<hyper::Error>() => {
-            Err(format!("its answer breaks off: {}", error_chain(&*error)))
-        }
+        Err(error) if error.is::<hyper::Error>() => Err(format!(
+            "its answer is incomplete: {}",
+            error_chain(&*error)
+        )),
         _ => Ok(status),
     }
 }
 
-/// Asks by `grpc.health.v1.Health/Check`.
+/// Calls `grpc.health.v1.Health/Check`.
 pub(crate) async fn ask_grpc(
     upstream: &ServerGroup,
     connection: UpstreamConnection,
@@ -73,12 +74,12 @@ pub(crate) async fn ask_grpc(
     }
     let early = answer.headers().get("grpc-status").cloned();
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
-    let body = body.map_err(|error| format!("its answer breaks off: {error}"))?;
+    let body = body.map_err(|error| format!("its answer is incomplete: {error}"))?;
     let status = early.or_else(|| body.trailers()?.get("grpc-status").cloned());
     let status = status.as_ref().map(HeaderValue::as_bytes);
     match status {
         Some(b"0") => {}
-        Some(b"5") => return Err("it does not know the service".to_owned()),
+        Some(b"5") => return Err("it does not provide the service".to_owned()),
         Some(b"12") => return Err("it has no `grpc.health.v1.Health`".to_owned()),
         Some(other) => {
             return Err(format!("its `grpc-status` is {}", other.escape_ascii()));
@@ -87,10 +88,10 @@ pub(crate) async fn ask_grpc(
     }
     match serving_status(&body.to_bytes()) {
         Some(SERVING) => Ok(()),
-        Some(2) => Err("it says NOT_SERVING".to_owned()),
-        Some(3) => Err("it says SERVICE_UNKNOWN".to_owned()),
-        Some(_) => Err("it says UNKNOWN".to_owned()),
-        None => Err("its answer is no `HealthCheckResponse`".to_owned()),
+        Some(2) => Err("its status is NOT_SERVING".to_owned()),
+        Some(3) => Err("its status is SERVICE_UNKNOWN".to_owned()),
+        Some(_) => Err("its status is UNKNOWN".to_owned()),
+        None => Err("its answer is not a `HealthCheckResponse`".to_owned()),
     }
 }
 
@@ -102,8 +103,7 @@ fn scheme(upstream: &ServerGroup) -> &'static str {
     }
 }
 
-/// Sends a request and waits for the head of its answer. The connection ends with the second of what is returned, also when nobody waits
-/// any more.
+/// Sends a request and waits for the head of its answer. The connection closes when the second returned value is dropped.
 async fn send(
     upstream: &ServerGroup,
     connection: UpstreamConnection,
@@ -113,7 +113,7 @@ async fn send(
     let is_http2 = version == HttpVersion::Http2;
     let words = |error: hyper::Error| error_chain(&error);
     if is_http2 && upstream.tls().is_some() && connection.protocol() != Some(b"h2") {
-        return Err("it does not agree to speak HTTP/2 (ALPN `h2`)".to_owned());
+        return Err("it does not support HTTP/2 (ALPN `h2`)".to_owned());
     }
     let io = TokioIo::new(connection.into_io());
     let mut driver = JoinSet::new();
@@ -130,7 +130,7 @@ async fn send(
     Ok((answer.map_err(words)?, driver))
 }
 
-/// A `HealthCheckRequest` (a string, field 1), as gRPC frames it: not compressed, and its length.
+/// A `HealthCheckRequest` (a string, field 1) in gRPC framing: uncompressed, with its length.
 fn message(service: &str) -> Bytes {
     let mut fields = BytesMut::new();
     if !service.is_empty() {
@@ -150,7 +150,7 @@ fn message(service: &str) -> Bytes {
     framed.freeze()
 }
 
-/// The status in a framed `HealthCheckResponse` (an enumeration, field 1; 0 where it is left out).
+/// The status in a framed `HealthCheckResponse` (an enumeration, field 1; 0 if omitted).
 fn serving_status(framed: &[u8]) -> Option<u64> {
     let (head, fields) = framed.split_at_checked(5)?;
     let length = u32::from_be_bytes(head.get(1..)?.try_into().ok()?);

@@ -1,10 +1,10 @@
-//! Health checks: servers of upstreams are asked from time to time whether they work.
+//! Health checks: servers of upstreams are checked periodically.
 //!
-//! Once for all listen threads, on the thread that looks after upstreams ([`monitor`](crate::monitor)): a round asks all servers of a
-//! group at the same time, each on a connection of its own, to see that it takes one. The outcome is noted at the [`GroupServer`], where the
-//! threads that choose one see it.
+//! One task for all listen threads, on the thread that monitors upstreams ([`monitor`](crate::monitor)). A round checks all servers of a
+//! group at the same time, each on a new connection, to see that it accepts one. The result is stored in the [`GroupServer`], where the threads
+//! that choose a server read it.
 //!
-//! Must never: take a server out without saying so and why; hold up the checks of others by one that does not answer.
+//! Must never: take a server out of rotation without logging that and the reason; delay the checks of others because one does not answer.
 
 mod cgi;
 mod http;
@@ -24,10 +24,10 @@ use crate::cgi::frame::write_announcement;
 /// Writes a line to the daemon's log.
 pub type Report = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Connections that the checks of a group open at once at most.
+/// Most connections that the checks of a group open at once.
 const AT_ONCE: usize = 64;
 
-/// Checks the servers of a group as `rules` say, for as long as this runs.
+/// Checks the servers of a group by these `rules`, for as long as this runs.
 pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions, report: Report) {
     let rules = Arc::new(rules);
     let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -39,11 +39,11 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
             let (upstream, rules) = (Arc::clone(&upstream), Arc::clone(&rules));
             let (room, report) = (Arc::clone(&room), Arc::clone(&report));
             round.spawn(async move {
-                // Never closed.
+                // The semaphore is never closed.
                 let _permit = room.acquire().await;
                 let outcome = ask(&upstream, &server, &rules).await;
                 if let Some(health) = server.checked(outcome.clone(), &rules, now_millis()) {
-                    tell(&upstream, &server, health, &rules, outcome.err(), &report);
+                    log_change(&upstream, &server, health, &rules, outcome.err(), &report);
                 }
             });
         }
@@ -57,7 +57,7 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
         is_hopeless = !all.is_empty() && all.iter().all(is_failing);
         if is_hopeless && !was_hopeless {
             let text = format!(
-                "upstream \"{}\": no server passes its health check; requests go to them all the same",
+                "upstream \"{}\": no server passes its health check; requests are sent to all of them anyway",
                 upstream.name()
             );
             report(Level::Error, &text);
@@ -66,7 +66,7 @@ pub(crate) async fn check(upstream: Arc<ServerGroup>, rules: HealthCheckOptions,
     }
 }
 
-/// One check of one server.
+/// Checks one server once.
 async fn ask(
     upstream: &ServerGroup,
     server: &GroupServer,
@@ -108,8 +108,8 @@ async fn ask(
     in_time.unwrap_or_else(|_| Err(format!("no answer within {:?}", rules.timeout)))
 }
 
-/// Logs what has changed.
-fn tell(
+/// Logs a changed health.
+fn log_change(
     upstream: &ServerGroup,
     server: &GroupServer,
     health: ServerHealth,
@@ -139,7 +139,7 @@ fn tell(
     }
 }
 
-/// The `Host` of a check's request if nothing else is written.
+/// The `Host` of a check's request if none is configured.
 fn host(server: &GroupServer) -> String {
     match (server.address(), server.host()) {
         (UpstreamAddress::Inet(address), Some(name)) => format!("{name}:{}", address.port()),

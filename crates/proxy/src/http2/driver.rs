@@ -15,22 +15,22 @@ use tutti_upstream::{UpstreamConnection, UpstreamError};
 
 use crate::sessions::Session;
 
-/// Bytes that a server may send of one answer ahead of its client: as much as a listener allows of a request.
+/// The window of one answer, ahead of its client: as large as a listener allows for a request.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
-/// The same of all answers: no limit of its own (RFC 9113 §6.9.1), so that no client holds up another's answer.
+/// The window of all answers together: unlimited (RFC 9113 §6.9.1), so that no client delays another's answer.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
-/// Bytes of a request that `h2` holds at most.
+/// Bytes of a request that `h2` buffers at most.
 const STREAM_BUFFER: usize = 64 * 1024;
 
-/// Requests that a server that has not said how many it takes is sent (RFC 9113 §6.5.2 recommends no fewer).
+/// Concurrent requests to a server that has not announced its limit (RFC 9113 §6.5.2 recommends no fewer).
 const FIRST_STREAMS: usize = 100;
 
-/// Turns in a row, before other tasks of the thread get one.
+/// Rounds in a row before other tasks of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Begins to speak HTTP/2 on a connection that has been opened for it. With TLS the server must have agreed to that (RFC 9113 §3.2).
+/// Begins HTTP/2 on a new connection. With TLS, the server must have negotiated it (RFC 9113 §3.2).
 pub(crate) async fn begin(
     buffers: &Rc<Buffers>,
     connection: UpstreamConnection,
@@ -38,7 +38,7 @@ pub(crate) async fn begin(
     is_tls: bool,
 ) -> Result<Session, UpstreamError> {
     if is_tls && connection.protocol() != Some(b"h2") {
-        let message = "it does not agree to speak HTTP/2 (ALPN `h2`); hint: `\"http_version\": 1`";
+        let message = "it does not support HTTP/2 (ALPN `h2`); hint: `\"http_version\": 1`";
         return Err(UpstreamError::Tls(message.to_owned()));
     }
     let pipe = Rc::new(RefCell::new(Pipe::default()));
@@ -71,7 +71,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Moves what can be moved, until the connection has ended. Requests that are under way then learn it from `h2`.
+    /// Moves bytes until the connection has ended. `h2` then reports that to the open requests.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS {
             let had_input = !self.pipe.borrow().is_drained();
@@ -92,7 +92,7 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Takes from the server what `h2` can take; true if something came.
+    /// Reads as much from the server as `h2` can take; true if bytes arrived.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         let mut pipe = self.pipe.borrow_mut();
         if !pipe.is_drained() || pipe.has_ended {

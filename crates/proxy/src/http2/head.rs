@@ -1,4 +1,4 @@
-//! A request's head as `h2` takes it.
+//! A request's head for `h2`.
 
 use http::header::{CONTENT_LENGTH, HOST};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -9,7 +9,7 @@ use tutti_http::{Known, RequestFraming};
 use crate::head::HeadWriter;
 use crate::request::Unsendable;
 
-/// The head while it is written.
+/// A head that is being written.
 #[derive(Default)]
 pub(crate) struct RequestHead {
     method: Option<Method>,
@@ -24,7 +24,7 @@ impl HeadWriter for RequestHead {
         self.target = PathAndQuery::try_from(target).ok();
     }
 
-    /// Takes a field unless it speaks of the connection (RFC 9113 §8.2.2).
+    /// Adds a field, unless it belongs to the connection (RFC 9113 §8.2.2).
     fn field(&mut self, name: &[u8], value: &[u8]) {
         if is_connection_specific(Known::from_name(name)) {
             return;
@@ -40,7 +40,7 @@ impl HeadWriter for RequestHead {
         }
     }
 
-    /// Takes the length if there is one: else the body ends with its stream.
+    /// Adds the length if it is known: otherwise the end of the stream ends the body.
     fn framing(&mut self, framing: RequestFraming) {
         if let RequestFraming::Length(length) = framing {
             self.fields

@@ -1,9 +1,9 @@
-//! Speaking HTTP/2 with a server: many requests at once on one connection, bytes both ways at once, trailers both ways.
+//! HTTP/2 with a server: many requests at once on one connection, bodies and trailers in both directions at once.
 //!
-//! Frames, header compression and windows are `h2`'s. [`sessions`](crate::sessions) has the connections of a thread, [`driver`] moves the bytes of
-//! one, [`stream`] is one request and its answer, [`head`] its head and [`upload`] its body.
+//! `h2` does frames, header compression and windows. [`sessions`](crate::sessions) has the connections of a thread, [`driver`] moves the
+//! bytes of one, [`stream`] is one request and its answer, [`head`] its head and [`upload`] its body.
 //!
-//! Must never: send a request again that a server may have begun with, or hold one client's bytes back because another does not take its own.
+//! Must never: repeat a request that a server may have begun, or delay one client because another does not read.
 
 pub(crate) mod driver;
 mod head;

@@ -1,8 +1,8 @@
-//! One request to a server of HTTP/2, and its answer to the client: a stream.
+//! One request to an HTTP/2 server, and its answer to the client: a stream.
 //!
-//! Both go on at once, in either direction, for as long as either side has something to say.
+//! Both directions are active at once, for as long as either side has something to send.
 //!
-//! Must never: let a client take an answer for whole that is not, or say that a server has not begun with a request when it may have.
+//! Must never: let an incomplete answer look complete, or report a request as not begun when the server may have begun it.
 
 use std::future::Future as _;
 use std::iter::once;
@@ -30,11 +30,11 @@ use crate::request::ProxyRequest;
 use crate::sessions::Lease;
 use crate::wait::{self, Deadline, has_enough};
 
-/// Why an exchange got no further.
+/// Why an exchange failed.
 enum ExchangeError {
-    /// The server's fault. It may have begun with the request.
+    /// The server failed. It may have begun the request.
     Server(UpstreamError),
-    /// The server has refused the request without having begun with it.
+    /// The server refused the request without having begun it.
     Refused(String),
     Client(Gone),
     /// The request's body is refused with this status.
@@ -64,13 +64,13 @@ struct Exchange<'e, C: Client> {
     body: Source<'e, C::Body>,
     upload: Upload,
     deadline: Deadline,
-    /// Bytes of the answer's body that have come.
+    /// Received bytes of the answer's body.
     count: u64,
-    /// Something of the answer has gone to the client.
+    /// Part of the answer has been passed to the client.
     has_begun: bool,
 }
 
-/// Sends the request to this server on this connection, and the answer to the client.
+/// Sends the request to this server on this connection, and passes the answer to the client.
 pub(crate) async fn attempt<C: Client>(
     forwarding: &mut Forwarding<'_, C>,
     server: &GroupServer,
@@ -84,7 +84,7 @@ pub(crate) async fn attempt<C: Client>(
         ..
     } = forwarding;
     let terms = HeadOptions {
-        // A body ends with its stream.
+        // The end of the stream ends the body.
         framing: match framing(request, upload.is_some()) {
             RequestFraming::Chunked => RequestFraming::None,
             framing => framing,
@@ -153,7 +153,7 @@ impl<C: Client> Exchange<'_, C> {
     async fn run(&mut self, mut response: ResponseFuture) -> Result<C::Ending, ExchangeError> {
         self.deadline.set(self.times.send);
         if let Source::Client(upload) = &mut self.body {
-            // A stream of messages may pause; the server's time is limited, and so is this.
+            // A stream of messages may pause; the server's timeout limits this, too.
             upload.stop_clock();
             if upload.awaits_continue() {
                 upload.send_continue(self.client);
@@ -204,13 +204,13 @@ impl<C: Client> Exchange<'_, C> {
             let data: Bytes = data.map_err(|error| self.fault(&error))?;
             self.count += data.len() as u64;
             self.client.write(answer, once(&*data))?;
-            // Fails only for more than was received.
+            // Fails only for more bytes than were received.
             let _ = body.flow_control().release_capacity(data.len());
             if !self.client.wants_more(answer) {
                 return Ok(());
             }
             if has_enough(self.request, self.client) {
-                // The bytes that it does not take now it may take while more comes, up to a bound.
+                // The client may take more while more arrives, within a limit.
                 let (upload, body) = (&mut self.upload, &mut self.body);
                 let feed = |context: &mut Context<'_>| upload.poll(context, body, || {});
                 wait::client(self.request, self.client, &self.deadline, feed).await?;
@@ -220,11 +220,11 @@ impl<C: Client> Exchange<'_, C> {
         let trailers = self.wait(|context| body.poll_trailers(context)).await?;
         let trailers = trailers.map_err(|error| self.fault(&error))?;
         let trailers = trailers.map_or_else(Trailers::default, |fields| Trailers::of_map(&fields));
-        // `h2` has seen to it that it is as long as it says.
+        // `h2` has checked the declared length.
         Ok(self.client.finish(answer, trailers)?)
     }
 
-    /// Waits for something of the answer, while the request's body goes out.
+    /// Waits for the answer while the request's body is sent.
     async fn wait<T>(
         &mut self,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -263,19 +263,22 @@ impl<C: Client> Exchange<'_, C> {
         }
     }
 
-    /// Tells whose fault an error of the stream or its connection is.
+    /// Classifies an error of the stream or its connection.
     fn fault(&mut self, error: &h2::Error) -> ExchangeError {
         if let Some(error) = self.upload.take_error() {
             return ExchangeError::Server(UpstreamError::Send(error));
         }
         let reason = error.reason();
         if error.is_remote() && error.is_go_away() {
-            // Only requests behind the last one that the server takes end with this (RFC 9113 §6.8).
-            let text = format!("it goes, and has not begun with it ({})", name(reason));
+            // Only requests after the last one that the server accepts end with this (RFC 9113 §6.8).
+            let text = format!(
+                "it closes the connection before it began the request ({})",
+                name(reason)
+            );
             return ExchangeError::Refused(text);
         }
         if error.is_remote() && reason == Some(Reason::REFUSED_STREAM) {
-            let text = "it has not begun with it (REFUSED_STREAM)".to_owned();
+            let text = "it refused the request (REFUSED_STREAM)".to_owned();
             return ExchangeError::Refused(text);
         }
         if error.is_remote() && error.is_reset() {
@@ -303,7 +306,7 @@ fn name(reason: Option<Reason>) -> String {
     reason.map_or_else(|| "no reason".to_owned(), |reason| format!("{reason:?}"))
 }
 
-/// The length an answer declares.
+/// The declared length of an answer.
 fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let Some(value) = values.next() else {
@@ -315,7 +318,7 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
     match length {
         Some(length) if is_certain => Ok(Some(length)),
         _ => {
-            let message = "its content-length is none".to_owned();
+            let message = "its Content-Length is invalid".to_owned();
             Err(ExchangeError::Server(UpstreamError::Malformed(message)))
         }
     }

@@ -1,6 +1,6 @@
-//! A request's body on its way to a server of HTTP/2: from where it is kept, or from the client while it comes.
+//! Sends a request's body to an HTTP/2 server: from where it is stored, or streamed from the client.
 //!
-//! Must never: end a request whose body has not ended.
+//! Must never: end a request whose body is incomplete.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -16,12 +16,12 @@ use crate::request::BufferedBody;
 /// Bytes of a body that are read from its file at once.
 const PIECE: usize = 64 * 1024;
 
-/// True if there is none.
+/// True if there is no body.
 pub(crate) fn is_empty<B>(body: &Source<'_, B>) -> bool {
     matches!(body, Source::Kept(body) if body.len() == 0)
 }
 
-/// True if it may be sent from its beginning again.
+/// True if it may be sent again from its beginning.
 pub(crate) fn is_whole<B: RequestBody>(body: &Source<'_, B>) -> bool {
     match body {
         Source::Kept(_) => true,
@@ -29,7 +29,7 @@ pub(crate) fn is_whole<B: RequestBody>(body: &Source<'_, B>) -> bool {
     }
 }
 
-/// The bytes of a kept body behind the first `from`.
+/// Reads a stored body from offset `from`.
 fn read(body: BufferedBody<'_>, from: u64) -> io::Result<Bytes> {
     match body {
         BufferedBody::None => Ok(Bytes::new()),
@@ -54,11 +54,11 @@ fn read(body: BufferedBody<'_>, from: u64) -> io::Result<Bytes> {
     }
 }
 
-/// How far an attempt has got.
+/// The progress of an attempt.
 #[derive(Default)]
 struct Position {
     bytes: u64,
-    /// Of those kept.
+    /// Kept pieces that have been sent.
     pieces: usize,
 }
 
@@ -66,15 +66,15 @@ struct Position {
 pub(crate) struct Upload {
     stream: SendStream<Bytes>,
     position: Position,
-    /// On its way out.
+    /// The piece that is being sent.
     piece: Bytes,
     is_done: bool,
-    /// A body that is kept cannot be read.
+    /// Why a stored body cannot be read.
     error: Option<io::Error>,
 }
 
 impl Upload {
-    /// `is_done`: the stream has ended with the head.
+    /// `is_done`: the head ended the stream.
     pub(crate) fn new(stream: SendStream<Bytes>, is_done: bool) -> Self {
         Self {
             stream,
@@ -85,18 +85,18 @@ impl Upload {
         }
     }
 
-    /// All of it has been given to `h2`, or the server wants no more.
+    /// True if everything has been given to `h2`, or the server wants no more.
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// There is nothing to send before the client has sent more.
+    /// True if nothing can be sent until the client sends more.
     pub(crate) fn awaits_client(&self) -> bool {
         !self.is_done && self.piece.is_empty()
     }
 
-    /// Sends until the server takes no more, or no more comes; `progress` is called whenever something was sent. An error of the stream
-    /// is for who reads the answer.
+    /// Sends until the server accepts no more, or no more arrives; `progress` is called whenever something was sent. An error of the stream
+    /// is reported to the reader of the answer.
     pub(crate) fn poll<B: RequestBody>(
         &mut self,
         context: &mut Context<'_>,
@@ -155,12 +155,12 @@ impl Upload {
         }
     }
 
-    /// Why a body that is kept could not be sent.
+    /// Why a stored body could not be sent.
     pub(crate) fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
     }
 
-    /// Ends the request, with the client's trailer fields if there are any. Fails if the stream has ended, which its answer tells.
+    /// Ends the request, with the client's trailer fields if there are any. Does nothing if the stream has ended; its answer says why.
     fn end<B: RequestBody>(&mut self, body: &Source<'_, B>) {
         self.is_done = true;
         if self.error.is_some() {
@@ -176,7 +176,7 @@ impl Upload {
         };
     }
 
-    /// The client has gone, or has been told something else: the server need not go on.
+    /// Cancels the request: the client has disconnected, or got another answer.
     pub(crate) fn cancel(&mut self) {
         self.stream.send_reset(h2::Reason::CANCEL);
     }

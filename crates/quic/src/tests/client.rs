@@ -14,7 +14,7 @@ use tutti_http::http3::{MessagePart, MessageReader, decode, encode_fields};
 
 use super::network::now;
 
-/// The way to the server.
+/// The address of the server.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 443);
 
 pub(super) struct TestClient {
@@ -23,13 +23,13 @@ pub(super) struct TestClient {
     pub(super) state: Connection,
     address: SocketAddr,
     pub(super) is_connected: bool,
-    /// The end of the connection.
+    /// Why the connection ended.
     pub(super) lost: Option<ConnectionError>,
-    /// The streams of which the server wants no more, with its codes.
+    /// The streams that the server has stopped, with its codes.
     pub(super) stopped: HashMap<StreamId, u64>,
 }
 
-/// The part of a response that has come.
+/// The received part of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) head: String,
@@ -63,7 +63,7 @@ impl TestClient {
         }
     }
 
-    /// Gives datagrams to `each` that it has to send.
+    /// Passes the datagrams to be sent to `each`.
     pub(super) fn send(&mut self, mut each: impl FnMut(SocketAddr, Vec<u8>)) {
         if self.state.poll_timeout().is_some_and(|due| due <= now()) {
             self.state.handle_timeout(now());
@@ -79,7 +79,7 @@ impl TestClient {
         }
     }
 
-    /// Takes a datagram, if it is for this client; false if it is another's.
+    /// Receives a datagram; false if it is for another client.
     pub(super) fn receive(&mut self, to: SocketAddr, bytes: &[u8]) -> bool {
         if to != self.address {
             return false;
@@ -113,14 +113,14 @@ impl TestClient {
         }
     }
 
-    /// Opens a stream with these bytes, if the server has room for one.
+    /// Opens a stream with these bytes, if the server permits one more.
     pub(super) fn open(&mut self, bytes: &[u8]) -> Option<StreamId> {
         let id = self.state.streams().open(Dir::Bi)?;
         assert_eq!(self.write(id, bytes), bytes.len(), "the window has room");
         Some(id)
     }
 
-    /// Begins a request that has a body.
+    /// Begins a request with a body.
     pub(super) fn post(&mut self) -> StreamId {
         self.open(&head("POST")).expect("room for a stream")
     }
@@ -132,7 +132,7 @@ impl TestClient {
         id
     }
 
-    /// Writes as much as there is room for; returns how much that is.
+    /// Writes as much as there is room for; returns how much that was.
     pub(super) fn write(&mut self, id: StreamId, bytes: &[u8]) -> usize {
         let mut written = 0;
         while let Ok(count) = self.state.send_stream(id).write(&bytes[written..]) {
@@ -148,17 +148,17 @@ impl TestClient {
         self.state.send_stream(id).finish().unwrap();
     }
 
-    /// Sends no more on a stream.
+    /// Resets the sending side of a stream.
     pub(super) fn reset(&mut self, id: StreamId) {
         self.state.send_stream(id).reset(CANCELLED).unwrap();
     }
 
-    /// Reads no more of a stream.
+    /// Stops the receiving side of a stream.
     pub(super) fn stop(&mut self, id: StreamId) {
         self.state.recv_stream(id).stop(CANCELLED).unwrap();
     }
 
-    /// Reads bytes of a stream, `most` of them or fewer.
+    /// Reads at most `most` bytes of a stream.
     pub(super) fn read(&mut self, id: StreamId, most: usize) -> (Vec<u8>, End) {
         let mut stream = self.state.recv_stream(id);
         let mut bytes = Vec::new();
@@ -180,7 +180,7 @@ impl TestClient {
         }
     }
 
-    /// Reads the part of a response that has come since the last call.
+    /// Reads what has arrived of a response since the last call.
     pub(super) fn response(&mut self, id: StreamId) -> Response {
         let (bytes, end) = self.read(id, usize::MAX);
         Response {
@@ -189,7 +189,7 @@ impl TestClient {
         }
     }
 
-    /// The frames on the server's control stream, behind its kind: each frame's kind, and its payload if it has come whole.
+    /// The frames on the server's control stream after its type: each frame's type, and its payload if complete.
     pub(super) fn control_frames(&mut self, read: &mut Vec<u8>) -> Vec<(u64, Vec<u8>)> {
         // The first stream that a server opens.
         let id = StreamId::new(quinn_proto::Side::Server, Dir::Uni, 0);
@@ -204,7 +204,7 @@ impl TestClient {
     }
 }
 
-/// The response that these bytes are.
+/// Parses a response.
 pub(super) fn parse(bytes: &[u8]) -> Response {
     let mut response = Response::default();
     let (mut reader, mut rest) = (MessageReader::new(1 << 16), bytes);
@@ -229,7 +229,7 @@ fn fields(section: &[u8]) -> String {
     lines
 }
 
-/// The code of clients that give a request up (RFC 9114 §8.1: H3_REQUEST_CANCELLED).
+/// The code for a cancelled request (RFC 9114 §8.1: H3_REQUEST_CANCELLED).
 const CANCELLED: VarInt = VarInt::from_u32(0x10c);
 
 /// A frame.
@@ -252,12 +252,12 @@ pub(super) fn head(method: &str) -> Vec<u8> {
     frame(HEADERS, &encode_fields(fields.into_iter()))
 }
 
-/// Content.
+/// A DATA frame.
 pub(super) fn data(length: usize) -> Vec<u8> {
     frame(DATA, &vec![b'x'; length])
 }
 
-/// A client's limits that do not end a connection by themselves, with so large a window for each response.
+/// Limits of a client that never end a connection by themselves, with this window for each response.
 pub(super) fn limits(window: u32) -> Arc<TransportConfig> {
     let mut limits = TransportConfig::default();
     limits

@@ -1,4 +1,4 @@
-//! Connections: their deadlines, and their end in good order.
+//! The deadlines of connections, and their orderly end.
 
 use quinn_proto::ConnectionError;
 use tutti_conn::clock::Millis;
@@ -9,10 +9,10 @@ use super::client::{End, close, head, limits};
 use super::network::now_millis;
 use super::world::{Flag, LIMITS, TIMEOUTS, World};
 
-/// The time that a client has to hear that it is to go, and a little more.
+/// The time in which a client receives GOAWAY, and a little more.
 const HEARD: Millis = 310;
 
-/// The requests from which on the server takes none, as its GOAWAY frames have them.
+/// The numbers in the server's GOAWAY frames.
 fn goaways(world: &mut World, read: &mut Vec<u8>) -> Vec<u64> {
     let frames = world.client().control_frames(read);
     assert_eq!(frames[0].0, SETTINGS);
@@ -34,7 +34,7 @@ fn closed_with(world: &mut World) -> Option<u64> {
 }
 
 #[test]
-fn a_connection_that_is_to_end_takes_what_is_on_its_way() {
+fn a_closing_connection_accepts_requests_in_flight() {
     let mut world = World::connected(LIMITS);
     let mut read = Vec::new();
     assert!(goaways(&mut world, &mut read).is_empty());
@@ -44,12 +44,12 @@ fn a_connection_that_is_to_end_takes_what_is_on_its_way() {
     world.pass(1);
     let any = varint::LARGEST - 3;
     assert_eq!(goaways(&mut world, &mut read), [any]);
-    // This one was sent before the client knew.
+    // This request was sent before GOAWAY arrived.
     let on_its_way = world.client().get();
     let second = world.request();
     world.pass(HEARD);
     assert_eq!(goaways(&mut world, &mut read), [any, 8]);
-    // One that comes later may be sent again elsewhere.
+    // This one comes later, and may be sent again elsewhere.
     let late = world.client().get();
     world.settle();
     let end = world.client().response(late).end;
@@ -77,7 +77,8 @@ fn a_client_that_may_take_its_time_has_some_seconds() {
     assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
 }
 
-/// The server has done with it long before its client has it: more is under way than goes out at once, or the client takes it later than one
+/// The server has finished the response long before the client has received it: it does not fit one flight, or the client reads it later
+/// than an idle client may take to close.
 /// that has nothing under way may take to go.
 #[test]
 fn a_response_on_its_way_is_not_cut_by_the_end_of_its_connection() {
@@ -105,7 +106,7 @@ fn a_response_on_its_way_is_not_cut_by_the_end_of_its_connection() {
     }
 }
 
-/// One that takes nothing of it is not waited for without end.
+/// A client that reads nothing is not waited for without end.
 #[test]
 fn a_response_that_is_not_taken_ends_with_its_connection() {
     let mut world = World::with_client(LIMITS, limits(10));
@@ -129,7 +130,7 @@ fn a_client_without_a_request_is_let_go() {
     world.client().get();
     let request = world.request();
     assert!(world.site.is_active.get());
-    // It is asked whether it is there, which keeps the connection.
+    // The client is pinged, which keeps the connection alive.
     world.pass(10 * TIMEOUTS.idle);
     assert!(goaways(&mut world, &mut read).is_empty());
     request.answer(200);
@@ -170,10 +171,10 @@ fn a_handshake_that_does_not_end_is_given_up() {
         world.lose(1000);
     }
     world.until(|world| (world.site.connections.get() == 0).then_some(()));
-    let mentions = world.site.mentions.borrow();
+    let logged = world.site.logged.borrow();
     assert!(
-        mentions[0].starts_with("no QUIC with 127.0.0.2 on \"*:443\""),
-        "{mentions:?}"
+        logged[0].starts_with("no QUIC with 127.0.0.2 on \"*:443\""),
+        "{logged:?}"
     );
 }
 
@@ -186,7 +187,7 @@ fn a_client_that_is_not_there_any_more_is_noticed() {
     let waker = flag.waker();
     let mut cx = std::task::Context::from_waker(&waker);
     assert!(request.stream.poll_gone(&mut cx).is_pending());
-    // It is asked after ten seconds, which it has another thirty to answer.
+    // The client is pinged after ten seconds, and has another thirty to answer.
     for _ in 0..41 {
         world.lose(1000);
     }
@@ -196,7 +197,7 @@ fn a_client_that_is_not_there_any_more_is_noticed() {
 }
 
 #[test]
-fn a_client_that_closes_ends_what_it_has_asked_for() {
+fn a_client_that_closes_ends_its_requests() {
     let mut world = World::connected(LIMITS);
     world.client().get();
     let request = world.request();
@@ -210,5 +211,5 @@ fn a_client_that_closes_ends_what_it_has_asked_for() {
     assert!(request.stream.poll_gone(&mut cx).is_ready());
     drop(request);
     world.until(|world| (world.site.connections.get() == 0).then_some(()));
-    assert!(world.site.mentions.borrow().is_empty());
+    assert!(world.site.logged.borrow().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Responses that are over before their requests are, and streams that are given up: windows and streams come back.
+//! Responses that end before their requests, and streams that are reset: windows and streams are released.
 
 use quinn_proto::StreamId;
 use tutti_conn::output::Gone;
@@ -10,7 +10,7 @@ use super::world::{Flag, LIMITS, Request, World};
 /// More than a client may send of one body.
 const ENDLESS: usize = 1 << 20;
 
-/// Begins a request whose body fills the window of its stream, as soon as there is room for it.
+/// Begins a request whose body fills the window of its stream.
 fn fill(world: &mut World) -> (StreamId, Request) {
     let id = world.until(|world| world.client().open(&head("POST")));
     let mut written = head("POST").len();
@@ -39,7 +39,7 @@ fn a_client_is_asked_to_stop_once_it_has_the_response() {
     assert_eq!(response.head, ":status: 413\ncontent-length: 6\n");
     assert_eq!(response.end, End::Whole);
     assert!(world.client().stopped.is_empty());
-    // Now the client acknowledges it.
+    // Now the client acknowledges the response.
     let code = world.until(|world| world.client().stopped.get(&id).copied());
     assert_eq!(code, Code::NO_ERROR.0);
     assert!(flag.take());
@@ -49,7 +49,7 @@ fn a_client_is_asked_to_stop_once_it_has_the_response() {
 #[test]
 fn windows_and_streams_come_back_after_responses_that_come_early() {
     type Way = (&'static str, fn(&mut TestClient, StreamId));
-    // The ways of a client to end a request of which it has sent a part.
+    // The ways in which a client ends a request that it has sent in part.
     let ways: [Way; 4] = [
         ("is asked to stop", |_, _| {}),
         ("ends its request", TestClient::finish),
@@ -78,7 +78,7 @@ fn windows_and_streams_come_back_after_responses_that_come_early() {
     }
 }
 
-/// A stream counts until both of its ends are known.
+/// A stream counts until both directions have ended.
 #[test]
 fn a_client_that_gives_a_response_up_gets_its_stream_back() {
     for (window, is_waiting) in [(10, true), (1000, false)] {

@@ -1,4 +1,4 @@
-//! Endpoints: datagrams of no connection, and clients whose addresses may be others'.
+//! Endpoints: datagrams without a connection, and clients whose addresses may be forged.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use super::client::limits;
 use super::network::{self, sent_to_clients};
 use super::world::{LIMITS, World};
 
-/// A sender without a connection.
+/// An address without a connection.
 const STRANGER: ([u8; 4], u16) = ([127, 0, 0, 3], 9);
 
-/// A datagram that a client begins with, of this version and length, with what is not QUIC inside.
+/// An Initial packet of this version and length with invalid content.
 fn initial(version: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xc0];
     bytes.extend(version.to_be_bytes());
@@ -50,14 +50,14 @@ fn datagrams_that_mean_nothing_are_dropped() {
         world.serve();
         assert!(sent_to_clients().is_empty(), "{what}");
     }
-    // The next client finds an endpoint that works.
+    // The endpoint still serves the next client.
     world.connect(limits(1000));
     world.settle();
     assert!(world.client().is_connected);
 }
 
 #[test]
-fn a_client_of_another_version_is_told_which_there_is() {
+fn a_client_of_another_version_gets_the_supported_versions() {
     let mut world = World::new(LIMITS);
     network::send_to_server(STRANGER.into(), initial(0x1a2a_3a4a, 1200));
     world.serve();
@@ -66,10 +66,10 @@ fn a_client_of_another_version_is_told_which_there_is() {
         panic!("{answers:?}");
     };
     assert_eq!(*to, SocketAddr::from(STRANGER));
-    // RFC 9000 §17.2.1: the version is 0, and the client's ids come back the other way round.
+    // RFC 9000 §17.2.1: the version is 0, and the client's ids are swapped.
     let ids = [&[0, 0, 0, 0, 8][..], b"22222222", &[8], b"11111111"].concat();
     let versions = bytes[1..].strip_prefix(&ids[..]).unwrap();
-    // A version that there is not is among them, so that no client counts on the list (RFC 9000 §6.3).
+    // The list has an unknown version, so that clients do not rely on it (RFC 9000 §6.3).
     let known: Vec<_> = versions
         .chunks(4)
         .filter(|version| version[0] & 0xf != 0xa)
@@ -78,14 +78,14 @@ fn a_client_of_another_version_is_told_which_there_is() {
 }
 
 #[test]
-fn a_packet_of_a_connection_that_is_no_more_is_answered_with_a_reset() {
+fn a_packet_of_a_closed_connection_is_answered_with_a_reset() {
     let mut world = World::new(LIMITS);
     let packet = [&[0x40][..], &[7; 99]].concat();
     network::send_to_server(STRANGER.into(), packet.clone());
     world.serve();
     let answers = sent_to_clients();
     assert_eq!(answers.len(), 1);
-    // RFC 9000 §10.3: it looks like a packet, and is shorter than what it answers.
+    // RFC 9000 §10.3: it looks like a packet, and is shorter than the one it answers.
     let bytes = &answers[0].1;
     assert_eq!(bytes[0] & 0xc0, 0x40);
     assert!((21..packet.len()).contains(&bytes.len()));
@@ -108,7 +108,7 @@ fn a_client_shows_its_address_while_many_begin() {
     world.serve();
     assert_eq!(world.site.connections.get(), 64, "nothing is kept for it");
     let answers = sent_to_clients();
-    // RFC 9000 §17.2.5: a long header of type 3. There is one for each datagram of the first message.
+    // RFC 9000 §17.2.5: a long header of type 3, one for each datagram of the first flight.
     assert!(answers.iter().all(|(_, retry)| retry[0] & 0xf0 == 0xf0));
     let (to, retry) = &answers[0];
     assert!(world.client().receive(*to, retry));
@@ -135,7 +135,7 @@ fn a_client_that_cannot_be_taken_is_refused() {
             "{way}: {:?}",
             world.clients[1].lost
         );
-        // Those that are there go on.
+        // The existing connections continue.
         world.client().get();
         world.request();
     }

@@ -1,4 +1,4 @@
-//! Clients of `quinn-proto` and the server's endpoint in one thread: datagrams go through memory, and time passes when a test says so.
+//! Clients of `quinn-proto` and the server's endpoint in one thread, with datagrams in memory and a clock that the tests set.
 
 #![allow(
     clippy::unwrap_used,

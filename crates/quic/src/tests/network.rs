@@ -16,7 +16,7 @@ use tutti_conn::udp::{Datagram, Train};
 pub(crate) type Sent = (SocketAddr, Vec<u8>);
 
 thread_local! {
-    /// Later than the thread's timers, which the runtime has and which never fire: [`super::world::World::pass`] wakes tasks in their place.
+    /// Later than all timers of the runtime, so that none fires: [`super::world::World::pass`] wakes the tasks instead.
     static NOW: Cell<Instant> = Cell::new(Instant::now() + Duration::from_secs(86_400));
     static PASSED: Cell<Millis> = const { Cell::new(0) };
     static NETWORK: RefCell<Network> = RefCell::default();
@@ -44,7 +44,7 @@ pub(crate) fn now_millis() -> Millis {
     PASSED.get()
 }
 
-/// Lets time pass.
+/// Advances the clock.
 pub(super) fn pass(time: Duration) {
     NOW.set(NOW.get() + time);
     PASSED.set(PASSED.get() + millis(time));
@@ -57,12 +57,12 @@ pub(super) fn send_to_server(from: SocketAddr, bytes: Vec<u8>) {
     });
 }
 
-/// Takes what the server has sent.
+/// Takes the datagrams that the server has sent.
 pub(super) fn sent_to_clients() -> VecDeque<Sent> {
     NETWORK.with_borrow_mut(|network| std::mem::take(&mut network.to_clients))
 }
 
-/// The server's socket takes nothing more, or takes datagrams again.
+/// Makes the server's socket full, or ready again.
 pub(super) fn set_full(is_full: bool) {
     NETWORK.with_borrow_mut(|network| {
         network.is_full = is_full;

@@ -31,7 +31,7 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn a_body_waits_until_what_came_of_it_has_been_taken() {
+fn a_body_waits_until_its_received_part_has_been_read() {
     let mut world = World::connected(LIMITS);
     let id = world.client().post();
     let body = data(100_000);
@@ -84,7 +84,7 @@ fn trailers_come_behind_a_body() {
 }
 
 #[test]
-fn a_client_that_resets_its_request_ends_who_reads() {
+fn a_client_that_resets_its_request_ends_the_reader() {
     let mut world = World::connected(LIMITS);
     let id = world.client().post();
     let request = world.request();
@@ -94,7 +94,7 @@ fn a_client_that_resets_its_request_ends_who_reads() {
     world.settle();
     assert!(flag.take());
     assert_eq!(request.take(1, &flag), Some(Err(Gone::Closed)));
-    // One whose head has not come is no request.
+    // A request with an incomplete head is not started.
     let id = world.client().open(&head("GET")[..5]).unwrap();
     world.settle();
     world.client().reset(id);
@@ -152,7 +152,7 @@ fn a_fault_of_a_stream_ends_that_stream() {
             "{fault}"
         );
     }
-    // A body with more bytes than its head has said.
+    // A body with more bytes than its head declares.
     let id = world.client().post();
     world.client().write(id, &data(6));
     let request = world.request();
@@ -163,10 +163,10 @@ fn a_fault_of_a_stream_ends_that_stream() {
         world.client().response(id).end,
         End::Reset(Code::MESSAGE_ERROR.0)
     );
-    // The connection goes on.
+    // The connection continues.
     world.client().get();
     world.request();
-    assert!(world.site.mentions.borrow().is_empty());
+    assert!(world.site.logged.borrow().is_empty());
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_fault_of_the_connection_ends_it_and_wakes_everything() {
             panic!("{fault}: {:?}", world.client().lost);
         };
         assert_eq!(close.error_code.into_inner(), code.0, "{fault}");
-        assert_eq!(world.site.mentions.borrow().len(), 1, "{fault}");
+        assert_eq!(world.site.logged.borrow().len(), 1, "{fault}");
         assert!(flags.iter().all(Flag::take), "{fault}");
         let gone = Poll::Ready(Err(Gone::Closed));
         assert_eq!(
@@ -252,7 +252,7 @@ fn a_fault_of_the_connection_ends_it_and_wakes_everything() {
     }
 }
 
-/// Streams in one direction that mean nothing are read no further, and others come in their place.
+/// Streams of unknown types are stopped, and replaced by new ones.
 #[test]
 fn streams_of_unknown_kinds_are_not_wanted() {
     let mut world = World::connected(LIMITS);

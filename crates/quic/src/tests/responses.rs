@@ -1,4 +1,4 @@
-//! Responses: those that wait for room, and those that are given up.
+//! Responses that wait for room, and responses that are given up.
 
 use std::task::{Context, Poll};
 
@@ -105,7 +105,7 @@ fn half_a_body(request: &Request) {
 }
 
 #[test]
-fn a_client_that_stops_reading_ends_who_writes_and_who_waits() {
+fn a_client_that_stops_reading_ends_the_writer_and_waiters() {
     let mut world = World::with_client(LIMITS, limits(1000));
     let id = world.client().get();
     let request = world.request();
@@ -126,7 +126,7 @@ fn a_client_that_stops_reading_ends_who_writes_and_who_waits() {
     assert!(request.stream.poll_gone(&mut waiting).is_ready());
     let sent = request.stream.poll_send(&mut output, &mut writing);
     assert_eq!(sent, Poll::Ready(Err(Gone::Closed)));
-    // One that has ended its response waits for nothing.
+    // A response that has ended does not wait.
     request.stream.finish();
     assert!(request.stream.poll_gone(&mut waiting).is_pending());
 }

@@ -1,4 +1,4 @@
-//! The server's side of a test: its endpoint, and requests as they come.
+//! The server's side of a test: its endpoint, and the requests that it received.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ use crate::{
     QuicTimeouts, RequestTraits, Spoken,
 };
 
-/// The limits of a test that has none of its own.
+/// The usual limits.
 pub(super) const LIMITS: Http3 = Http3 {
     max_concurrent_streams: 4,
     stream_window_size: 16_384,
@@ -42,26 +42,26 @@ pub(super) const LIMITS: Http3 = Http3 {
     early_data: false,
 };
 
-/// The timeouts of clients.
+/// The usual timeouts.
 pub(super) const TIMEOUTS: QuicTimeouts = QuicTimeouts {
     head: 5_000,
     idle: 10_000,
 };
 
-/// The server's side: what a test sets, and what it looks at.
+/// The server's side: settings, and observations.
 pub(super) struct Site {
     pub(super) listener: Arc<SharedListener>,
     offer: Offer,
     spoken: Spoken,
     pub(super) requests: RefCell<VecDeque<Request>>,
-    /// Faults in the log.
-    pub(super) mentions: RefCell<Vec<String>>,
+    /// Logged errors of clients.
+    pub(super) logged: RefCell<Vec<String>>,
     pub(super) is_ending: Cell<bool>,
     pub(super) drains_gently: Cell<bool>,
-    /// The bound on connections has been reached.
+    /// The limit of connections is reached.
     pub(super) is_full: Cell<bool>,
     pub(super) is_active: Cell<bool>,
-    /// Connections that have begun and not ended.
+    /// Open connections.
     pub(super) connections: Cell<usize>,
     pub(super) deadline: Cell<Millis>,
     wakers: RefCell<Vec<Waker>>,
@@ -72,7 +72,7 @@ pub(super) struct Request {
     pub(super) method: Vec<u8>,
     pub(super) stream: QuicStream,
     pub(super) manner: RequestTraits,
-    /// The status that it is to be refused with.
+    /// The status with which it is to be refused.
     pub(super) refusal: Option<u16>,
 }
 
@@ -105,7 +105,7 @@ impl QuicServer for Entrance {
         Visit(Rc::clone(&self.0))
     }
 
-    fn complain(&self, reason: &str) {
+    fn log_failure(&self, reason: &str) {
         panic!("{reason}");
     }
 }
@@ -148,8 +148,8 @@ impl QuicConnection for Visit {
         self.0.is_active.set(is_active);
     }
 
-    fn mention(&self, text: &str) {
-        self.0.mentions.borrow_mut().push(text.to_owned());
+    fn log_client_error(&self, text: &str) {
+        self.0.logged.borrow_mut().push(text.to_owned());
     }
 
     fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, _: &Waker) {
@@ -174,7 +174,7 @@ impl QuicConnection for Visit {
     }
 }
 
-/// A server, its clients and the time.
+/// A server, its clients and the clock.
 pub(super) struct World {
     pub(super) site: Rc<Site>,
     endpoint: Rc<QuicEndpoint<Entrance>>,
@@ -216,7 +216,7 @@ impl World {
             offer,
             spoken: Spoken::new(http3, Arc::clone(&ports), 443),
             requests: RefCell::default(),
-            mentions: RefCell::default(),
+            logged: RefCell::default(),
             is_ending: Cell::new(false),
             drains_gently: Cell::new(false),
             is_full: Cell::new(false),
@@ -251,12 +251,12 @@ impl World {
         }
     }
 
-    /// A server with a client that has connected.
+    /// A server with a connected client.
     pub(super) fn connected(http3: Http3) -> Self {
         Self::with_client(http3, limits(1 << 20))
     }
 
-    /// Likewise, with limits of the client's.
+    /// Likewise, with these limits of the client.
     pub(super) fn with_client(http3: Http3, limits: Arc<TransportConfig>) -> Self {
         let mut world = Self::new(http3);
         world.connect(limits);
@@ -265,7 +265,7 @@ impl World {
         world
     }
 
-    /// Another client begins to connect.
+    /// Connects another client.
     pub(super) fn connect(&mut self, limits: Arc<TransportConfig>) {
         let mut config = ClientConfig::new(self.crypto.clone());
         config.transport_config(limits);
@@ -278,7 +278,7 @@ impl World {
         &mut self.clients[0]
     }
 
-    /// The server takes no new client.
+    /// Closes the listener.
     pub(super) fn close(&self) {
         self.endpoint.close();
     }
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Brings the server what the clients have to send; true if it was something.
+    /// Delivers the clients' datagrams; true if there were any.
     pub(super) fn send_to_server(&mut self) -> bool {
         let mut is_some = false;
         for client in &mut self.clients {
@@ -310,7 +310,7 @@ impl World {
         is_some
     }
 
-    /// Brings the clients what the server has sent; true if it was something.
+    /// Delivers the server's datagrams; true if there were any.
     pub(super) fn send_to_clients(&mut self) -> bool {
         let sent = network::sent_to_clients();
         for (to, bytes) in &sent {
@@ -321,7 +321,7 @@ impl World {
         !sent.is_empty()
     }
 
-    /// Goes on until nothing is under way at this moment.
+    /// Continues until no datagram is in transit and no task is ready.
     pub(super) fn settle(&mut self) {
         loop {
             self.serve();
@@ -332,7 +332,7 @@ impl World {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(super) fn pass(&mut self, time: Millis) {
         let step = (time / 500).max(1);
         for _ in 0..time.div_ceil(step) {
@@ -342,7 +342,7 @@ impl World {
         }
     }
 
-    /// Lets time pass in which no datagram arrives.
+    /// Advances the clock without delivering datagrams.
     pub(super) fn lose(&mut self, time: Millis) {
         network::pass(Duration::from_millis(time));
         self.site.wakers.take().iter().for_each(Waker::wake_by_ref);
@@ -350,7 +350,7 @@ impl World {
         network::sent_to_clients();
     }
 
-    /// Lets time pass until the condition holds, for a minute at most.
+    /// Advances the clock until the condition holds, for at most a minute.
     pub(super) fn until<T>(&mut self, mut condition: impl FnMut(&mut Self) -> Option<T>) -> T {
         self.settle();
         for _ in 0..60_000 {
@@ -380,14 +380,14 @@ impl Request {
         output
     }
 
-    /// Sends a whole response.
+    /// Sends a complete response.
     pub(super) fn answer(&self, status: u16) {
         let output = self.respond(status, 6);
         assert!(self.stream.has_sent(&output));
         self.stream.finish();
     }
 
-    /// Takes bytes of the body, `most` or fewer; `None` if none have come.
+    /// Takes at most `most` bytes of the body; `None` if none have arrived.
     pub(super) fn take(&self, most: usize, flag: &Flag) -> Option<Result<ReadResult, Gone>> {
         let waker = flag.waker();
         let mut buffer = Vec::with_capacity(most);
@@ -398,7 +398,7 @@ impl Request {
         }
     }
 
-    /// Takes the whole body that has come, its length; `None` if it goes on.
+    /// Takes the body and returns its length; `None` if it is incomplete.
     pub(super) fn take_all(&self) -> Option<usize> {
         let mut length = 0;
         loop {
@@ -411,7 +411,7 @@ impl Request {
     }
 }
 
-/// A task that notes that it has been woken.
+/// A task that records that it was woken.
 #[derive(Clone, Default)]
 pub(super) struct Flag(Arc<Woken>);
 
@@ -433,7 +433,7 @@ impl Flag {
         Arc::clone(&self.0).into()
     }
 
-    /// True if it has been woken since this was last asked for.
+    /// True if it was woken since the last call.
     pub(super) fn take(&self) -> bool {
         self.0.0.swap(false, Ordering::Relaxed)
     }

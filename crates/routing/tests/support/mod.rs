@@ -1,4 +1,4 @@
-//! A request that a test makes up, and what is decided about it, in words.
+//! A request that a test makes, and a description of its decision.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(
     clippy::unwrap_used,
@@ -28,8 +28,8 @@ pub(crate) struct Request {
     remote: Option<SocketAddr>,
     pub(crate) local: Option<SocketAddr>,
     https: bool,
-    /// Regular expressions without an answer, and where they stand.
-    pub(crate) told_of: Rc<RefCell<Vec<String>>>,
+    /// Regular expressions that could not be evaluated, with their places.
+    pub(crate) undecided: Rc<RefCell<Vec<String>>>,
 }
 
 pub(crate) fn get(target: &str) -> Request {
@@ -43,7 +43,7 @@ pub(crate) fn get(target: &str) -> Request {
         remote: "192.0.2.7:40000".parse().ok(),
         local: "127.0.0.1:8080".parse().ok(),
         https: false,
-        told_of: Rc::default(),
+        undecided: Rc::default(),
     }
 }
 
@@ -117,8 +117,8 @@ impl RequestInfo for Request {
         0x1234
     }
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
-        let told = format!("{} {place}", out_of_steps.expression);
-        self.told_of.borrow_mut().push(told);
+        let line = format!("{} {place}", out_of_steps.expression);
+        self.undecided.borrow_mut().push(line);
     }
     fn response(&self) -> Option<&dyn ResponseInfo> {
         Some(&Answered)
@@ -179,7 +179,7 @@ pub(crate) fn router(text: &str) -> Router {
     Router::compile(&config(text)).unwrap()
 }
 
-pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
+pub(crate) fn described(decision: &Decision<'_>, request: &Request) -> String {
     let text = |template: &_| {
         let mut out = Vec::new();
         match decision.render(template, request, &mut out) {
@@ -207,5 +207,5 @@ pub(crate) fn told(decision: &Decision<'_>, request: &Request) -> String {
 }
 
 pub(crate) fn ask(router: &Router, request: Request) -> String {
-    told(&router.decide(0, &request), &request)
+    described(&router.decide(0, &request), &request)
 }

@@ -53,7 +53,7 @@ const toBase64 = (bytes, alphabet, pad) => {
     return text;
 };
 
-// Each byte a character.
+// One character for each byte.
 const toLatin1 = (bytes) => {
     let text = '';
     for (let at = 0; at < bytes.length; at += 4096) {
@@ -224,7 +224,7 @@ export class Buffer extends Uint8Array {
     }
 }
 
-// readUInt16BE and its kin, by DataView's.
+// `readUInt16BE` etc., by the methods of DataView.
 for (const [name, view, size] of [
     ['Int8', 'Int8', 1], ['UInt8', 'Uint8', 1], ['Int16', 'Int16', 2], ['UInt16', 'Uint16', 2], ['Int32', 'Int32', 4],
     ['UInt32', 'Uint32', 4], ['Float', 'Float32', 4], ['Double', 'Float64', 8],

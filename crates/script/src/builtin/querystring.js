@@ -5,7 +5,7 @@ export const unescape = (text) => {
     try {
         return decodeURIComponent(text);
     } catch {
-        // A text that is no encoding stays as it is.
+        // Text with an invalid encoding is unchanged.
         return text.replace(/(?:%[0-9a-f]{2})+/gi, (part) => {
             try {
                 return decodeURIComponent(part);

@@ -1,8 +1,8 @@
-//! Requests whose client leaves before an application has begun with them.
+//! Requests whose client disconnects before an application has begun them.
 //!
-//! Such a request has been received completely: a job that a client hands over without waiting for the outcome, as WordPress does for its
-//! cron, must not be lost because all processes are busy. A safe method (RFC 9110 §9.2.1) asks for nothing but the response, which has
-//! no receiver any more.
+//! Such a request has been received completely: a job that a client submits without waiting for the result, as WordPress does for its cron,
+//! must not be lost because all processes are busy. A safe method (RFC 9110 §9.2.1) only asks for the response, which has no recipient any
+//! more.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
@@ -15,16 +15,16 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use tutti_conn::departure::Presence;
 
-/// Decides how long a request is worth its work.
+/// Decides whether a request is still worth its work.
 pub(crate) struct Abandonment<'a> {
     client: &'a ClientSide,
     exchange: &'a Exchange,
-    /// As configured; by method where it is not.
+    /// The configured policy; by method if there is none.
     policy: Option<Abandoned>,
     is_safe: bool,
-    /// The client has asked for another protocol, which it cannot use once it sends nothing more.
+    /// The client has requested another protocol, which it cannot use once it has closed its sending side.
     is_upgrade: bool,
-    /// The client left while the request waited, and the request is run nevertheless.
+    /// The client disconnected while the request waited, and the request is run anyway.
     is_run: Cell<bool>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Abandonment<'a> {
         }
     }
 
-    /// Ready when a request is given up that waits for room in the application. `is_complete`: its body has been received.
+    /// Ready when a request that waits for the application is abandoned. `is_complete`: its body has been received.
     pub(crate) fn poll_waiting(&self, is_complete: bool, cx: &mut Context<'_>) -> Poll<()> {
         let presence = self.presence(cx);
         let is_dropped = match (presence, self.policy) {
@@ -73,7 +73,7 @@ impl<'a> Abandonment<'a> {
         Poll::Pending
     }
 
-    /// Ready when a request is given up that the application has taken; `has_begun` tells whether a process works on it.
+    /// Ready when a request that the application has accepted is abandoned; `has_begun`: a process is working on it.
     pub(crate) fn poll_taken(
         &self,
         is_complete: bool,
@@ -91,7 +91,7 @@ impl<'a> Abandonment<'a> {
         }
     }
 
-    /// True if the request is run for a client that has left, so that its response has no receiver.
+    /// True if the request is run for a client that has disconnected, so that its response has no recipient.
     pub(crate) fn is_run(&self) -> bool {
         self.is_run.get()
     }

@@ -1,9 +1,9 @@
-//! Handing a request to an application.
+//! Passes a request to an application.
 //!
-//! The body has been read before, so that a slow client occupies no worker, unless the application wants it as it comes
-//! (`request_buffering`). The response is [`app_response`](super::app_response)'s.
+//! The body has been read before, so that a slow client occupies no worker, unless the application has it streamed (`request_buffering`).
+//! [`app_response`](super::app_response) handles the response.
 //!
-//! Must never: leave a request without an answer, or the client without the reason in the log.
+//! Must never: leave a request without a response, or the log without the reason.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
-use tutti_http::edits::{Edit, is_alias, is_ours_to_say, replaces};
+use tutti_http::edits::{Edit, is_alias, is_server_only_field, replaces};
 use tutti_http::{FieldLines, PerConnection};
 use tutti_pool::{
     ApplicationExchange, ApplicationPool, ExchangeError, Level, OutgoingBody, SubmitError,
@@ -36,7 +36,7 @@ use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyStreamError;
 use tutti_request_log::Phases;
 
-/// Runs a request through its application. What cannot be sent at once is in `output`.
+/// Runs a request in its application. Bytes that cannot be sent at once are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
     call: (&Called, &Changes),
@@ -120,16 +120,16 @@ pub(crate) async fn run<'r>(
     app_response::send(request, &head, conversation, changes, output).await
 }
 
-/// True if a stored answer stands in for a failure of this status.
+/// True if a stored response replaces a failure of this status.
 fn holds_error(changes: &Changes, status: u16) -> bool {
     let recording = changes.cache.as_ref();
     recording.is_some_and(|recording| recording.holds_error(status, now()))
 }
 
-/// The part of a request that goes to the application beside the head.
+/// The input of the application in addition to the head.
 struct Sent {
     body: Collected,
-    /// The body is handed over while it comes.
+    /// The body is streamed.
     is_stream: bool,
     /// Messages will follow, if it accepts.
     is_websocket: bool,
@@ -164,7 +164,7 @@ async fn submit(
         target: match application.relays() {
             // A program that speaks HTTP has no other place for the path.
             true => path.target(),
-            // The others have both, and route by what the client asked for.
+            // Others get both, and route by the client's target.
             false => view.origin_target(),
         },
         path: path.path(),
@@ -207,7 +207,7 @@ async fn submit(
 
 type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;
 
-/// Collects the header fields that the application gets: the client's but for what it cannot say, and the configured ones.
+/// Collects the header fields for the application: the client's without those it may not set, and the configured ones.
 fn collect_fields<'a>(
     fields: &mut Fields<'a>,
     request: &'a Request<'_>,
@@ -218,11 +218,11 @@ fn collect_fields<'a>(
     let names = || view.fields().map(|field| field.name);
     let per_connection = PerConnection::of_request(&view);
     let is_left_out = |name: &[u8]| {
-        is_ours_to_say(name)
+        is_server_only_field(name)
             || per_connection.is_named(name)
             || replaces(edits, name)
             || is_imitation(name, names())
-            || (application.relays() && is_told_by_relays(name))
+            || (application.relays() && is_set_by_relay(name))
     };
     let sent = view.fields().filter(|field| !is_left_out(field.name));
     fields.extend(sent.map(|field| (field.name, field.value)));
@@ -236,7 +236,8 @@ fn collect_fields<'a>(
     fields.extend(edits.iter().filter_map(Edit::field));
 }
 
-/// The name that the client asked for. CGI's interfaces must have one (RFC 3875 §4.1.14, PEP 3333): the server's own address where it said none.
+/// The host that the client requested. CGI-like interfaces require one (RFC 3875 §4.1.14, PEP 3333): without one, it is the server's own
+/// address.
 fn server_name<'a>(asked: &'a [u8], address: &'a [u8]) -> &'a [u8] {
     match (asked, address) {
         (b"", b"unix:") => b"localhost",
@@ -245,10 +246,10 @@ fn server_name<'a>(asked: &'a [u8], address: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Fields that tell a program which speaks HTTP about its client: it knows nobody but its relay, so it believes them. They come from the
+/// Fields about the client for a program that speaks HTTP: it trusts all fields, because its only client is its relay. They come from the
 /// relay, or from the configuration, never from the client.
-fn is_told_by_relays(name: &[u8]) -> bool {
-    const TOLD: [&[u8]; 6] = [
+fn is_set_by_relay(name: &[u8]) -> bool {
+    const SET: [&[u8]; 6] = [
         b"forwarded",
         b"x-forwarded-for",
         b"x-forwarded-host",
@@ -256,7 +257,7 @@ fn is_told_by_relays(name: &[u8]) -> bool {
         b"x-forwarded-proto",
         b"x-real-ip",
     ];
-    TOLD.iter().any(|told| is_alias(told, name))
+    SET.iter().any(|own| is_alias(own, name))
 }
 
 fn submit_failed(
@@ -271,7 +272,7 @@ fn submit_failed(
         _ => Level::Error,
     };
     let (status, retry_after) = (error.status(), error.retry_after());
-    complain(request, application, level, status, error);
+    log_failure(request, application, level, status, error);
     fail(request, status, retry_after, is_body_coming, output)
 }
 
@@ -282,7 +283,7 @@ fn exchange_failed(
     is_body_coming: bool,
     output: &mut Output,
 ) -> ExchangeStep {
-    // The pool has logged the deaths and overdue requests of its workers, which it knows more about.
+    // The pool has logged deaths and timeouts of its workers, with more details.
     if matches!(
         error,
         ExchangeError::Aborted
@@ -290,13 +291,13 @@ fn exchange_failed(
             | ExchangeError::QueueWait
             | ExchangeError::StartFailed(_)
     ) {
-        complain(request, application, Level::Error, error.status(), error);
+        log_failure(request, application, Level::Error, error.status(), error);
     }
     let (status, retry_after) = (error.status(), error.retry_after());
     fail(request, status, retry_after, is_body_coming, output)
 }
 
-fn complain(
+fn log_failure(
     request: &Request<'_>,
     application: &ApplicationPool,
     level: Level,
@@ -306,7 +307,7 @@ fn complain(
     let (name, origin) = (application.name(), refusals::origin(request));
     let message = format!("\"{name}\": {error}; answered {status}, {origin}");
     let local = &request.client.local;
-    local.complain_of(level, &message, || refusals::id(request));
+    local.log_failure_of(level, &message, || refusals::id(request));
 }
 
 fn fail(

@@ -1,9 +1,9 @@
 //! The response of an application on its way to the client.
 //!
-//! It goes from shared memory to the socket without a copy while the socket takes it; what it does not take is absorbed into memory,
-//! up to a bound, and into a file beyond that, so that a slow client does not hold the worker; where that is full the worker waits.
+//! It is sent from shared memory without a copy as long as the socket accepts it; the rest is copied to memory, up to a limit, and to a
+//! file beyond that, so that a slow client does not occupy the worker; when that is full, the worker waits.
 //!
-//! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
+//! Must never: send a second head, a body that contradicts its `Content-Length`, or end a response normally that was cut short.
 
 use smallvec::SmallVec;
 use tutti_http::{Known, Trailers, Version};
@@ -22,8 +22,8 @@ use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyStreamError;
 
-/// Sends the response whose head has come, or what stands in for it. What the socket does not take at once at the end stays in `output`; it is
-/// not logged yet if that is much.
+/// Sends the response whose head has arrived, or its replacement. What the socket does not accept at once at the end stays in `output`; if
+/// that is much, it is not logged yet.
 pub(super) async fn send(
     request: &Request<'_>,
     head: &WireResponseHead,
@@ -39,7 +39,7 @@ pub(super) async fn send(
         Begun::Replaced(instead) => {
             discard(&mut conversation, output, send_timeout).await?;
             let is_body_coming = conversation.is_body_coming();
-            return Ok(instead.go_on(request, is_body_coming, output));
+            return Ok(instead.into_step(request, is_body_coming, output));
         }
     };
     let outcome = match writer.is_compressed() {
@@ -67,13 +67,13 @@ pub(super) async fn send(
     Ok(sent.lingering(!is_body_read).into())
 }
 
-/// Nothing has been sent: a stored response stands in.
+/// Nothing has been sent: a stored response is used instead.
 pub(super) fn held(request: &Request<'_>) -> ExchangeStep {
     ExchangeStep::End(request.persistence())
 }
 
-/// True if trailer fields may follow the body: the client takes them, its framing has a place for them, and the application has announced them. Over
-/// HTTP/2 and 3, where a body of unknown length has no other end, none has to: services of gRPC do not.
+/// True if trailer fields may follow the body: the client accepts them, its framing permits them, and the application has announced them.
+/// Over HTTP/2 and 3, if the length is unknown, they need not be announced: gRPC services do not announce them.
 fn trails(
     request: &Request<'_>,
     head: &WireResponseHead,
@@ -89,7 +89,7 @@ fn trails(
     if head.fields().any(is_announced) {
         return declared.is_none() || is_stream;
     }
-    // A response that is whole has told which ones follow it.
+    // A complete response has its trailers already.
     let may_follow = || {
         let exchange = &conversation.exchange;
         let is_whole = exchange.ready().is_ok_and(|ready| ready.finished);
@@ -98,7 +98,7 @@ fn trails(
     is_stream && declared.is_none() && may_follow()
 }
 
-/// The trailer fields of a response that is complete. What is malformed is the same as none: the body is whole.
+/// The trailer fields of a complete response. Malformed ones are ignored: the body is complete.
 fn trailers(trails: bool, conversation: &Conversation<'_>) -> Trailers {
     let mut trailers = Trailers::default();
     if trails && let Ok(fields) = conversation.exchange.trailers() {
@@ -109,10 +109,10 @@ fn trailers(trails: bool, conversation: &Conversation<'_>) -> Trailers {
     trailers
 }
 
-/// Bytes of a response that are read although nobody gets them, so that the application comes to its end in peace.
+/// Bytes of a discarded response that are read, so that the application can finish it.
 const DISCARDED_BYTES: usize = 1024 * 1024;
 
-/// Reads a response to no end: something else is answered in its place.
+/// Reads and discards a response that has been replaced, up to a limit.
 async fn discard(
     conversation: &mut Conversation<'_>,
     output: &mut Output,
@@ -137,7 +137,7 @@ async fn discard(
     }
 }
 
-/// Reads all of a response whose client has left, so that the application comes to its end as if it had one.
+/// Reads all of a response whose client has disconnected, so that the application finishes normally.
 pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mut Output) {
     output.discard();
     while let Ok(readable) = conversation.exchange.ready() {
@@ -149,7 +149,7 @@ pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mu
     }
 }
 
-/// Begins the response; also how many bytes the application said it would give, and whether trailer fields may follow them.
+/// Begins the response; also returns the declared length, and whether trailer fields may follow.
 fn begin(
     request: &Request<'_>,
     head: &WireResponseHead,
@@ -160,7 +160,7 @@ fn begin(
     let mut declared = None;
     let mut own = Own::ALL;
     let mut trailer = None;
-    // Kept, so that each is decoded and its name looked up once.
+    // Collected, so that each is decoded and its name looked up once.
     let mut fields: SmallVec<[(&[u8], &[u8]); 16]> = SmallVec::new();
     for (name, value) in head.fields() {
         let known = Known::from_name(name);
@@ -179,7 +179,8 @@ fn begin(
             fields.push((name, value));
         }
     }
-    // A response that is whole already needs no chunks, unless fields follow its body: who knows its length may look no further. The body that HEAD does not get says nothing of the one for GET: some
+    // A complete response needs no chunks, unless trailers follow: a client that knows its length may ignore them. The body of a response
+    // to HEAD does not show the length of that for GET: some hosts and applications make none, or a part.
     // hosts and applications make none, or a part.
     let trails = trails(request, head, declared, conversation);
     if trails {
@@ -204,16 +205,16 @@ fn begin(
     (begun, RingBody { declared, trails })
 }
 
-/// The body of a response in the memory that an application shares.
+/// The body of a response in an application's shared memory.
 struct RingBody {
-    /// Its length, if the application said it.
+    /// The declared length, if any.
     declared: Option<u64>,
     /// Trailer fields may follow it.
     trails: bool,
 }
 
 impl RingBody {
-    /// Sends it from where it is.
+    /// Sends it without a copy.
     async fn pass_on(
         self,
         request: &Request<'_>,
@@ -228,10 +229,10 @@ impl RingBody {
             };
             let (length, finished) = (readable.len(), readable.finished);
             if !finished && writer.is_last(length) {
-                // Whoever sees the whole answer and asks for `/status` finds no request active.
+                // A client that has the whole response and then requests `/status` must not find the request active.
                 conversation.exchange.note_answered();
             }
-            // Before the client has it, which may ask again at once.
+            // Before the client has it, which may repeat the request at once.
             writer.record_ring(&readable);
             let trailers = trailers(finished && self.trails, conversation);
             writer.write_ring(request.client, &readable, trailers, output)?;
@@ -264,7 +265,7 @@ impl RingBody {
             readable.copy_to(&mut plain);
             conversation.exchange.consume(length);
             if let Some(left) = &mut left {
-                // More than was declared would have been cut off, had the response been sent as it is.
+                // Without compression, bytes beyond the declared length would be cut off.
                 plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= plain.len() as u64;
             }
@@ -279,7 +280,7 @@ impl RingBody {
                 return Ok(());
             }
             if length > 0 {
-                // The application may give no more for a long time.
+                // The application may send no more for a long time.
                 writer.flush_encoder(request, output)?;
                 channel.try_send(output)?;
             }
@@ -288,8 +289,8 @@ impl RingBody {
     }
 }
 
-/// A worker died, or gave up, in the middle: the client must see that the response is not whole. That takes its head, which is
-/// still in `output` when this happens right after the head has come.
+/// A worker died or aborted in the middle: the client must see that the response is incomplete. Its head is removed if it is still in
+/// `output`.
 fn cut_short(channel: &Channel, output: &mut Output) -> Gone {
     channel.try_send(output).err().unwrap_or(Gone::Closed)
 }
@@ -302,7 +303,7 @@ async fn more(
 ) -> Result<(), Gone> {
     match conversation.more(output, send_timeout).await {
         Ok(Ok(())) => Ok(()),
-        // The rest will not come; or that of the request, and it is too late to say so in another way.
+        // The rest will not come; or that of the request, and an error cannot be reported any more.
         Ok(Err(_)) | Err(BodyStreamError::Refused(_)) => Err(Gone::Closed),
         Err(BodyStreamError::Gone(gone)) => Err(gone),
     }

@@ -1,14 +1,14 @@
-//! A request that an application has taken, and its body where that still comes.
+//! A request that an application has accepted, with its body if that is streamed.
 //!
-//! Whoever waits for the application waits here, because meanwhile the body must go on: what the client sends is handed to the
-//! application as far as that has room for it, and the client is read no faster than that. The response comes when it comes, also before
-//! the body has ended.
+//! All waiting for the application is done here, because meanwhile the body must continue: what the client sends is passed to the
+//! application as far as that has room, and the client is read no faster than that. The response may come at any time, even before the body
+//! has ended.
 //!
-//! An application that streams often begins its answer before it reads: a client that waits for 100 (Continue) gets it before the head of
-//! a success that is not complete, or neither side would ever go on.
+//! A streaming application often begins its response before it reads: a client that waits for 100 (Continue) gets it before the head of an
+//! incomplete success, otherwise neither side would continue.
 //!
-//! Must never: keep the client waiting for 100 (Continue) while the application waits for the body, send it once the response has begun,
-//! or count the time in which the application does not take the body against the client.
+//! Must never: keep the client waiting for 100 (Continue) while the application waits for the body, send it once the response has begun, or
+//! count the time in which the application does not read against the client.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -27,26 +27,26 @@ use tutti_conn::output::{Gone, Output};
 use tutti_conn::response_buffers::OverflowFile;
 use tutti_proxy::BodyStreamError;
 
-/// Bytes of one response that are kept in memory for a client that does not take them.
+/// Bytes of one response kept in memory for a slow client.
 const ABSORBED_BYTES: usize = 512 * 1024;
 
-/// Looks at the client in a row, before other connections of the thread get a turn.
+/// Rounds in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// The exchange, with what feeds it.
+/// The exchange with its streamed body.
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: ApplicationExchange,
     client: &'a ClientSide,
-    /// Decides whether the request goes on without its client.
+    /// Decides whether the request continues without its client.
     abandonment: &'a Abandonment<'a>,
-    /// Where what does not fit in memory waits for a slow client.
+    /// Where bytes for a slow client wait that do not fit in memory.
     store: Option<&'a OverflowFile>,
     /// `None`: there is no body, or the application has all of it.
     body: Option<Box<ClientBody<'a>>>,
 }
 
 impl<'a> Conversation<'a> {
-    /// `body` is what is to be handed over while it comes, if anything.
+    /// `body` is streamed, if there is any.
     pub(crate) fn new(
         request: &Request<'a>,
         exchange: ApplicationExchange,
@@ -62,8 +62,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// True if the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
-    /// (Continue) when the response begins may or may not send its body (RFC 9110 §10.1.1).
+    /// True if, with respect to the body, the connection can be reused after the response: a client that still waits for 100 (Continue)
+    /// when the response begins may or may not send its body (RFC 9110 §10.1.1).
     pub(crate) fn may_persist(&self) -> bool {
         !self
             .body
@@ -76,7 +76,7 @@ impl<'a> Conversation<'a> {
         self.body.is_some()
     }
 
-    /// Waits for the head of the response; `output` is empty, and may then have what the client was told of its body, or before the response.
+    /// Waits for the head of the response; `output` is empty, and may then contain 100 (Continue) or interim responses.
     pub(crate) async fn head(
         &mut self,
         request: &Request<'_>,
@@ -121,8 +121,8 @@ impl<'a> Conversation<'a> {
         .await
     }
 
-    /// Waits until the application has more of the response, or ends it, or the client has taken some of `output`, if there is
-    /// anything in it; the client has `send_timeout` for that.
+    /// Waits until the application has more of the response, or ends it, or the client has taken some of `output`, if that is not empty;
+    /// the client has `send_timeout` for that.
     pub(crate) async fn more(
         &mut self,
         output: &mut Output,
@@ -152,7 +152,7 @@ impl<'a> Conversation<'a> {
         .await
     }
 
-    /// Nothing to do now: is the client still there? It is not asked while it has something to take.
+    /// Called when nothing can be done: checks whether the client is connected, unless bytes wait for it.
     fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyStreamError>> {
         let has_begun = || self.exchange.waited().is_some();
         let is_complete = self.body.is_none();
@@ -172,12 +172,12 @@ impl<'a> Conversation<'a> {
         Poll::Pending
     }
 
-    /// Hands over what there is of the body and finds room.
+    /// Passes on what there is of the body, and makes room.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<(), BodyStreamError> {
         let Some(body) = &mut self.body else {
             return Ok(());
         };
-        // Before the look, or room that comes meanwhile would be missed. That the exchange has ended, its response tells.
+        // Before the check, so that room that becomes free meanwhile is not missed. The end of the exchange is reported by its response.
         let _ = self.exchange.watch(cx);
         for _ in 0..TURNS {
             match body.poll_ready(cx)? {
@@ -200,7 +200,8 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// The response is complete, in `output` or sent: reads what is left of the body, if that is little; whether the connection can go on.
+    /// Called when the response is complete, in `output` or sent: reads the rest of the body, if that is little; returns whether the
+    /// connection can be reused.
     pub(crate) async fn drain(
         self,
         output: &mut Output,

@@ -1,4 +1,4 @@
-//! Answering with a file: conditions, ranges, and the bytes or the descriptor they come from.
+//! Answers with a file: conditions, ranges, and the bytes or the descriptor.
 
 use std::rc::Rc;
 
@@ -85,16 +85,16 @@ pub(crate) fn respond(
     }
 }
 
-/// A request for a file, and what the configuration changes about the answer.
+/// A request for a file, and the configured changes of the response.
 #[derive(Clone, Copy)]
 struct FileResponse<'a> {
     request: &'a Request<'a>,
     changes: &'a Changes,
-    /// The answer depends on `Accept-Encoding`.
+    /// The response depends on `Accept-Encoding`.
     varies: bool,
 }
 
-/// The file, compressed, with an encoder where that happens on the way; `None` if it stays as it is.
+/// The file, compressed, with an encoder if that is done while sending; `None` if it is sent uncompressed.
 fn representation(
     request: &Request<'_>,
     file: &Rc<CachedFile>,
@@ -108,14 +108,14 @@ fn representation(
         Ok(compressed) => Some((compressed?, encoder)),
         Err(error) => {
             let message = format!("cannot compress a file: {error}");
-            request.client.local.complain(Level::Error, &message);
+            request.client.local.log_failure(Level::Error, &message);
             None
         }
     }
 }
 
 impl FileResponse<'_> {
-    /// Appends `Vary`, if it is needed.
+    /// Appends `Vary`, if necessary.
     fn vary(&self, fields: &mut FieldLines) {
         if self.varies {
             compression::push_vary(fields);
@@ -128,11 +128,11 @@ impl FileResponse<'_> {
         respond::begin(&request.client.local, request.snapshot, status)
     }
 
-    /// Completes a head whose length is told already. Returns what becomes of the connection.
+    /// Completes a head with a known length. Returns the persistence of the connection.
     fn end(&self, head: &mut OutgoingHead) -> Persistence {
         let persistence = self.request.persistence();
         let version = self.request.view.version();
-        head.say(ConnectionField::of(version, persistence.is_open()));
+        head.push_connection(ConnectionField::of(version, persistence.is_open()));
         persistence
     }
 }
@@ -291,7 +291,7 @@ fn multiple(
     )
 }
 
-/// Text that does not occur in the file but by chance: unpredictable to whoever wrote the file, so that none can be made to fake a part.
+/// Text that occurs in the file only by chance: unpredictable for its author, so that a part cannot be faked.
 fn boundary(request: &Request<'_>, file: &CachedFile) -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
     let seed = RandomState::new().hash_one((request.view.target(), file.size));
@@ -303,7 +303,7 @@ fn content_range(part: ByteRange, size: u64) -> String {
     format!("bytes {}-{last}/{size}", part.start)
 }
 
-/// The content of a response that comes from a file.
+/// The content of a response from a file.
 struct FileContent {
     file: Rc<CachedFile>,
     /// In order.
@@ -312,11 +312,11 @@ struct FileContent {
     status: u16,
     /// Length of the response's body.
     body_bytes: u64,
-    /// It is compressed on its way.
+    /// It is compressed while it is sent.
     encoding: Option<(Encoder, ResponseFraming)>,
 }
 
-/// Sends the head, and appends the body if it is in memory; otherwise that is still to be sent.
+/// Sends the head, and appends the body if it is in memory; otherwise that remains to be sent.
 fn body(
     answer: FileResponse<'_>,
     content: FileContent,

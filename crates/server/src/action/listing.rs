@@ -1,7 +1,7 @@
-//! The list of what is in a folder as the answer to a request.
+//! Answers with the list of a folder.
 //!
-//! A folder may be large and its disk slow, so a thread of its own reads it: what serves does not wait. Must never: list what the share
-//! would not serve.
+//! A folder may be large and its disk slow, so a separate thread reads it, and listen threads do not wait. Must never: list a file that the
+//! share would not serve.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::sending::Whole;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
-/// Folders that are read at once, of all clients together; beyond, 503. Each has a thread meanwhile.
+/// Folders read at once, for all clients together; beyond, 503. Each occupies a thread.
 const MOST: usize = 16;
 
 static READING: Semaphore = Semaphore::const_new(MOST);
@@ -67,7 +67,7 @@ pub(crate) async fn run(
     };
     let fields = [
         (b"Content-Type".as_slice(), media_type),
-        // A name of a file is no script here.
+        // The name of a file must not be executed as a script.
         (b"X-Content-Type-Options", b"nosniff"),
         (b"Vary", b"Accept"),
     ];

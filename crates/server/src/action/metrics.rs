@@ -1,9 +1,8 @@
-//! The metrics of the whole server as the answer to a request.
+//! Answers with the metrics of the whole server.
 //!
-//! Whoever knows all of them is asked ([`Scraper`]): a listen thread knows only its own part, and does not read `/proc`.
+//! The router collects them ([`Scraper`]): a listen thread knows only its own part, and does not read `/proc`.
 //!
-//! Must never: answer a method that is to change something, or stand where the configuration does not say so: a `pass` with variables
-//! does not lead here.
+//! Must never: answer an unsafe method, or be reached unless configured: a `pass` with variables does not lead here.
 
 use tutti_files::compression::gzipped;
 use tutti_metrics::ExpositionFormat;
@@ -32,7 +31,7 @@ pub(crate) async fn run(
         let answer = ErrorResponse::of(503, &NO_FIELDS);
         return Ok(internal_redirect::page(request, &answer, changes, output));
     };
-    // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
+    // Even without `settings.http.compression`: the text is repetitive, and requested again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);
     let mut fields: Vec<(&[u8], &[u8])> = vec![
         (b"Content-Type", format.media_type().as_bytes()),
@@ -50,9 +49,9 @@ pub(crate) async fn run(
     whole.send(request, changes, output).map(ExchangeStep::from)
 }
 
-/// The format that the client reads best.
+/// The format that the client prefers.
 fn format(request: &Request<'_>) -> ExpositionFormat {
     let fields: Vec<&[u8]> = request.view.get_all(b"Accept").collect();
-    // Several fields are one list (RFC 9110 §5.3).
+    // Several fields form one list (RFC 9110 §5.3).
     ExpositionFormat::accepted(&String::from_utf8_lossy(&fields.join(&b","[..])))
 }

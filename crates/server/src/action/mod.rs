@@ -23,8 +23,8 @@ use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Plan};
 use crate::slow_watch::watched;
 
-/// Performs the action of a plan, unless that has to wait for something.
-pub(crate) fn perform(
+/// Runs the action of a plan, unless that has to wait.
+pub(crate) fn run_now(
     request: &Request<'_>,
     plan: Plan,
     body: Collected,
@@ -48,7 +48,7 @@ pub(crate) fn perform(
     }
 }
 
-/// Performs the action of a plan that has to wait for something. Bytes that cannot be sent at once are in `output` afterwards.
+/// Runs the action of a plan that has to wait. Bytes that cannot be sent at once are in `output` afterwards.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
     plan: &Plan,
@@ -74,7 +74,7 @@ pub(crate) async fn run<'r>(
         Act::Spooler(spooler) => {
             spooler::run(request, (spooler, changes), body.gathered(), output).await
         }
-        // They wait for nothing.
+        // These do not wait.
         Act::Page { .. } | Act::File(_) | Act::Substitute(_) => Err(Gone::Closed),
     }
 }

@@ -1,4 +1,4 @@
-//! `share`: from a path in the configuration's terms to a file, a redirect or a refusal.
+//! `share`: from a configured path to a file, a redirect or a refusal.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,16 +17,16 @@ use tutti_files::share_path::{ResolutionLimits, SharePath};
 /// The result of looking up a path of a `share`.
 pub(crate) enum Found {
     File(Rc<CachedFile>),
-    /// A directory, asked for without the slash at its end.
+    /// A directory, requested without the slash at its end.
     Directory,
     /// It cannot be served: 403, 404 or 500.
     Refused(u16),
 }
 
-/// Looks a path up. One that ends in a slash stands for the `index` file in that directory.
+/// Looks a path up. If it ends in a slash, it means the `index` file in that directory.
 ///
-/// `has_parent_segments`: the configuration itself wrote `..` into the path. Otherwise such a segment can only come from a
-/// variable (the request's path is normalised), and would lead out of the share.
+/// `has_parent_segments`: the path has a literal `..` in the configuration. Otherwise such a segment can only come from a variable (the
+/// request's path is normalised), and would lead out of the share.
 pub(crate) fn find(
     request: &Request<'_>,
     path: &mut Vec<u8>,
@@ -34,7 +34,7 @@ pub(crate) fn find(
     bounds: Option<ResolutionLimits<'_>>,
     has_parent_segments: bool,
 ) -> Found {
-    // A path would end there, and another file be served than the one that was looked at.
+    // A path would end there, and another file be served than the one that was checked.
     let has_nul = |path: &[u8]| memchr::memchr(0, path).is_some();
     if has_nul(path) || bounds.and_then(|bounds| bounds.chroot).is_some_and(has_nul) {
         return Found::Refused(404);
@@ -73,7 +73,7 @@ pub(crate) fn find(
     }
 }
 
-/// The reason why a path is not served, for the log; with the user and the folder or file that denies access, where that is the cause.
+/// Why a path is not served, for the log; with the user and the folder or file that denies access, if that is the cause.
 pub(crate) fn explained(
     path: &[u8],
     bounds: Option<ResolutionLimits<'_>>,
@@ -81,7 +81,7 @@ pub(crate) fn explained(
     why: &str,
 ) -> String {
     let reason = format!("{:?} {why}", String::from_utf8_lossy(path));
-    // With bounds the path may begin at another root, and links in it lead nowhere.
+    // With bounds, the path may begin at another root, and its links may not resolve here.
     if status != 403 || bounds.is_some() {
         return reason;
     }
@@ -91,10 +91,10 @@ pub(crate) fn explained(
     }
 }
 
-/// The folder that this process may not enter on the way to a file, or the file that it may not read.
+/// The folder on the way to a file that this process may not enter, or the file that it may not read.
 fn denial(path: &Path) -> Option<String> {
     let is_denied = |error: io::Error| error.kind() == ErrorKind::PermissionDenied;
-    // Its name is not looked up: that may ask other machines, and requests would wait.
+    // Its name is not looked up: that may involve other machines, and requests would wait.
     let user = format!(
         "the router's user (uid {})",
         rustix::process::geteuid().as_raw()

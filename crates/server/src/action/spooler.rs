@@ -1,6 +1,6 @@
-//! A request that is stored as a job: answered when it is on disk.
+//! Stores a request as a job, and answers when it is on disk.
 //!
-//! Must never: say 202 before whoever stores jobs has said that it is there.
+//! Must never: answer 202 before the job has been stored.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use crate::sending::Whole;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
-/// Longest wait for the disk, or for a router before this one that still holds the store: then 503, and nothing is stored.
+/// Longest wait for the disk, or for a previous router that still has the store: then 503, and nothing is stored.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// After that a client had better come again.
+/// `Retry-After` in that case.
 const RETRY_AFTER: u32 = 5;
 
 /// The longest delay: a year.
 const LONGEST_DELAY: u64 = 31_536_000;
 
-/// Fields that a delivery gets from the server, whatever the client says.
+/// Fields of a delivery that only the server sets.
 const OURS: &[u8] = b"x-tutti-job-";
 
-/// The client's wish for a later delivery, in seconds.
+/// The client's field for a delayed delivery, in seconds.
 const DELAY: &[u8] = b"X-Tutti-Job-Delay";
 
 /// Stores the request and answers.
@@ -45,11 +45,11 @@ pub(crate) async fn run(
     let client = request.client;
     client.set_deadline(NEVER);
     let Ok(delay) = delay(request) else {
-        let reason = "`X-Tutti-Job-Delay` is no number of seconds up to a year";
+        let reason = "`X-Tutti-Job-Delay` is not a number of seconds up to a year";
         refusals::refused(&client.local, request, 400, reason);
         return Ok(page(request, 400, 0, changes, output));
     };
-    // Counted until it is stored or given up.
+    // Counted until it is stored or refused.
     let (body, _counted) = body.take();
     let (answer, stored) = oneshot::channel();
     let target = changes.request_path(&request.view).target().to_vec();
@@ -68,13 +68,17 @@ pub(crate) async fn run(
         reason: Some(reason.to_owned()),
     };
     let outcome = match is_posted {
-        false => Err(unavailable("the server stores no jobs any more: it ends")),
+        false => Err(unavailable(
+            "the server is stopping and stores no more jobs",
+        )),
         true => {
             let waiting = tokio::time::timeout(PATIENCE, stored);
             match request.unless_gone(waiting).await? {
                 Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => Err(unavailable("the server stores no jobs any more: it ends")),
-                Err(_) => Err(unavailable("the disk has not taken it in 30 seconds")),
+                Ok(Err(_)) => Err(unavailable(
+                    "the server is stopping and stores no more jobs",
+                )),
+                Err(_) => Err(unavailable("it was not stored within 30 seconds")),
             }
         }
     };
@@ -109,7 +113,7 @@ fn fields(request: &Request<'_>, edits: &[Edit]) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// How long the client wishes the job to wait.
+/// The requested delay.
 fn delay(request: &Request<'_>) -> Result<Duration, ()> {
     let Some(value) = request.view.get_all(DELAY).next() else {
         return Ok(Duration::ZERO);
@@ -122,7 +126,7 @@ fn delay(request: &Request<'_>) -> Result<Duration, ()> {
     }
 }
 
-/// The answer to a job that is on disk.
+/// The answer to a stored job.
 fn accepted(
     request: &Request<'_>,
     id: &str,

@@ -1,7 +1,7 @@
 //! The response to a WebSocket handshake that an application has accepted.
 //!
-//! Must never: let the application speak for the protocol. What belongs to the handshake is the server's to say: it has checked it, and
-//! it will parse the frames.
+//! Must never: let the application control the protocol. Only the server sets the fields of the handshake: it has checked it, and it will
+//! parse the frames.
 
 use tutti_http::Known;
 use tutti_pool::{ApplicationExchange, WireResponseHead};
@@ -11,7 +11,7 @@ use crate::exchange::respond;
 use crate::exchange_step::{ExchangeStep, Upgraded};
 use tutti_conn::output::Output;
 
-/// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.
+/// Writes the response (RFC 6455 §4.2.2), and passes the exchange on.
 pub(crate) fn accept(
     request: &Request<'_>,
     head: &WireResponseHead,
@@ -35,7 +35,7 @@ pub(crate) fn accept(
     ExchangeStep::WebSocket(Box::new(Upgraded { exchange, head }))
 }
 
-/// No extension is spoken here, so none can have been agreed on.
+/// No extension is supported, so none can be negotiated.
 fn is_ours(name: &[u8]) -> bool {
     let known = Known::from_name(name);
     matches!(known, Known::Date | Known::Server)

@@ -1,7 +1,7 @@
-//! Requests that go to an upstream: what the proxy needs to know of one, and its client as the proxy sees it.
+//! Requests to an upstream: converts one for the proxy, and implements its client.
 //!
-//! The proxy is a crate of its own (`tutti-proxy`) and knows neither connections nor the configuration. Here its [`Client`] is put
-//! together from them.
+//! The proxy is a separate crate (`tutti-proxy`) and depends on neither connections nor the configuration. Here its [`Client`] is
+//! implemented with them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_request_log::Phases;
 
-/// Finds where in the upstream a request goes: the variables in the configuration get their values now.
+/// Determines the destination of a request in the upstream: evaluates the variables in the configuration.
 ///
 /// # Errors
-/// It is known already that there is nothing to be asked for, or one of them comes from a script that failed.
+/// There is no script for the path, or a script for a value failed.
 pub(crate) fn destination(
     upstream: &Arc<ServerGroup>,
     decision: &Decision<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn destination(
     })
 }
 
-/// Finds what a request has for a server that takes CGI variables.
+/// Determines what a request needs for a server that takes CGI variables.
 fn cgi(
     upstream: &ServerGroup,
     decision: &Decision<'_>,
@@ -90,7 +90,7 @@ fn failed(_: ScriptFailed) -> NoScript {
     NoScript::Status(500)
 }
 
-/// Sends a request to its upstream. The bytes that cannot be sent to the client at once are in `output`.
+/// Sends a request to its upstream. Bytes that cannot be sent to the client at once are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
     (destination, changes): (&UpstreamDestination, &Changes),
@@ -153,14 +153,14 @@ pub(crate) async fn run<'r>(
     }
 }
 
-/// Bytes of an answer that are read although nobody gets them, so that its connection can be kept.
+/// Bytes of a discarded answer that are read, so that its connection can be kept.
 const DISCARDED_BYTES: usize = 256 * 1024;
 
 /// The use of a server's answer.
 enum Given {
     /// The client gets it.
     Answer(Writer),
-    /// Something else is answered in its place; so many bytes of it have come.
+    /// It is replaced; this many bytes of it have arrived.
     Nothing(Instead, usize),
 }
 
@@ -169,7 +169,7 @@ struct Requester<'c, 'r> {
     request: &'c Request<'r>,
     changes: &'c Changes,
     output: &'c mut Output,
-    /// The fields of the head that says that the protocol changes, where the access log may ask for them.
+    /// The fields of the 101 response's head, if the access log needs them.
     head: FieldLines,
 }
 
@@ -207,9 +207,9 @@ impl<'r> Client for Requester<'_, 'r> {
         self.request.client.local.log(level, line);
     }
 
-    fn complain(&self, line: &str) {
+    fn log_limited(&self, line: &str) {
         let local = &self.request.client.local;
-        local.complain_of(Level::Error, line, || refusals::id(self.request));
+        local.log_failure_of(Level::Error, line, || refusals::id(self.request));
     }
 
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
@@ -290,7 +290,9 @@ impl<'r> Client for Requester<'_, 'r> {
     fn end(&mut self, answer: Given) -> ExchangeStep {
         let answer = match answer {
             Given::Answer(answer) => answer,
-            Given::Nothing(instead, _) => return instead.go_on(self.request, false, self.output),
+            Given::Nothing(instead, _) => {
+                return instead.into_step(self.request, false, self.output);
+            }
         };
         answer.end(self.request, self.output).into()
     }
@@ -325,7 +327,7 @@ impl<'r> Client for Requester<'_, 'r> {
         let changes = Changes::default();
         match status >= 400 {
             true => internal_redirect::fail(self.request, &failure, &changes, self.output),
-            // A call of gRPC that fails has the status 200.
+            // A failed gRPC call has the status 200.
             false => internal_redirect::page(self.request, &failure, &changes, self.output),
         }
     }

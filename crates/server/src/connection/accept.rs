@@ -1,11 +1,11 @@
-//! Accepting: one task per listener and listen thread.
+//! Accepts connections: one task per listener and listen thread.
 //!
-//! All threads wait on the same listening socket, and a connection is served by the thread that accepted it unless that one holds
-//! clearly more connections than another; then the descriptor is handed over. One `SO_REUSEPORT` socket per thread was the
-//! alternative: the kernel's hash leaves 64 connections unevenly spread over two threads, and changing the number of threads loses
-//! what waits in a closed socket's queue.
+//! All threads wait on the same listening socket, and a connection is served by the thread that accepted it unless that one has clearly
+//! more connections than another; then the descriptor is passed on. The alternative was one `SO_REUSEPORT` socket per thread: the kernel's
+//! hash distributes 64 connections unevenly over two threads, and changing the number of threads loses connections in a closed socket's
+//! queue.
 //!
-//! Must never: stop accepting for good. Whatever `accept` says, the task goes on, after a pause where the system lacks something.
+//! Must never: stop accepting for good. Whatever `accept` returns, the task continues, after a pause if the system lacks a resource.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -28,16 +28,16 @@ use tutti_conn::counters::ThreadCounters;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
 use tutti_conn::socket;
 
-/// Pause where a listener has as many connections as it may: the end of one is seen so soon.
+/// The pause when a listener has reached its limit of connections: the end of one is noticed within this time.
 const HELD_PAUSE: Duration = Duration::from_millis(5);
 
-/// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
+/// The pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One line in this time says that connections wait.
+/// How often it is logged that connections wait.
 const LINE_WINDOW: Duration = Duration::from_secs(60);
 
-/// Takes whoever waits now; the listener is to be closed, and closing it would reset their connections.
+/// Accepts all waiting connections before the listener is closed, which would reset them.
 pub(crate) fn accept_rest(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) {
     while let Batch::Full = accept(local, listener, socket) {}
 }
@@ -89,7 +89,7 @@ fn accept(local: &Rc<Local>, listener: &Arc<SharedListener>, socket: &OwnedFd) -
     })
 }
 
-/// Counts a connection for its client, where there is a bound. False: the client has as many as it may, and the connection is to be closed.
+/// Counts a connection for its client, if there is a limit. False: the limit is reached, and the connection must be closed.
 pub(crate) fn has_room(local: &Local, listener: &mut ListenerHold, peer: Peer) -> bool {
     let Some(address) = peer.address() else {
         return true;
@@ -110,7 +110,7 @@ pub(crate) fn has_room(local: &Local, listener: &mut ListenerHold, peer: Peer) -
     has_room
 }
 
-/// Tells that a connection is closed, because its client has too many.
+/// Logs that a connection is closed because its client has too many.
 fn refuse(local: &Local, listener: &SharedListener, client: IpAddr) {
     listener.counters.refused.fetch_add(1, Ordering::Relaxed);
     let line = format!(
@@ -118,10 +118,10 @@ fn refuse(local: &Local, listener: &SharedListener, client: IpAddr) {
         client.to_canonical(),
         listener.name
     );
-    local.mention(Level::Info, &line);
+    local.log_client_error(Level::Info, &line);
 }
 
-/// Serves a connection here or, where another thread holds clearly fewer, there.
+/// Serves a connection here or, if another thread has clearly fewer, there.
 fn place(local: &Rc<Local>, accepted: Accepted) {
     let counters = &local.shared.counters;
     let open = |thread: &ThreadCounters| thread.open.load(Ordering::Relaxed);
@@ -131,9 +131,9 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
         .zip(&local.shared.inboxes)
         .min_by_key(|(thread, _)| open(thread));
     let here = match least {
-        // An eighth, and two, is balance enough: each hand-over wakes a thread.
+        // An eighth plus two is balanced enough: each transfer wakes a thread.
         Some((there, inbox)) if mine > open(there) + 2 + open(there) / 8 => {
-            // Counted for the receiver at once, or a burst would all go to the same thread.
+            // Counted for the receiver at once, otherwise a burst would all go to the same thread.
             there.open.fetch_add(1, Ordering::Relaxed);
             match inbox.send(Command::Adopt(accepted)) {
                 Ok(()) => return,
@@ -152,7 +152,7 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
     connection_task::spawn(Rc::clone(local), here);
 }
 
-/// Logs, at most as often as `limit` says, that a listener has as many connections as it may.
+/// Logs, limited by `limit`, that a listener has reached its limit of connections.
 fn log_held(local: &Local, listener: &SharedListener, limit: &LineLimit) {
     let message = format!(
         "listener \"{}\" has `max_connections` open; others wait to be accepted",
@@ -163,7 +163,7 @@ fn log_held(local: &Local, listener: &SharedListener, limit: &LineLimit) {
     }
 }
 
-/// Logs, at most as often as `limit` says, that connections wait.
+/// Logs, limited by `limit`, that connections wait.
 fn log_lack(local: &Local, listener: &SharedListener, errno: Errno, limit: &LineLimit) {
     let hint = match errno {
         Errno::MFILE => "; raise the limit of open files (LimitNOFILE, ulimit -n)",

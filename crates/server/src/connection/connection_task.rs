@@ -1,8 +1,8 @@
-//! The task of a connection: waits for requests and answers at once what can be answered at once.
+//! The task of a connection: waits for requests and answers at once those that need no waiting.
 //!
-//! When bytes come, a buffer is taken from the thread and read into, and [`http1`] answers what is complete. Whatever
-//! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
-//! [`http1::start`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+//! When bytes arrive, a buffer is taken from the thread and read into, and [`http1`] answers complete requests. Everything else (an
+//! incomplete head or body, a large file, an application, a full socket) moves into [`http1::start`], a boxed future that lives until the
+//! connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -34,8 +34,8 @@ use tutti_conn::listener::{Accepted, SharedListener};
 use tutti_conn::output::Output;
 use tutti_conn::socket::{self, ReadResult};
 
-/// Of [`Server::drain_gently`](crate::Server::drain_gently): after this long without a request a kept connection is closed where an upgrade drains it: nearly all clients that have more
-/// to ask do so sooner.
+/// For [`Server::drain_gently`](crate::Server::drain_gently): how long an idle connection stays open when an upgrade drains the server:
+/// nearly all clients with another request send it sooner.
 pub const LAST_REQUEST: Duration = Duration::from_secs(10);
 
 /// Starts the task of a connection.
@@ -77,7 +77,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
         return;
     }
     if has_answered_authority(&connection.client) {
-        // It has seen all that it asked for (RFC 8737 §3).
+        // The authority has what it needs (RFC 8737 §3).
         connection.client.channel.close();
         return;
     }
@@ -120,14 +120,14 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     }
 }
 
-/// True for a handshake by which an authority has looked whether a name is ours.
+/// True for a handshake by which an authority has checked a name.
 fn has_answered_authority(client: &ClientSide) -> bool {
     let transport = client.channel.transport();
     let tls = transport.and_then(Transport::tls);
     tls.is_some_and(|tls| tls.has_agreed_on(tutti_tls::ACME_PROTOCOL))
 }
 
-/// The limits of HTTP/2, if the client and the listener have agreed to speak it.
+/// The limits of HTTP/2, if it was negotiated.
 fn agreed_on_http2(client: &ClientSide) -> Option<Http2> {
     let tls = client.channel.transport()?.tls()?;
     if !tls.has_agreed_on(b"h2") {
@@ -137,7 +137,7 @@ fn agreed_on_http2(client: &ClientSide) -> Option<Http2> {
     snapshot.http2_of(client.listener.id)
 }
 
-/// The channel that the listener has for its connections at this moment.
+/// Makes the channel of a connection, by the listener's current TLS.
 fn channel(
     io: AsyncFd<OwnedFd>,
     listener: &SharedListener,
@@ -155,7 +155,7 @@ fn channel(
     Ok(Channel::Transport(transport))
 }
 
-/// Waits for requests and answers them, until there is work that takes longer (`Ok`) or the connection ends (`Err`).
+/// Waits for requests and answers them, until work takes longer (`Ok`) or the connection ends (`Err`).
 fn poll_requests(
     connection: &mut TcpConnection,
     cx: &mut Context<'_>,
@@ -183,11 +183,11 @@ fn poll_requests(
     }
 }
 
-/// Nothing came: has it waited too long, or is it to go?
+/// Called when no bytes arrived: checks the deadline and whether the connection must end.
 fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> {
     if connection.client.is_ending() {
-        // One accepted a moment ago may have its first request on the way; where the server stops, one kept open its next. Nobody is to
-        // answer by a listener that is no longer there.
+        // A connection accepted a moment ago may have its first request in transit; when the server stops, a kept one its next. Requests
+        // must not be answered by a listener that no longer exists.
         let is_gentle = connection.client.local.drains_gently();
         let may_wait = !connection.has_served || connection.client.local.is_draining();
         if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
@@ -207,7 +207,7 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         return Poll::Pending;
     }
     if connection.client.is_overdue() {
-        // As Unit documents `header_read_timeout` and `idle_timeout`, also for a connection that has sent nothing.
+        // As Unit documents `header_read_timeout` and `idle_timeout`, even for a connection that has sent nothing.
         let client = &connection.client;
         let mut output = Output::default();
         let snapshot = client.local.snapshot();
@@ -222,7 +222,7 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
 fn answer(connection: &mut TcpConnection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
     let is_first = !std::mem::replace(&mut connection.has_served, true);
     let client = &connection.client;
-    // On the stack until it turns out that it must live longer.
+    // On the stack until it must live longer.
     let mut work = Work {
         reader: Reader::new(client, input, is_first),
         next: Next::Read,

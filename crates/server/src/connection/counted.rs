@@ -1,6 +1,7 @@
-//! A client's connection as it is counted: accepted, idle or active, and ended.
+//! Counts a client's connection: accepted, idle or active, and ended.
 //!
-//! Owned by its task ([`connection_task`](crate::connection::connection_task), or HTTP/3's). Must never: be counted twice, or not at all, whatever way it ends.
+//! Owned by its task ([`connection_task`](crate::connection::connection_task), or HTTP/3's). Must never: count twice, or not at all,
+//! however it ends.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,17 +11,17 @@ use tutti_conn::clock::{Millis, now_millis};
 use crate::exchange::client::ClientSide;
 use crate::local::Local;
 
-/// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
+/// How long a connection whose listener is being closed may take to send its first request.
 pub(crate) const LAST_MOMENT: Millis = 500;
 
-/// A connection in the counters of its thread, until it is dropped.
+/// A connection in the counters of its thread, until this is dropped.
 pub(crate) struct Counted {
     local: Rc<Local>,
     is_idle: Cell<bool>,
 }
 
 impl Counted {
-    /// A connection that is counted as open already.
+    /// For a connection that is counted as open already.
     pub(crate) fn new(local: &Rc<Local>) -> Self {
         Self {
             local: Rc::clone(local),
@@ -28,7 +29,7 @@ impl Counted {
         }
     }
 
-    /// It has a request, or waits for one.
+    /// Notes whether it has a request.
     pub(crate) fn set_active(&self, is_active: bool) {
         match (is_active, self.is_idle.replace(!is_active)) {
             (true, true) => self.local.counters().idle.subtract(1),
@@ -45,7 +46,7 @@ impl Drop for Counted {
     }
 }
 
-/// A connection over a socket of its own: HTTP/1, and HTTP/2 until its streams go their own ways.
+/// A connection with its own socket: HTTP/1, and HTTP/2 until it is split into streams.
 pub(crate) struct TcpConnection {
     pub(crate) client: ClientSide,
     pub(crate) counted: Counted,
@@ -56,11 +57,11 @@ pub(crate) struct TcpConnection {
 }
 
 impl TcpConnection {
-    /// It waits for a request.
+    /// Notes that it waits for a request.
     pub(crate) fn set_idle(&self) {
         self.counted.set_active(false);
         let timeouts = self.client.local.timeouts();
-        // Until its first request a connection counts as reading a head.
+        // Until its first request, a connection counts as reading a head.
         let timeout = match self.has_served {
             true => timeouts.idle,
             false => timeouts.header_read,

@@ -1,6 +1,6 @@
-//! The TLS handshake of a connection that has been accepted: within its deadline, and with a line in the log when it fails.
+//! The TLS handshake of an accepted connection: within its deadline, and with a line in the log when it fails.
 //!
-//! Must never: wait for a client without a deadline, or let one that only tries the port fill the log.
+//! Must never: wait for a client without a deadline, or let port checks fill the log.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -27,16 +27,16 @@ use tutti_conn::output::Output;
 /// The text for a client that speaks plain HTTP.
 const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";
 
-/// How long a handshake may still take when the listener is being closed.
+/// How long a handshake may take after the listener has been closed.
 const LAST_MOMENT: Millis = 500;
 
-/// How long a handshake may take once its certificate has come.
+/// How long a handshake may take after its certificate has been issued.
 const AFTER_CERTIFICATE: Millis = 10_000;
 
-/// How long a client that was told so is listened to.
+/// How long the connection of such a client is still read.
 const LISTEN_ON: Millis = 2_000;
 
-/// Shakes hands, within the deadline that the connection has; false if it ends, the reason being logged.
+/// Does the handshake, within the connection's deadline; false if it fails, which has been logged.
 pub(crate) async fn shake(client: &ClientSide) -> bool {
     let Some(tls) = client.channel.transport().and_then(Transport::tls) else {
         return true;
@@ -60,7 +60,7 @@ pub(crate) async fn shake(client: &ClientSide) -> bool {
             counters.handshakes.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        // Something that only looks whether the port is open.
+        // A port check.
         Err(Some(HandshakeError::Untouched)) => {}
         Err(None) => {
             counters.note_no_tls(NoTls::Timeout);
@@ -84,7 +84,7 @@ pub(crate) async fn shake(client: &ClientSide) -> bool {
     false
 }
 
-/// Waits for the certificate of the name that the client asks for, where it is got on demand. Returns why there is none.
+/// Waits for the certificate of the requested name, if it is obtained on demand. Returns why there is none.
 async fn certificate(client: &ClientSide, tls: &TlsSocket) -> Option<String> {
     let snapshot = client.local.snapshot_of(&client.listener);
     let on_demand = snapshot.offer_of(client.listener.id)?.on_demand()?;
@@ -107,7 +107,7 @@ async fn certificate(client: &ClientSide, tls: &TlsSocket) -> Option<String> {
     let challenges = client.local.shared.challenges.load();
     let renew = |offer: &Offer| tls.renew(offer, Some(&challenges.tls));
     match outcome {
-        // The listener may be gone: the handshake goes on as it began.
+        // The listener may be gone: the handshake continues as it began.
         Ok(()) => snapshot
             .offer_of(client.listener.id)
             .map(renew)?
@@ -123,12 +123,12 @@ async fn outcome_of(
     mut outcome: oneshot::Receiver<CertificateResult>,
 ) -> CertificateResult {
     poll_fn(|cx| match Pin::new(&mut outcome).poll(cx) {
-        Poll::Ready(told) => {
-            Poll::Ready(told.unwrap_or_else(|_| Err("nobody gets it any more".to_owned())))
-        }
-        Poll::Pending if client.is_overdue() => {
-            Poll::Ready(Err("it has not come in time; its order goes on".to_owned()))
-        }
+        Poll::Ready(outcome) => Poll::Ready(
+            outcome.unwrap_or_else(|_| Err("the server does not obtain it any more".to_owned())),
+        ),
+        Poll::Pending if client.is_overdue() => Poll::Ready(Err(
+            "it was not issued in time; its order continues".to_owned(),
+        )),
         Poll::Pending if client.is_ending() => {
             Poll::Ready(Err("the listener is being closed".to_owned()))
         }
@@ -137,7 +137,7 @@ async fn outcome_of(
     .await
 }
 
-/// Tells a client that speaks plain HTTP, and listens for a moment to what it still sends, or the reset might overtake the answer.
+/// Answers a client that speaks plain HTTP, and reads its bytes for a moment: otherwise the reset could overtake the answer.
 async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     let mut output = Output::default();
     let snapshot = client.local.snapshot();
@@ -155,7 +155,7 @@ async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     .log_access();
     head.write_http1(&mut output.bytes);
     output.bytes.extend_from_slice(HINT.as_bytes());
-    // Whoever does not take it does not wait for it.
+    // It is not waited for.
     let _ = try_send(tls.socket(), &mut output);
     if rustix::net::shutdown(tls.socket(), Shutdown::Write).is_err() {
         return;
@@ -173,7 +173,7 @@ async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     .await;
 }
 
-/// Logs that there is no TLS on the connection.
+/// Logs that the handshake failed.
 fn log(client: &ClientSide, reason: &str) {
     let address = client
         .peer
@@ -181,5 +181,5 @@ fn log(client: &ClientSide, reason: &str) {
         .map_or_else(|| "unix:".to_owned(), |address| address.to_string());
     let listener = &client.listener.name;
     let message = format!("no TLS with {address} on \"{listener}\": {reason}");
-    client.local.mention(Level::Info, &message);
+    client.local.log_client_error(Level::Info, &message);
 }

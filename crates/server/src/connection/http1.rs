@@ -1,7 +1,7 @@
 //! HTTP/1: the requests in a connection's bytes, one after the other.
 //!
-//! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
-//! waiting for something stops the others, with its [`ExchangeStep`]; [`run`] goes on with it, in a box while that lasts.
+//! Every complete request in the input is answered into one output buffer, which is sent in one write. The first one that has to wait stops
+//! the others, with its [`ExchangeStep`]; [`run`] continues with it, boxed while that lasts.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -20,31 +20,31 @@ use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
 
-/// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
+/// If more than this waits to be sent, pipelined requests wait: a client that does not read must not fill the memory.
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The next thing to do on a connection.
 pub(crate) enum Next {
-    /// Read more of a head, or nothing, if all that has been read is answered.
+    /// Read more of a head, or nothing, if everything that has been read is answered.
     Read,
-    /// Send what there is to send, then look for further requests.
+    /// Send the output, then look for further requests.
     Flush,
-    /// Go on with this exchange, which is in a box from here on: one that is answered at once needs none.
+    /// Continue this exchange, which is boxed from here on: one that is answered at once needs no box.
     Exchange(Box<Exchange>, ExchangeStep),
-    /// The client begins to speak HTTP/2.
+    /// The client speaks HTTP/2.
     Http2,
 }
 
-/// Requests of a connection that are not finished.
+/// Unfinished requests of a connection.
 pub(crate) struct Reader {
     pub(crate) messages: Messages,
-    /// When the first byte of the head came that is being read.
+    /// When the first byte of the current head was received.
     head_begun: Option<Instant>,
     /// No request has been read on the connection.
     may_be_http2: bool,
 }
 
-/// The same, with what is next.
+/// Unfinished requests, with the next step.
 pub(crate) struct Work {
     pub(crate) reader: Reader,
     pub(crate) next: Next,
@@ -60,12 +60,12 @@ impl Reader {
         }
     }
 
-    /// Gives the buffers back to the thread.
+    /// Returns the buffers to the thread.
     pub(crate) fn give_back(self, local: &Local) {
         self.messages.give_back(local);
     }
 
-    /// Reads and answers complete requests, until one needs more than what is there.
+    /// Answers complete requests, until one needs more bytes or has to wait.
     pub(crate) fn answer_complete(&mut self, client: &ClientSide) -> Next {
         if self.may_be_http2
             && let Some(next) = self.begins_http2(client)
@@ -94,7 +94,7 @@ impl Reader {
             let (request, output) = messages.parts(client, &exchange);
             arrival::note(&request);
             match pipeline::start(&request, output) {
-                // It counts as under way until its client has the response.
+                // It counts in concurrency limits until its client has the response.
                 ExchangeStep::End(persistence)
                     if persistence.is_open()
                         && (!exchange.admission.holds_permits()
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// Returns what is next if the first bytes of a connection are HTTP/2's preface, or may become it.
+    /// Returns the next step if the first bytes of a connection are HTTP/2's preface, or may become it.
     fn begins_http2(&self, client: &ClientSide) -> Option<Next> {
         let messages = &self.messages;
         let is_spoken = || messages.snapshot.http2_of(client.listener.id).is_some();
@@ -138,7 +138,7 @@ impl Reader {
                 Ok(()) => {}
                 Err(Gone::TimedOut) => {
                     let exchange = Exchange::new(client, self.head_begun.take());
-                    let reason = "the head does not come (`header_read_timeout`)";
+                    let reason = "the head did not arrive in time (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
                     return Ok(Some(Next::Exchange(
                         Box::new(exchange),
@@ -158,7 +158,7 @@ impl Reader {
         }
     }
 
-    /// The client has gone in the middle of a head.
+    /// Called when the client has disconnected in the middle of a head.
     fn broken_off(&mut self, client: &ClientSide) {
         let exchange = Exchange::new(client, self.head_begun.take());
         Unread {
@@ -166,7 +166,7 @@ impl Reader {
             exchange: &exchange,
             snapshot: &self.messages.snapshot,
             status: 400,
-            reason: "the client went away within the head of a request",
+            reason: "the client disconnected within the head of a request",
             head: &NO_FIELDS,
             body_bytes: 0,
         }
@@ -174,9 +174,10 @@ impl Reader {
     }
 }
 
-/// Goes on with the requests of a connection, in a box, so that an idle connection does not pay for it.
+/// Handles the requests of a connection in a boxed future, so that an idle connection does not pay for it.
 ///
-/// The box comes first, so that the future is made in it: what is made before an allocation is copied, here kilobytes for each request.
+/// The box is allocated first, so that the future is built in it: a value that is built before an allocation is copied, here kilobytes for
+/// each request.
 pub(crate) fn start<'c>(
     client: &'c ClientSide,
     work: &'c mut Work,
@@ -185,7 +186,7 @@ pub(crate) fn start<'c>(
     Box::into_pin(Box::write(place, run(client, work)))
 }
 
-/// Goes on with the requests of a connection until it is idle or ends.
+/// Handles the requests of a connection until it is idle or ends.
 async fn run(client: &ClientSide, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {

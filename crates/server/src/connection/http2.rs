@@ -1,7 +1,7 @@
-//! HTTP/2: what [`tutti_http2`] asks of the server. One connection, many requests, each served like one of HTTP/1: a stream is the
-//! [`ClientSide`] of its exchange, through the channel of a [`Http2Stream`]. A request's head comes out of it
-//! as a head, a response's goes in as HTTP/1's; everything between, from routing to the access log, knows no difference. A request that can be
-//! answered at once is, in the connection's own task; every other one gets a task.
+//! HTTP/2: implements [`tutti_http2`]'s interface of the server. One connection has many requests, each served like one of HTTP/1: a stream
+//! is the [`ClientSide`] of its exchange, through the channel of a [`Http2Stream`]. Its request and response are heads in the terms of HTTP/1;
+//! everything between, from routing to the access log, is the same. A request that needs no waiting is answered in the connection's own
+//! task; every other one gets a task.
 //!
 //! Must never: answer two streams with one response.
 
@@ -21,7 +21,7 @@ use crate::connection::TcpConnection;
 use crate::connection::stream_task::{self, StreamRequest};
 use crate::exchange::client::ClientSide;
 
-/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
+/// Serves a connection whose first bytes are `input`; returns when it has ended.
 pub(crate) async fn serve(connection: TcpConnection, input: Vec<u8>, options: Http2) {
     match tutti_http2::serve(&connection, input, options).await {
         Ending::Linger => connection.client.linger().await,
@@ -91,16 +91,16 @@ impl tutti_http2::Http2Connection for TcpConnection {
         self.counted.set_active(is_active);
     }
 
-    fn complain(&self, reason: &str) {
+    fn log_abuse(&self, reason: &str) {
         self.client
             .local
-            .complain(Level::Warn, &closed(self, reason));
+            .log_failure(Level::Warn, &closed(self, reason));
     }
 
-    fn mention(&self, reason: &str) {
+    fn log_client_error(&self, reason: &str) {
         self.client
             .local
-            .mention(Level::Info, &closed(self, reason));
+            .log_client_error(Level::Info, &closed(self, reason));
     }
 
     fn begin(&self, head: &Http2Head, stream: Http2Stream, waker: &Waker) {
@@ -119,7 +119,7 @@ impl tutti_http2::Http2Connection for TcpConnection {
     }
 }
 
-/// A line of the log.
+/// A line for the log.
 fn closed(connection: &TcpConnection, reason: &str) -> String {
     let peer = connection.client.peer.address();
     let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());

@@ -1,4 +1,4 @@
-//! HTTP/3: what [`tutti_quic`] asks of the server. A stream is the [`ClientSide`] of its exchange, as for HTTP/2.
+//! HTTP/3: implements [`tutti_quic`]'s interface of the server. A stream is the [`ClientSide`] of its exchange, as for HTTP/2.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ use crate::connection::stream_task::{self, StreamRequest};
 use crate::exchange::client::{ClientSide, Ends};
 use crate::local::Local;
 
-/// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
+/// Receives this thread's share of the datagrams: sockets and threads have corresponding numbers.
 pub(crate) fn take_datagrams(
     local: &Rc<Local>,
     listener: &Arc<SharedListener>,
@@ -43,7 +43,7 @@ pub(crate) fn take_datagrams(
                 Some(endpoint)
             }
             Err(error) => {
-                complain(local, listener, &error.to_string());
+                log_failure(local, listener, &error.to_string());
                 None
             }
         }
@@ -51,7 +51,7 @@ pub(crate) fn take_datagrams(
     numbers.filter_map(begin).collect()
 }
 
-fn complain(local: &Local, listener: &SharedListener, reason: &str) {
+fn log_failure(local: &Local, listener: &SharedListener, reason: &str) {
     let text = format!("cannot take HTTP/3 at \"{}\": {reason}", listener.name);
     local.log(Level::Alert, &text);
 }
@@ -107,16 +107,16 @@ impl QuicServer for Entrance {
         }
     }
 
-    fn complain(&self, reason: &str) {
-        complain(&self.local, &self.listener, reason);
+    fn log_failure(&self, reason: &str) {
+        log_failure(&self.local, &self.listener, reason);
     }
 }
 
-/// A connection of HTTP/3: only its streams carry bytes, through a UDP socket that others have as well.
+/// A connection of HTTP/3: only its streams carry bytes, through a UDP socket shared with others.
 pub(crate) struct Http3Connection {
     ends: Ends,
     counted: Counted,
-    /// The memory that the responses of all its streams may have together.
+    /// The memory limit of the responses of all its streams.
     share: Rc<ConnectionBuffers>,
     /// Its deadline, and how to wake its task.
     entry: ConnectionEntry,
@@ -169,8 +169,8 @@ impl tutti_quic::QuicConnection for Http3Connection {
         self.counted.set_active(is_active);
     }
 
-    fn mention(&self, text: &str) {
-        self.ends.local.mention(Level::Info, text);
+    fn log_client_error(&self, text: &str) {
+        self.ends.local.log_client_error(Level::Info, text);
     }
 
     fn begin(&self, section: &Section, stream: QuicStream, manner: RequestTraits, waker: &Waker) {

@@ -1,4 +1,5 @@
-//! Connections: accepted, encrypted, counted, and read in the protocol that they speak. Each request on one becomes an exchange, which the pipeline answers.
+//! Connections: accepts, encrypts and counts them, and reads them in their protocol. Each request on one becomes an exchange, which the
+//! pipeline answers.
 
 pub(crate) mod accept;
 pub(crate) mod connection_task;

@@ -1,8 +1,9 @@
-//! PROXY protocol headers: who a connection is from, said by a proxy before us at its start.
+//! PROXY protocol headers: a trusted proxy announces the client at the start of a connection.
 //!
-//! Looked for only on connections from the proxies that the listener names; those must have one.
+//! Expected only on connections from the proxies that the listener names; those must have one.
 //!
-//! Must never: believe anybody else, or serve a connection from a proxy whose header did not come whole and in time.
+//! Must never: trust another sender, or serve a
+//! connection from a proxy whose header was incomplete or late.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -27,7 +28,7 @@ pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
     if !proxies.is_some_and(|proxies| proxies.matches(connection.client.peer.address())) {
         return true;
     }
-    // `Err(None)`: it did not come in time.
+    // `Err(None)`: it did not arrive in time.
     let outcome = poll_fn(|cx| {
         let Some(io) = connection.client.channel.transport().map(Transport::io) else {
             return Poll::Ready(Err(Some(ProxyHeaderError::Closed)));
@@ -54,7 +55,7 @@ pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
         }
         Err(Some(ProxyHeaderError::Closed)) => return false,
         Err(Some(error)) => error.to_string(),
-        Err(None) => "its PROXY header did not come in time".to_owned(),
+        Err(None) => "its PROXY header did not arrive in time".to_owned(),
     };
     let from = connection
         .client
@@ -63,6 +64,6 @@ pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {
         .map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
     let name = &connection.client.listener.name;
     let text = format!("connection from proxy {from} on \"{name}\" closed: {reason}");
-    connection.client.local.complain(Level::Error, &text);
+    connection.client.local.log_failure(Level::Error, &text);
     false
 }

@@ -1,4 +1,4 @@
-//! The request of one stream of HTTP/2 or 3: answered at once, or by a task of its own.
+//! The request of one HTTP/2 or HTTP/3 stream: answered at once, or by a separate task.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -17,24 +17,24 @@ use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
 
-/// The facts about a request before its head is written down.
+/// Facts about a request beside its fields.
 pub(crate) struct StreamRequest {
-    /// The stream does not end with the head.
+    /// A body follows.
     pub(crate) has_body: bool,
     /// It is an extended `CONNECT` for WebSocket.
     pub(crate) is_websocket: bool,
-    /// It is one for another protocol.
+    /// It is an extended `CONNECT` for another protocol.
     pub(crate) is_unknown: bool,
 }
 
-/// The same, for who writes the head down.
+/// The same, for the code that composes the head.
 pub(crate) struct Writing<'a> {
     pub(crate) has_body: bool,
-    /// The key of the handshake that stands for the extended `CONNECT`.
+    /// The key of the handshake that replaces the extended `CONNECT`.
     pub(crate) websocket: Option<&'a WebSocketKey>,
 }
 
-/// Begins with the request of a stream, whose head `compose` writes down: answers it, or starts a task that will.
+/// Begins the request of a stream, whose head `compose` writes: answers it, or starts a task that will.
 pub(crate) fn begin(
     client: ClientSide,
     asked: &StreamRequest,
@@ -48,9 +48,9 @@ pub(crate) fn begin(
     let mut messages = messages(&client);
     let exchange = Exchange::new(&client, None);
     if asked.is_unknown {
-        let reason = "CONNECT for a protocol that is not known";
+        let reason = "CONNECT for an unknown protocol";
         messages.refuse(&client, &exchange, 501, reason);
-        return go_on(client, messages, exchange, ExchangeStep::Linger);
+        return finish_or_spawn(client, messages, exchange, ExchangeStep::Linger);
     }
     let key = asked
         .is_websocket
@@ -82,23 +82,23 @@ pub(crate) fn begin(
             pipeline::start(&request, output)
         }
     };
-    go_on(client, messages, exchange, step);
+    finish_or_spawn(client, messages, exchange, step);
 }
 
-/// Answers a request whose head cannot be taken.
+/// Answers a request whose head cannot be accepted.
 pub(crate) fn refuse(client: ClientSide, status: u16, reason: &str) {
     let mut messages = messages(&client);
     let exchange = Exchange::new(&client, None);
     messages.refuse(&client, &exchange, status, reason);
-    go_on(client, messages, exchange, ExchangeStep::Linger);
+    finish_or_spawn(client, messages, exchange, ExchangeStep::Linger);
 }
 
 fn messages(client: &ClientSide) -> Messages {
     Messages::new(client, client.local.buffers.take())
 }
 
-/// Ends a stream that has its answer, or starts a task for it.
-fn go_on(client: ClientSide, mut messages: Messages, exchange: Exchange, step: ExchangeStep) {
+/// Ends a stream that has its response, or starts a task for it.
+fn finish_or_spawn(client: ClientSide, mut messages: Messages, exchange: Exchange, step: ExchangeStep) {
     if matches!(step, ExchangeStep::End(_) | ExchangeStep::Linger) {
         match client.channel.try_send(&mut messages.output) {
             Ok(true) => {
@@ -129,7 +129,7 @@ async fn run(
     messages.give_back(&local);
 }
 
-/// Ends a stream as its response has ended.
+/// Ends a stream according to its response.
 fn finish(client: &ClientSide, ending: &Ending) {
     if let Channel::Stream(stream) = &client.channel {
         match ending {

@@ -1,4 +1,4 @@
-//! Notes a request's client and its place in a trace, when its head is complete and before it is looked at.
+//! Notes a request's client and its trace, when its head is complete and before any stage.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ pub(crate) fn note(request: &Request<'_>) {
     }
 }
 
-/// Notes the client that the fields name, where the listener believes them.
+/// Notes the client that the fields name, if the listener trusts them.
 fn note_origin(request: &Request<'_>) {
     let (snapshot, client) = (request.snapshot, request.client);
     let trusted = snapshot
@@ -52,7 +52,7 @@ fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
     });
 }
 
-/// Reads the parent that the client names; several fields name none (W3C Trace Context §4.3).
+/// Reads the parent span that the client names; several fields are ignored (W3C Trace Context §4.3).
 fn parent(request: &Request<'_>) -> Option<Parent> {
     let mut values = request.view.get_all(b"traceparent");
     let value = values.next()?;
@@ -89,7 +89,7 @@ fn span(request: &Request<'_>, context: TraceContext, has_parent: bool) -> Span 
     }
 }
 
-/// Its fields are one list (W3C Trace Context §3.3); what is too long to be kept whole is worth nothing.
+/// Its fields form one list (W3C Trace Context §3.3); one that is too long to be kept whole is dropped.
 fn tracestate(request: &Request<'_>) -> String {
     let values: Vec<&[u8]> = request.view.get_all(b"tracestate").collect();
     let joined = values.join(&b","[..]);
@@ -99,7 +99,7 @@ fn tracestate(request: &Request<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// Text of the client as far as it is kept.
+/// Text of the client, truncated.
 fn text(bytes: &[u8]) -> Box<str> {
     let kept = bytes.get(..MAX_TEXT).unwrap_or(bytes);
     String::from_utf8_lossy(kept).into()

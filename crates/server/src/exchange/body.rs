@@ -1,9 +1,9 @@
-//! The body of a request, piece by piece, as it comes from the client.
+//! The body of a request, piece by piece, as it arrives from the client.
 //!
-//! Every body is read here: [`request_body`](crate::request_body) collects one or drops it, and others pass it on while it comes. The bytes are read into the connection's input and given out in place. When the body has
-//! ended, what is left in the input behind the head is the next request.
+//! Every body is read here: [`request_body`](crate::request_body) collects or discards one, and other code streams it. The bytes are read
+//! into the connection's input and returned in place. After the end of the body, the rest of the input after the head is the next request.
 //!
-//! Must never: give out a byte that is not the body's, lose one behind it, or wait without a deadline.
+//! Must never: return a byte that is not the body's, lose one after it, or wait without a deadline.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -22,20 +22,20 @@ use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;
 
-/// Most room that is made for one read of a body.
+/// Most room for one read of a body.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Least room for one read.
 const MIN_READ_BYTES: usize = 1024;
 
-/// Most of a body that is read to no end after its response, to keep the connection. Go's `net/http` has the same bound.
+/// Bytes of a body that are discarded after its response, to keep the connection. Go's `net/http` has the same limit.
 const DRAINED_BYTES: u64 = 256 * 1024;
 
 /// How long that may take in all, and between two reads.
 const DRAIN_TOTAL: Millis = 5_000;
 const DRAIN_PAUSE: Millis = 2_000;
 
-/// The terms on which a body is read: its framing as the head says it, and how long the client may pause.
+/// How a body is read: its framing, and how long the client may pause.
 pub(crate) struct BodyTerms {
     pub(crate) decoder: BodyDecoder,
     /// The client waits for 100 (Continue).
@@ -58,12 +58,12 @@ impl BodyTerms {
 pub(crate) struct ClientBody<'a> {
     client: &'a ClientSide,
     exchange: &'a Exchange,
-    /// Bytes that have come. From `start` on: those dealt with, the piece, those not looked at.
+    /// Received bytes. From `start` on: consumed ones, the piece, unparsed ones.
     input: &'a mut Vec<u8>,
     start: usize,
-    /// The piece that is there.
+    /// The current piece.
     piece: Range<usize>,
-    /// Where the bytes begin that have not been looked at.
+    /// Where the unparsed bytes begin.
     next: usize,
     decoder: BodyDecoder,
     has_ended: bool,
@@ -98,17 +98,17 @@ impl<'a> ClientBody<'a> {
         }
     }
 
-    /// The piece that is there; empty when there is none.
+    /// The current piece; empty when there is none.
     pub(crate) fn piece(&self) -> &[u8] {
         self.input.get(self.piece.clone()).unwrap_or_default()
     }
 
-    /// The first `count` bytes of the piece are dealt with.
+    /// Consumes the first `count` bytes of the piece.
     pub(crate) fn consume(&mut self, count: usize) {
         self.piece.start = self.piece.end.min(self.piece.start.saturating_add(count));
     }
 
-    /// Waits for a piece, having sent what is in `output`, and 100 (Continue) where the client waits for it; false at the end.
+    /// Waits for a piece, after sending `output`, and 100 (Continue) if the client waits for it; false at the end.
     pub(crate) async fn ready(
         &mut self,
         output: &mut Output,
@@ -145,25 +145,25 @@ impl<'a> ClientBody<'a> {
         self.start_clock();
     }
 
-    /// The client's silence counts from now on, if it did not before: also where it may be waiting for 100 (Continue).
+    /// Starts the client's read timeout, if it is not running: even if the client may be waiting for 100 (Continue).
     pub(crate) fn start_clock(&mut self) {
         if self.deadline == NEVER && self.piece.is_empty() {
             self.deadline = now_millis().saturating_add(self.read_timeout);
         }
     }
 
-    /// When the client must have sent more; [`NEVER`] while nobody asks it.
+    /// When the client must have sent more; [`NEVER`] while the body is not being read.
     pub(crate) fn deadline(&self) -> Millis {
         self.deadline
     }
 
-    /// Bytes still to be read, where that is known.
+    /// Remaining bytes, if known.
     fn remaining(&self) -> Option<u64> {
         self.decoder.remaining()
     }
 
-    /// The response is complete, in `output` or sent: reads what is left to no end, within bounds, so that the connection can go on;
-    /// whether it can.
+    /// Called when the response is complete, in `output` or sent: discards the rest, within limits, so that the connection can be reused;
+    /// returns whether it can.
     pub(crate) async fn drain(
         mut self,
         output: &mut Output,
@@ -192,13 +192,13 @@ impl<'a> ClientBody<'a> {
         }
     }
 
-    /// The client may pause as long as it likes: whoever asks for the body has another limit.
+    /// Stops the client's read timeout: the reader of the body has another limit.
     pub(crate) fn stop_clock(&mut self) {
         self.read_timeout = NEVER;
         self.deadline = NEVER;
     }
 
-    /// The trailer fields behind a body that has ended.
+    /// The trailer fields after a body that has ended.
     pub(crate) fn trailers(&self) -> Trailers {
         match &self.client.channel {
             Channel::Stream(stream) => stream.received_trailers(),
@@ -206,8 +206,7 @@ impl<'a> ClientBody<'a> {
         }
     }
 
-    /// Reads until there is a piece; false at the end. The caller sees to it that it is polled again at the
-    /// [`deadline`](Self::deadline).
+    /// Reads until there is a piece; false at the end. The caller must poll again at the [`deadline`](Self::deadline).
     pub(crate) fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -225,7 +224,7 @@ impl<'a> ClientBody<'a> {
                     self.awaits_continue = false;
                     self.deadline = NEVER;
                 }
-                // `look` finds the end, where the end of a stream is that of the body.
+                // `look` finds the end, if the end of a stream is that of the body.
                 Poll::Ready(Ok(ReadResult::End)) if self.decoder.end() => {}
                 Poll::Ready(Ok(ReadResult::End | ReadResult::Nothing)) => {
                     return Poll::Ready(Err(Gone::Closed.into()));
@@ -239,7 +238,7 @@ impl<'a> ClientBody<'a> {
         }
     }
 
-    /// Looks for a piece, or the end, in what has come; false if more must be read.
+    /// Looks for a piece, or the end, in the received bytes; false if more must be read.
     fn look(&mut self) -> Result<bool, BodyStreamError> {
         while self.piece.is_empty() && !self.has_ended {
             let rest = self.input.get(self.next..).unwrap_or_default();
@@ -260,7 +259,7 @@ impl<'a> ClientBody<'a> {
         Ok(true)
     }
 
-    /// Forgets what is dealt with; what follows it moves directly behind the head.
+    /// Removes consumed bytes; the bytes after them move directly behind the head.
     fn drop_done(&mut self) {
         self.input.drain(self.start..self.next);
         self.next = self.start;

@@ -1,10 +1,10 @@
-//! The way of a client's bytes: a socket of its own, or a stream of an HTTP/2 or 3 connection.
+//! The channel of a client's bytes: its own socket, or an HTTP/2 or HTTP/3 stream.
 //!
-//! Everything that reads, writes or asks about the other end goes through [`Channel`]; only [`transfer`](crate::transfer) looks behind
-//! it, for the ways only a plain socket has.
+//! Everything that reads, writes or checks the other end uses [`Channel`]; only [`transfer`](crate::transfer) looks inside, for the fast
+//! paths of a plain socket.
 //!
-//! Must never: say that all has been sent while the channel itself still holds some of it, or be [`Poll::Pending`] without having
-//! arranged to be woken.
+//! Must never: report that everything has been sent while the channel itself still buffers some of it, or return [`Poll::Pending`] without
+//! having arranged to be woken.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -18,13 +18,13 @@ use crate::exchange::stream::Stream;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, ReadResult};
 
-/// The way of a client's bytes.
+/// The channel of a client's bytes.
 pub(crate) enum Channel {
     /// Through the client's socket.
     Transport(Transport),
     /// As one stream of an HTTP/2 or 3 connection.
     Stream(Box<Stream>),
-    /// There is no client: the server makes the request for itself, to have a newer response in the cache. What is sent is discarded.
+    /// There is no client: the server makes the request itself, to refresh the cache. Sent bytes are discarded.
     Discard,
 }
 
@@ -42,12 +42,12 @@ impl Channel {
         self.transport().map(Transport::socket)
     }
 
-    /// The socket, if bytes go into it as they are.
+    /// The socket, if it is unencrypted.
     pub(crate) fn plain(&self) -> Option<&AsyncFd<OwnedFd>> {
         self.transport().and_then(Transport::plain)
     }
 
-    /// True if the bytes are encrypted on their way.
+    /// True if the bytes are encrypted.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
             Self::Transport(transport) => transport.tls().is_some(),
@@ -78,7 +78,7 @@ impl Channel {
         }
     }
 
-    /// Sends as much as can be sent now; true if nothing is left, neither in `output` nor in the channel.
+    /// Sends as much as possible now; true if nothing is left, neither in `output` nor in the channel.
     pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         match self {
             Self::Transport(transport) => transport.try_send(output),
@@ -90,7 +90,7 @@ impl Channel {
         }
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
     pub(crate) fn poll_send(
         &self,
         output: &mut Output,
@@ -106,7 +106,7 @@ impl Channel {
         }
     }
 
-    /// Sends `output` and then `bytes`, where that goes without a copy of them; how many of these have gone out.
+    /// Sends `output` and then `bytes`, if that is possible without copying them; returns how many of these have been sent.
     pub(crate) fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
         match self {
             Self::Transport(transport) => transport.send_directly(output, bytes),
@@ -114,7 +114,7 @@ impl Channel {
         }
     }
 
-    /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
+    /// Sends `output` and then `body`, in one call if possible; unsent bytes are kept in `output`.
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
             Self::Transport(transport) => transport.send_body(output, body),
@@ -126,7 +126,7 @@ impl Channel {
         }
     }
 
-    /// Bytes that have not gone out, as far as they can be told from here.
+    /// Unsent bytes, as far as they are known here.
     pub(crate) fn unsent(&self, output: &Output) -> u64 {
         match self {
             Self::Transport(transport) => transport.unsent(output),
@@ -134,7 +134,7 @@ impl Channel {
         }
     }
 
-    /// True if all of `output` has gone out, and the channel holds nothing back.
+    /// True if all of `output` has been sent, and the channel buffers nothing.
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
             Self::Transport(transport) => transport.has_sent(output),
@@ -143,8 +143,7 @@ impl Channel {
         }
     }
 
-    /// Ends the connection in good order: tells the client where the channel has words for it. Bytes that the channel holds back are
-    /// lost.
+    /// Closes the connection: notifies the client if the protocol permits it. Bytes that the channel buffers are lost.
     pub(crate) fn close(&self) {
         match self {
             Self::Transport(transport) => transport.close(),
@@ -153,7 +152,7 @@ impl Channel {
         }
     }
 
-    /// Tells the client that nothing more will come; false if there is nobody to be told.
+    /// Shuts down the sending side; false if that is impossible.
     pub(crate) fn shutdown(&self) -> bool {
         match self {
             Self::Transport(transport) => transport.shutdown(),

@@ -1,10 +1,11 @@
-//! The client of an exchange: the way of its bytes, its addresses, its deadline, and what it has not taken yet.
+//! The client of an exchange: its channel, its addresses, its deadline, and the bytes that it has not taken.
 //!
-//! A connection of HTTP/1 has one for all its exchanges; each stream of HTTP/2 or 3 has its own, and so has a request that the server makes for
-//! itself, whose response is discarded. While it waits, a client is this struct, a slab entry and a kernel socket: no buffer, no timer of its own.
-//! A client that has not taken all there is for it has `send_timeout`, by progress: [`SendDeadline`](tutti_conn::send_deadline::SendDeadline).
+//! A connection of HTTP/1 has one for all its exchanges; each HTTP/2 or HTTP/3 stream has its own, and so has a request that the server
+//! makes itself, whose response is discarded. While idle, a client is this struct, a slab entry and a kernel socket: no buffer, no timer of
+//! its own. A client that does not take everything has `send_timeout`, extended by progress:
+//! [`SendDeadline`](tutti_conn::send_deadline::SendDeadline).
 //!
-//! Must never: hold anything of a single exchange of a connection that goes on, which would be there for the next one.
+//! Must never: hold state of a single exchange of a connection that continues, which would affect the next one.
 
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
@@ -33,7 +34,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::stream::Stream;
 use crate::local::Local;
 
-/// How long a client that still sends after its last response is listened to in all, and between two reads.
+/// How long a client that still sends after its last response is read in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
 
@@ -43,9 +44,9 @@ pub(crate) struct Ends {
     pub(crate) listener: ListenerHold,
     /// The other end of the socket: the client, or a proxy before it.
     pub(crate) peer: Peer,
-    /// The client as that proxy announces it.
+    /// The client announced by that proxy.
     pub(crate) proxied: Option<Proxied>,
-    /// Where the connection came to, asked of the kernel at most once; only for listeners on any address.
+    /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
 }
 
@@ -60,12 +61,12 @@ impl Ends {
         }
     }
 
-    /// The connection came to this address.
+    /// Notes the local address.
     pub(crate) fn note_local_address(&self, address: SocketAddr) {
         let _ = self.local_address.set(address);
     }
 
-    /// The ends of an exchange beside others of the same connection, which is not counted again.
+    /// The ends of another exchange on the same connection, which is not counted again.
     pub(crate) fn another(&self) -> Self {
         Self {
             local: Rc::clone(&self.local),
@@ -81,12 +82,12 @@ impl Ends {
         self.listener.is_closing() || self.local.draining.get()
     }
 
-    /// Both addresses that a proxy before us says.
+    /// Both addresses announced by a proxy.
     fn proxied_addresses(&self) -> Option<Addresses> {
         self.proxied.and_then(|proxied| proxied.addresses)
     }
 
-    /// The client's address; `None` of a unix socket.
+    /// The client's address; `None` for a unix socket.
     pub(crate) fn client_address(&self) -> Option<SocketAddr> {
         match self.proxied_addresses() {
             Some(addresses) => Some(addresses.source),
@@ -99,13 +100,13 @@ impl Ends {
 pub(crate) struct ClientSide {
     ends: Ends,
     pub(crate) channel: Channel,
-    /// Bytes of its responses in memory that it has not taken.
+    /// Counts the bytes of its responses in memory that it has not taken.
     waiting: Waiting,
-    /// When it is given up, if it has not taken all there is for it.
+    /// When it is given up, if it has not taken everything.
     send_deadline: SendDeadline,
-    /// Its socket has been set up for large files.
+    /// Its socket has been configured for large files.
     pub(crate) is_prepared: Cell<bool>,
-    /// The end of its sending side, as far as it is known.
+    /// The state of its sending side.
     sending_side: SendingSide,
     /// Its deadline, and how to wake its task.
     entry: ConnectionEntry,
@@ -120,7 +121,7 @@ impl std::ops::Deref for ClientSide {
 }
 
 impl ClientSide {
-    /// Enters a client into its thread; `waker` wakes its task.
+    /// Registers a client with its thread; `waker` wakes its task.
     pub(crate) fn new(channel: Channel, ends: Ends, waker: Waker) -> Self {
         let entry = ends.local.connections.enter(waker);
         Self {
@@ -134,7 +135,7 @@ impl ClientSide {
         }
     }
 
-    /// The client of one stream of a connection; `share` is the share of the connection: a client has as much with one stream as with a hundred.
+    /// The client of one stream of a connection; `share` is that of the connection: the limit is the same for one stream and for a hundred.
     pub(crate) fn of_stream(
         stream: Stream,
         ends: Ends,
@@ -149,17 +150,17 @@ impl ClientSide {
 
     /// The ends of another exchange of this client.
     pub(crate) fn another_end(&self) -> Ends {
-        // So that it is known there.
+        // Reads the address, so that it is known there.
         self.socket_address();
         self.ends.another()
     }
 
-    /// A proxy before us says who the client is.
+    /// Notes the client announced by a proxy.
     pub(crate) fn note_proxied(&mut self, proxied: Proxied) {
         self.ends.proxied = Some(proxied);
     }
 
-    /// The version of HTTP that a client is answered in whose request could not be read.
+    /// The HTTP version of the answer to a client whose request could not be parsed.
     pub(crate) fn version(&self) -> Version {
         match &self.channel {
             Channel::Transport(_) | Channel::Discard => Version::Http11,
@@ -167,7 +168,7 @@ impl ClientSide {
         }
     }
 
-    /// It is another task's from now on.
+    /// Assigns it to another task.
     pub(crate) fn set_waker(&self, waker: Waker) {
         self.entry.set_waker(waker);
     }
@@ -177,7 +178,7 @@ impl ClientSide {
         self.entry.is_overdue()
     }
 
-    /// The state of the client while a response is waited for; wakes the task when it changes.
+    /// The state of the client while it waits for a response; wakes the task when it changes.
     pub(crate) fn presence(&self, waited: Waited, cx: &mut Context<'_>) -> Presence {
         let is_gone = match &self.channel {
             Channel::Transport(transport) => {
@@ -192,7 +193,7 @@ impl ClientSide {
         }
     }
 
-    /// The response to a request that has waited so long begins.
+    /// Notes that the response begins.
     pub(crate) fn note_response_begun(&self, waited: Waited) {
         if let Channel::Transport(transport) = &self.channel {
             self.sending_side.note_response_begun(transport, waited);
@@ -203,7 +204,7 @@ impl ClientSide {
         self.entry.set_deadline(deadline);
     }
 
-    /// The status of the close frame that a WebSocket is sent now (RFC 6455 §7.4.1), if the server ends it.
+    /// The status for the close frame of a WebSocket (RFC 6455 §7.4.1), if the server ends it now.
     pub(crate) fn farewell(&self) -> Option<u16> {
         if !self.is_ending() {
             return None;
@@ -216,7 +217,7 @@ impl ClientSide {
         }
     }
 
-    /// True if the client's bytes were encrypted, on the way to us or to a proxy before us.
+    /// True if the client's bytes were encrypted, on the way to this server or to a trusted proxy.
     pub(crate) fn is_https(&self) -> bool {
         self.channel.is_tls() || self.proxied.is_some_and(|proxied| proxied.is_tls)
     }
@@ -238,7 +239,7 @@ impl ClientSide {
             return None;
         }
         if self.ends.local_address.get().is_none() {
-            // QUIC's has been noted.
+            // For QUIC, it has been noted.
             let address = rustix::net::getsockname(self.channel.socket()?)
                 .ok()
                 .and_then(inet)?;
@@ -247,7 +248,7 @@ impl ClientSide {
         self.ends.local_address.get().copied()
     }
 
-    /// True if the client is on this machine, as far as addresses tell.
+    /// True if the client is on this machine, according to the addresses.
     pub(crate) fn is_local(&self) -> bool {
         let Some(peer) = self.peer.address() else {
             return true;
@@ -260,7 +261,7 @@ impl ClientSide {
 }
 
 impl ClientSide {
-    /// Reads at least one byte behind what `buffer` has, until `deadline`.
+    /// Reads at least one byte into the spare capacity of `buffer`, until `deadline`.
     pub(crate) async fn read_more(
         &self,
         buffer: &mut Vec<u8>,
@@ -282,7 +283,7 @@ impl ClientSide {
         .await
     }
 
-    /// Calls `attempt` whenever the channel may take something, until it got on, or the client is given up.
+    /// Calls `attempt` whenever the channel may accept bytes, until it makes progress, or the client is given up.
     pub(crate) async fn attempt(
         &self,
         mut attempt: impl FnMut(&mut Context<'_>) -> Poll<Result<(), Gone>>,
@@ -295,7 +296,7 @@ impl ClientSide {
         .await
     }
 
-    /// Nothing goes out before the client takes some: it has until `deadline`.
+    /// Waits until the client takes bytes, at most until `deadline`.
     fn wait_for_client(&self, deadline: Millis) -> Poll<Result<(), Gone>> {
         if deadline <= now_millis() {
             return Poll::Ready(Err(Gone::TimedOut));
@@ -304,7 +305,7 @@ impl ClientSide {
         Poll::Pending
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
     pub(crate) fn poll_send(
         &self,
         output: &mut Output,
@@ -316,17 +317,17 @@ impl ClientSide {
         polled
     }
 
-    /// The client has taken so many bytes of what there is for it.
+    /// Counts the bytes that the client has taken.
     pub(crate) fn note_taken(&self, bytes: u64) {
         self.send_deadline.note_taken(bytes);
     }
 
-    /// The client has taken all there was.
+    /// Notes that the client has taken everything.
     pub(crate) fn note_all_taken(&self) {
         self.send_deadline.note_all_taken();
     }
 
-    /// When a client is given up that has not taken all there is for it, which is so at least since now.
+    /// When a client that has not taken everything is given up; that state begins now at the latest.
     pub(crate) fn owes(&self, send_timeout: Millis) -> Millis {
         if let Channel::Stream(stream) = &self.channel {
             self.note_taken(stream.taken_beside());
@@ -334,7 +335,7 @@ impl ClientSide {
         self.send_deadline.owes(send_timeout)
     }
 
-    /// When a client is given up that has not taken all of `output`; [`NEVER`] if it has.
+    /// When a client that has not taken all of `output` is given up; [`NEVER`] if it has.
     pub(crate) fn owes_of(&self, output: &Output, send_timeout: Millis) -> Millis {
         if self.channel.has_sent(output) {
             self.note_all_taken();
@@ -369,29 +370,29 @@ impl ClientSide {
 }
 
 impl ClientSide {
-    /// The share of the client's connection.
+    /// The share of the client's connection in the limits.
     pub(crate) fn share(&self) -> &Rc<ConnectionBuffers> {
         self.waiting.share(&self.local.shared.holdings)
     }
 
-    /// Counts the memory of an encoder; `None` if there is none left for another.
+    /// Counts the memory of an encoder; `None` if the limit is reached.
     pub(crate) fn charge_encoder(&self, compressor: &Compressor) -> Option<EncoderCharge> {
         let bytes = compression::encoder_bytes(compressor);
         EncoderCharge::take(&self.local.shared.holdings, bytes)
     }
 
-    /// Notes how much of `output` waits in memory.
+    /// Counts how much of `output` is in memory.
     pub(crate) fn note_held(&self, output: &Output) {
         self.waiting.note(output, &self.local.shared.holdings);
     }
 
-    /// Notes how much of `output` waits in memory; returns how much of `most` it may have there.
+    /// Counts how much of `output` is in memory; returns how much of `most` it may have there.
     pub(crate) fn allowance(&self, output: &Output, most: usize) -> usize {
         self.waiting
             .allowance(output, most, &self.local.shared.holdings)
     }
 
-    /// Makes room for more of an answer whose beginning waits in `output`. Alone it may have `most` bytes in memory; the rest goes to
+    /// Makes room for more of a response whose beginning waits in `output`. Its own limit in memory is `most` bytes; the rest goes to
     /// `store`.
     pub(crate) fn room(
         &self,
@@ -403,10 +404,10 @@ impl ClientSide {
         let outcome = self.waiting.room(output, most, store, all);
         outcome.unwrap_or_else(|error| {
             let folder = store.map_or(Path::new(""), |store| store.spool.folder());
-            self.local.complain(
+            self.local.log_failure(
                 Level::Warn,
                 &format!(
-                    "an answer cannot wait in `{}` for a slow client, so its sender waits: {error}",
+                    "a response for a slow client cannot be buffered in `{}`, so its sender waits: {error}",
                     folder.display()
                 ),
             );
@@ -414,8 +415,8 @@ impl ClientSide {
         })
     }
 
-    /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes
-    /// resets the connection, and the reset may overtake the answer (RFC 9112 §9.6).
+    /// Shuts down the sending side, and reads for a while: closing a socket with unread bytes resets the connection, and the reset may
+    /// overtake the response (RFC 9112 §9.6).
     pub(crate) async fn linger(&self) {
         if !self.channel.shutdown() {
             return;

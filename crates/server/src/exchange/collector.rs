@@ -1,4 +1,4 @@
-//! A request's body that is collected before the request goes on: in memory while it is small, in a spool beyond that.
+//! Collects a request's body before the request continues: in memory while it is small, in a spool beyond that.
 
 use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
@@ -18,16 +18,16 @@ pub(crate) enum Collected {
     Job(Gathered),
 }
 
-/// A request's body as an action gets it.
+/// A request's body for an action.
 pub(crate) enum ActionBody<'r> {
-    /// All of it.
+    /// Complete.
     Collected(Collected),
-    /// While it comes.
+    /// Streamed.
     Stream(Box<ClientBody<'r>>),
 }
 
 impl<'r> ActionBody<'r> {
-    /// Returns the part that has been collected and the part that still comes.
+    /// Splits it into the collected and the streamed body.
     pub(crate) fn parts(self) -> (Collected, Option<Box<ClientBody<'r>>>) {
         match self {
             Self::Collected(body) => (body, None),
@@ -46,7 +46,7 @@ impl<'r> ActionBody<'r> {
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
 pub(crate) struct Collector<'a> {
-    /// Who is to get it, for the log.
+    /// The name of the recipient, for the log.
     name: &'a str,
     spool: &'a Spool,
     /// Larger bodies go to the spool.
@@ -64,7 +64,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds bytes; the status if that is not possible.
+    /// Adds bytes; the error is a status.
     pub(crate) fn add(&mut self, data: &[u8], client: &ClientSide) -> Result<(), u16> {
         let outcome = match &mut self.body {
             Collected::Spool(region) => region.append(data),
@@ -85,7 +85,7 @@ impl<'a> Collector<'a> {
         outcome.map_err(|error| {
             client
                 .local
-                .complain(Level::Error, &format!("\"{}\": {error}", self.name));
+                .log_failure(Level::Error, &format!("\"{}\": {error}", self.name));
             error.status()
         })
     }

@@ -1,7 +1,7 @@
-//! The messages of exchanges in memory: the requests that have come in, and the responses that have not gone out.
+//! The messages of exchanges in memory: received requests, and unsent responses.
 //!
-//! A connection of HTTP/1 has them while it is not idle, for all the requests in its input; a stream of HTTP/2 or 3 for its one request. Their buffers are
-//! the thread's.
+//! A connection of HTTP/1 has them while it is not idle, for all the requests in its input; an HTTP/2 or HTTP/3 stream for its one request.
+//! Their buffers belong to the thread.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::exchange::respond;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
 
-/// The bytes of requests and responses, and the configuration that they are for.
+/// The bytes of requests and responses, and their configuration.
 pub(crate) struct Messages {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// Bytes read; those before `position` are done with.
+    /// Received bytes; those before `position` have been processed.
     pub(crate) input: Vec<u8>,
     pub(crate) position: usize,
-    /// The head being read or acted on, over `input[position..]`.
+    /// The head that is being read or processed, over `input[position..]`.
     pub(crate) head: Box<RequestHead>,
     pub(crate) output: Output,
 }
 
 impl Messages {
-    /// The messages of a client that has sent `input`.
+    /// For a client that has sent `input`.
     pub(crate) fn new(client: &ClientSide, input: Vec<u8>) -> Self {
         let local = &client.local;
         Self {
@@ -41,17 +41,17 @@ impl Messages {
         }
     }
 
-    /// True if all that has been read is answered.
+    /// True if everything that has been read is answered.
     pub(crate) fn is_done(&self) -> bool {
         self.position >= self.input.len()
     }
 
-    /// The bytes that are not done with.
+    /// The unprocessed bytes.
     pub(crate) fn rest(&self) -> &[u8] {
         self.input.get(self.position..).unwrap_or_default()
     }
 
-    /// The request whose head is in front of the input.
+    /// The request whose head is at the front of the input.
     pub(crate) fn request<'a>(
         &'a self,
         client: &'a ClientSide,
@@ -61,7 +61,7 @@ impl Messages {
         Request::new(client, exchange, &self.snapshot, view)
     }
 
-    /// That request, and where its response goes.
+    /// That request, and the output for its response.
     pub(crate) fn parts<'a>(
         &'a mut self,
         client: &'a ClientSide,
@@ -77,7 +77,7 @@ impl Messages {
         self.position + self.head.view(self.rest()).length()
     }
 
-    /// The body of that request, and where its response goes.
+    /// The body of that request, and the output for its response.
     pub(crate) fn body<'a>(
         &'a mut self,
         client: &'a ClientSide,
@@ -90,7 +90,8 @@ impl Messages {
         (body, &mut self.output)
     }
 
-    /// That request beside its body, which is read in `input` from now on. What is left there in the end is to be taken back.
+    /// That request without its body, which is read in `input` from now on. What is left there at the end must be given to
+    /// [`take_back`](Self::take_back).
     pub(crate) fn detach_body<'a>(
         &'a mut self,
         client: &'a ClientSide,
@@ -106,13 +107,13 @@ impl Messages {
         (request, body, output)
     }
 
-    /// Takes back what is left of a body's input in the end: the next request, behind the head.
+    /// Takes the rest of a body's input, which belongs after the head: the next request.
     pub(crate) fn take_back(&mut self, client: &ClientSide, input: Vec<u8>) {
         self.input.extend_from_slice(&input);
         client.local.buffers.give(input);
     }
 
-    /// Answers an exchange without a request (its head is malformed, or did not come); the connection ends.
+    /// Answers an exchange without a valid request (its head is malformed, or did not arrive); the connection ends.
     pub(crate) fn refuse(
         &mut self,
         client: &ClientSide,
@@ -120,7 +121,7 @@ impl Messages {
         status: u16,
         reason: &str,
     ) {
-        // The head cannot be read, but its method can: a client that asks with HEAD takes any content for the next response.
+        // The head cannot be parsed, but its method can: a client that sent HEAD takes any content for the next response.
         let method = match self.rest().trim_ascii_start().starts_with(b"HEAD ") {
             true => Method::Head,
             false => Method::Other,
@@ -139,7 +140,7 @@ impl Messages {
         made.put(client, &mut self.output);
     }
 
-    /// Gives the buffers back to the thread.
+    /// Returns the buffers to the thread.
     pub(crate) fn give_back(self, local: &Local) {
         local.buffers.give(self.input);
         local.buffers.give(self.output.bytes);

@@ -1,4 +1,4 @@
-//! One exchange: its state, its messages in memory, its client, and its request as the stages see it.
+//! One exchange: its state, its messages in memory, its client, and its request for the stages.
 
 pub(crate) mod arrival;
 pub(crate) mod body;

@@ -1,8 +1,8 @@
 //! Logs each request that the server refuses or cannot serve: one line, with the reason, the client and the request line.
 //!
-//! Here too is what the access log tells of requests that ended before there was one that could be routed: who attacks is seen.
+//! Also writes the access log for requests that ended before they could be routed, so that attacks are visible.
 //!
-//! Must never: let a client forge a line, or fill the log ([`Local::mention`], [`Local::complain`]).
+//! Must never: let a client forge a line, or fill the log (the lines are rate-limited in [`Local`]).
 
 use std::net::SocketAddr;
 
@@ -19,24 +19,24 @@ use crate::local::Local;
 use crate::snapshot::Snapshot;
 use tutti_request_log::Finished;
 
-/// So much of a request line is logged: enough to find it in the access log.
+/// Bytes of a request line that are logged: enough to find it in the access log.
 const SHOWN: usize = 200;
 
-/// The client and the request line, as they end a line of the log.
+/// The client and the request line, for the end of a line of the log.
 pub(crate) fn origin(request: &impl RequestInfo) -> String {
     let line = shown(request.request_line());
     let client = client(request.remote());
     format!("client {client}, request \"{line}\"")
 }
 
-/// The beginning of what a client has sent, as a log can have it.
+/// The beginning of a client's bytes, escaped for a log.
 pub(crate) fn shown(line: &[u8]) -> String {
     let shown = line.get(..SHOWN).unwrap_or(line);
     let rest = if shown.len() < line.len() { "…" } else { "" };
     format!("{}{rest}", Plain(shown))
 }
 
-/// The id that the request has in all logs.
+/// The id of the request in all logs.
 pub(crate) fn id(request: &impl RequestInfo) -> String {
     let mut id = Vec::new();
     tutti_routing::request_id(request, &mut id);
@@ -47,7 +47,7 @@ pub(crate) fn client(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "unix:".to_owned(), |address| address.ip().to_string())
 }
 
-/// A request is refused for what the client wants. Not being allowed to read a file is mostly somebody's mistake here.
+/// A request is refused because of the client. A file that may not be read is usually a mistake in the configuration.
 pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, reason: &str) {
     let level = if status == 403 {
         Level::Warn
@@ -55,10 +55,10 @@ pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, re
         Level::Info
     };
     let message = format!("{status}: {reason}, {}", origin(request));
-    local.mention_of(level, &message, || id(request));
+    local.log_client_error_of(level, &message, || id(request));
 }
 
-/// A WebSocket connection is closed for what its client did. A limit of the configuration is told to who has set it.
+/// A WebSocket connection is closed because of its client. A limit of the configuration is logged as a warning.
 pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: WebSocketError) {
     let (level, cure) = if fault.is_limit() {
         (Level::Warn, " of `settings.http.websocket`")
@@ -70,32 +70,32 @@ pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: WebSocket
         fault.close_code(),
         origin(request)
     );
-    local.mention_of(level, &message, || id(request));
+    local.log_client_error_of(level, &message, || id(request));
 }
 
-/// A request fails for what is wrong here.
+/// A request fails because of this server or its configuration.
 pub(crate) fn failed(local: &Local, request: &impl RequestInfo, status: u16, reason: &str) {
     let message = format!("{status}: {reason}, {}", origin(request));
-    local.complain_of(Level::Error, &message, || id(request));
+    local.log_failure_of(Level::Error, &message, || id(request));
 }
 
-/// Why a request is refused whose body is not as it must be, or does not come; `None`: it has been logged already.
+/// Why a request is refused whose body is invalid or does not arrive; `None`: that has been logged already.
 pub(crate) fn body_reason(status: u16) -> Option<&'static str> {
     Some(match status {
         400 => "the body is malformed",
-        408 => "the body does not come (`body_read_timeout`)",
+        408 => "the body did not arrive in time (`body_read_timeout`)",
         411 => "the body has no length (`chunked_transform`)",
         413 => "the body is too large (`max_body_size`)",
         _ => return None,
     })
 }
 
-/// How a request ended that was never read.
+/// The end of a request that could not be parsed.
 pub(crate) struct Unread<'a> {
     pub(crate) client: &'a ClientSide,
     pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
-    /// The answer's status; 400 where the client did not wait for an answer.
+    /// The status of the answer; 400 if the client did not wait for it.
     pub(crate) status: u16,
     pub(crate) reason: &'a str,
     /// The fields of the answer's head, and the length of its body.
@@ -104,7 +104,7 @@ pub(crate) struct Unread<'a> {
 }
 
 impl Unread<'_> {
-    /// Tells both logs.
+    /// Writes both logs.
     pub(crate) fn log(&self) {
         let local = &self.client.local;
         let client = client(self.client.client_address());
@@ -113,11 +113,11 @@ impl Unread<'_> {
             "{}: {}, client {client}, listener \"{listener}\"",
             self.status, self.reason
         );
-        local.mention_of(Level::Info, &message, || id(self));
+        local.log_client_error_of(Level::Info, &message, || id(self));
         self.log_access();
     }
 
-    /// Tells the access log and the metrics.
+    /// Writes the access log and the metrics.
     pub(crate) fn log_access(&self) {
         let local = &self.client.local;
         if self.exchange.note_logged() {
@@ -133,8 +133,8 @@ impl Unread<'_> {
                 head: self.head,
                 time,
             };
-            let complain = |message: &str| local.log(Level::Alert, message);
-            local.access_log.append(logs, self, finished, complain);
+            let log_error = |message: &str| local.log(Level::Alert, message);
+            local.access_log.append(logs, self, finished, log_error);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A request whose head is there, in its context.
+//! A request with a complete head, in its context.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -36,14 +36,14 @@ pub(crate) struct Request<'a> {
     pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) view: RequestView<'a>,
-    /// As the client sent it; another one than `view` where there is a substitute.
+    /// As the client sent it; differs from `view` for a substitute.
     pub(crate) original: RequestView<'a>,
-    /// Set if it is answered in place of the one that the client sent.
+    /// Set if it is answered in place of the client's.
     pub(crate) substitute: Option<&'a Substitute>,
 }
 
 impl<'a> Request<'a> {
-    /// The request whose head is `view`, or the one that is answered in its place.
+    /// The request with the head `view`, or its substitute.
     pub(crate) fn new(
         client: &'a ClientSide,
         exchange: &'a Exchange,
@@ -67,7 +67,7 @@ impl<'a> Request<'a> {
         self.exchange.flush(self.client, output, send_timeout).await
     }
 
-    /// Ready when the client can get no response any more; wakes the task when that happens.
+    /// Ready when the client can receive no response any more; wakes the task then.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.client.presence(self.exchange.waited(), cx) {
             Presence::Gone => Poll::Ready(()),
@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Waits for `future`, but not longer than the client is there.
+    /// Waits for `future`, as long as the client is connected.
     pub(crate) async fn unless_gone<F: Future>(&self, future: F) -> Result<F::Output, Gone> {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
         .await
     }
 
-    /// The same as the client sent it, for the logs.
+    /// The client's request, for the logs.
     fn as_sent(&self) -> Self {
         Self {
             view: self.original,
@@ -95,12 +95,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The error that this is answered in place of.
+    /// The error that this request replaces.
     pub(crate) fn mended(&self) -> Option<Mended> {
         self.substitute.and_then(|substitute| substitute.mended)
     }
 
-    /// The status of the answer, where the action gives this one.
+    /// The status of the response, if the action returns this one.
     pub(crate) fn status(&self, own: u16) -> u16 {
         match self.mended() {
             Some(Mended { status, answer }) => match answer {
@@ -121,7 +121,7 @@ impl<'a> Request<'a> {
         made.put(self.client, output);
     }
 
-    /// Appends the head of a response that is logged later. Returns its fields if the access log may ask for them.
+    /// Appends the head of a response that is logged later. Returns its fields if the access log needs them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
         respond::put(self.client, &head, output);
         if self.snapshot.logs.access.is_some() {
@@ -131,16 +131,16 @@ impl<'a> Request<'a> {
         FieldLines::new()
     }
 
-    /// Says among the fields of the response to which trace the request belongs, and its id.
+    /// Adds the trace and the request id to the fields of the response.
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
         self.exchange.admission.add_fields(fields);
-        self.exchange.traced.tell(fields);
+        self.exchange.traced.append_fields(fields);
         let wanted = self.snapshot.request_id.as_deref();
-        request_id::tell(wanted, fields, || refusals::id(self));
+        request_id::set_field(wanted, fields, || refusals::id(self));
     }
 
-    /// Tells a client of an older HTTP that HTTP/3 is spoken here, too (RFC 7838), unless the answer says something about that itself.
-    fn tell_of_http3(&self, fields: &mut FieldLines) {
+    /// Announces HTTP/3 to clients of older versions (RFC 7838), unless the response has `Alt-Svc`.
+    fn advertise_http3(&self, fields: &mut FieldLines) {
         if self.view.version() < Version::Http3
             && let Some(spoken) = self.snapshot.http3_of(self.client.listener.id)
             && let Some(value) = &spoken.alt_svc
@@ -150,10 +150,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Applies `response_headers` and `response_headers_always` to a head that is complete otherwise, and says to which trace it belongs.
+    /// Applies `response_headers` and `response_headers_always` to a complete head, and adds the trace.
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.identify(&mut head.fields);
-        self.tell_of_http3(&mut head.fields);
+        self.advertise_http3(&mut head.fields);
         if self.substitute.is_none() && changes.headers.is_empty() {
             return;
         }
@@ -191,14 +191,14 @@ impl<'a> Request<'a> {
             let target = String::from_utf8_lossy(self.view.target());
             let message = match refused {
                 Refused::Value => format!(
-                    "`response_headers`: the value of `{name}` has a control character, so the field is left out; {target}"
+                    "`response_headers`: the value of `{name}` has a control character, so the field is omitted; {target}"
                 ),
                 Refused::Framing => format!(
-                    "`response_headers`: `{name}` says how an answer is sent, which the server alone decides, so it stays as it is; hint: leave `{name}` out"
+                    "`response_headers`: `{name}` determines how a response is sent, which only the server decides, so it is not changed; hint: remove `{name}`"
                 ),
             };
             let local = &self.client.local;
-            local.complain_of(Level::Warn, &message, || refusals::id(self));
+            local.log_failure_of(Level::Warn, &message, || refusals::id(self));
         });
         response_headers::apply(&values, &mut head.fields);
     }
@@ -207,13 +207,12 @@ impl<'a> Request<'a> {
         self.view.method() == Method::Head
     }
 
-    /// True if trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
-    /// (RFC 9110 §6.5.1).
+    /// True if trailer fields of the response have a reader: an HTTP/1 client must ask for them (RFC 9110 §6.5.1).
     pub(crate) fn takes_trailers(&self) -> bool {
         self.view.version() >= Version::Http2 || self.view.asks_for_trailers()
     }
 
-    /// Tells how the connection goes on after this request.
+    /// The decision whether to keep the connection after this request.
     pub(crate) fn persistence(&self) -> Persistence {
         let lingers = self.substitute.is_some_and(|substitute| substitute.lingers);
         let keep_alive = self.original.facts().keep_alive && !lingers;
@@ -234,7 +233,7 @@ impl<'a> Request<'a> {
         let choice = compression.choose(response, self.view.version(), accepted);
         choice.unwrap_or_else(|out_of_steps| {
             let place = Pointer::from_escaped("/settings/http/compression/types");
-            self.client.local.complain(
+            self.client.local.log_failure(
                 Level::Error,
                 &format!(
                     "{}, so the response is not compressed",
@@ -259,8 +258,8 @@ impl<'a> Request<'a> {
         self.log_access(status, body_bytes, head);
     }
 
-    /// The client has gone, or was given up, before there was an answer. Its line says what nginx's says: 400 if its body is not whole,
-    /// 408 if it took nothing for too long, 499 if it did not wait; its span says that it was broken off.
+    /// Called when the client has disconnected, or was given up, before there was a response. Its line has nginx's status: 400 if its body
+    /// is incomplete, 408 if it was too slow, 499 if it did not wait; its span has the error `aborted`.
     pub(crate) fn left(&self, gone: Gone) {
         let status = match gone {
             Gone::TimedOut => 408,
@@ -270,7 +269,7 @@ impl<'a> Request<'a> {
         self.log_access(status, 0, &NO_FIELDS);
     }
 
-    /// Tells the access log, the slow log and the metrics.
+    /// Writes the access log, the slow log and the metrics.
     fn log_access(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if !self.exchange.note_logged() {
             return;
@@ -295,23 +294,23 @@ impl<'a> Request<'a> {
             head,
             time,
         };
-        let complain = |message: &str| local.log(Level::Alert, message);
+        let log_error = |message: &str| local.log(Level::Alert, message);
         let rewritten = self.exchange.rewritten.borrow();
         let seen = Seen {
             request: &self.as_sent(),
             rewritten: rewritten.as_deref(),
             response: None,
         };
-        local.access_log.append(logs, &seen, finished, complain);
+        local.access_log.append(logs, &seen, finished, log_error);
     }
 }
 
 impl Request<'_> {
-    /// Writes the entry of the slow log if the request was slow, and keeps it for `/status` if it was slow or failed.
+    /// Writes an entry of the slow log if the request was slow, and keeps it for `/status` if it was slow or failed.
     fn note_failed_or_slow(&self, status: u16, now: Instant, took: Duration) {
         let slow_log = self.snapshot.logs.slow.as_ref();
         let threshold = slow_log.map_or(SLOW, |log| log.options.threshold);
-        // A connection that changed its protocol lasts as long as it is used.
+        // A connection that switched protocols lasts as long as it is used.
         let is_slow = took >= threshold && status != 101;
         if !is_slow && status < 500 {
             return;
@@ -355,7 +354,7 @@ impl Request<'_> {
         }
     }
 
-    /// Notes a moment of the request, if the slow log may ask for it.
+    /// Notes a time of the request, if there is a slow log.
     pub(crate) fn note_phase(&self, note: impl FnOnce(&mut Phases)) {
         if self.snapshot.logs.slow.is_some() {
             let mut phases = self.exchange.phases.get();
@@ -378,7 +377,7 @@ impl RequestInfo for Request<'_> {
     fn request_path(&self) -> RequestPath<'_> {
         self.view.request_path()
     }
-    // The target that the client asked for, whatever is answered in its place.
+    // The client's target, whatever is answered in its place.
     fn target(&self) -> &[u8] {
         self.original.origin_target()
     }
@@ -392,12 +391,12 @@ impl RequestInfo for Request<'_> {
         self.original.request_line()
     }
     fn is_https(&self) -> bool {
-        let told = self.exchange.origin.get().is_https;
-        told.unwrap_or_else(|| self.client.is_https())
+        let stated = self.exchange.origin.get().is_https;
+        stated.unwrap_or_else(|| self.client.is_https())
     }
     fn remote(&self) -> Option<SocketAddr> {
-        let told = self.exchange.origin.get().address;
-        told.or_else(|| self.client.client_address())
+        let stated = self.exchange.origin.get().address;
+        stated.or_else(|| self.client.client_address())
     }
     fn local(&self) -> Option<SocketAddr> {
         self.client.local_address()
@@ -417,7 +416,7 @@ impl RequestInfo for Request<'_> {
         Some(&self.snapshot.modules)
     }
     fn script_failed(&self, template: &str, failure: &ScriptError) {
-        self.client.local.complain_of(
+        self.client.local.log_failure_of(
             Level::Error,
             &format!(
                 "the script {} failed: {failure}{}",
@@ -428,7 +427,7 @@ impl RequestInfo for Request<'_> {
         );
     }
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
-        self.client.local.complain_of(
+        self.client.local.log_failure_of(
             Level::Error,
             &format!(
                 "{}, so the request gets 500",

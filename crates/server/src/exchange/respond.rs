@@ -1,8 +1,7 @@
 //! The heads of responses, and the server's own pages.
 //!
-//! A head is data ([`OutgoingHead`]) until it is complete: the server's own fields, those of a file, an application or another server,
-//! and what the configuration changes. Then [`put`] hands it to the writer of the protocol that the connection speaks; the access log
-//! reads the same data.
+//! A head is data ([`OutgoingHead`]) until it is complete: the server's own fields, those of a file, an application or another server, and
+//! the configured changes. Then [`put`] passes it to the writer of the connection's protocol; the access log reads the same data.
 
 use tutti_http::{
     ConnectionField, ERROR_PAGE_TYPE, FieldLines, Known, Method, NO_FIELDS, OutgoingHead, Version,
@@ -21,12 +20,12 @@ use tutti_conn::output::Output;
 pub(crate) enum Persistence {
     /// It takes another request.
     KeepAlive,
-    /// It ends, as every stream of HTTP/2 or 3 does.
+    /// It ends, as every HTTP/2 or HTTP/3 stream does.
     Close,
 }
 
 impl Persistence {
-    /// The persistence of a connection that is kept, or is not.
+    /// Converts from whether the connection is kept.
     pub(crate) fn of(keep_alive: bool) -> Self {
         match keep_alive {
             true => Self::KeepAlive,
@@ -58,7 +57,7 @@ pub(crate) fn begin_with(
     OutgoingHead { status, fields }
 }
 
-/// Appends a head to what waits for the client, in the protocol that the connection speaks.
+/// Appends a head to the output, in the protocol of the connection.
 pub(crate) fn put(client: &ClientSide, head: &OutgoingHead, output: &mut Output) {
     match &client.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
@@ -66,7 +65,7 @@ pub(crate) fn put(client: &ClientSide, head: &OutgoingHead, output: &mut Output)
     }
 }
 
-/// True for fields of framing and connection, which are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
+/// True for fields of framing and connection, which only the server sets (RFC 9112 §6, RFC 9110 §7.6.1).
 pub(crate) fn is_framing(known: Known) -> bool {
     matches!(
         known,
@@ -79,29 +78,29 @@ pub(crate) fn is_framing(known: Known) -> bool {
     )
 }
 
-/// A whole response made by the server.
+/// A complete response made by the server.
 pub(crate) struct Page<'a> {
     pub(crate) status: u16,
     pub(crate) is_head: bool,
     pub(crate) persistence: Persistence,
-    /// Fields beside the server's own and those of the content.
+    /// Fields in addition to the server's own and those of the content.
     pub(crate) fields: &'a FieldLines,
 }
 
-/// A page with its head, of which nothing is in the output yet.
+/// A page with its head, not in the output yet.
 pub(crate) struct Made {
     pub(crate) head: OutgoingHead,
-    /// The content that the client gets.
+    /// The content for the client.
     body: Vec<u8>,
 }
 
 impl Made {
-    /// Bytes of content that the client gets.
+    /// Bytes of content for the client.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.body.len() as u64
     }
 
-    /// Appends head and content to what waits for the client, and gives the memory back.
+    /// Appends head and content to the output, and returns the memory.
     pub(crate) fn put(self, client: &ClientSide, output: &mut Output) {
         put(client, &self.head, output);
         output.bytes.extend_from_slice(&self.body);
@@ -125,14 +124,14 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
             body.clear();
         }
     } else if page.status >= 200 && page.status != 204 && page.status != 304 {
-        // RFC 9110 §8.6: no `Content-Length` in 204 and 1xx; in 304 it would speak of the file.
+        // RFC 9110 §8.6: no `Content-Length` in 204 and 1xx; in 304 it would be that of the file.
         fields.push(b"Content-Length", b"0");
     }
-    head.say(ConnectionField::of(version, page.persistence.is_open()));
+    head.push_connection(ConnectionField::of(version, page.persistence.is_open()));
     Made { head, body }
 }
 
-/// Makes the error page for a client whose request of this method could not be read; its connection ends.
+/// Makes the error page for a client whose request with this method could not be parsed; its connection ends.
 pub(crate) fn refusal(
     client: &ClientSide,
     snapshot: &Snapshot,
@@ -148,12 +147,12 @@ pub(crate) fn refusal(
     page(&client.local, snapshot, client.version(), &refused)
 }
 
-/// Makes a 400 whose content is `text`, for a person at a client that speaks HTTP/1 without TLS where TLS is spoken.
+/// Makes a 400 with the content `text`, for the user of a client that speaks plain HTTP to a TLS port.
 pub(crate) fn hint(local: &Local, snapshot: &Snapshot, text: &str) -> OutgoingHead {
     let mut head = begin(local, snapshot, 400);
     head.fields.push(b"Content-Type", b"text/plain");
     head.fields
         .push_number(b"Content-Length", text.len() as u64);
-    head.say(ConnectionField::Close);
+    head.push_connection(ConnectionField::Close);
     head
 }

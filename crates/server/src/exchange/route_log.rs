@@ -1,4 +1,4 @@
-//! `settings.http.log_route`: what happens to a request on its way through the routes, in the server's log.
+//! `settings.http.log_route`: logs what happens to a request on its way through the routes.
 //!
 //! The lines are those of Unit's documentation ("Router events"): `*N` numbers the requests of the server.
 
@@ -11,13 +11,13 @@ use tutti_routing::{RouteEvent, ScriptError};
 
 use crate::local::Local;
 
-/// A request begins.
+/// Logs the beginning of a request.
 pub(crate) fn begin(local: &Local, number: u64, request_line: &[u8]) {
     let line = format!("http request line \"{}\"", Plain(request_line));
     log(local, number, Level::Notice, &line);
 }
 
-/// Something on its way.
+/// Logs an event on its way.
 pub(crate) fn note(local: &Local, number: u64, event: RouteEvent<'_>) {
     let (level, text) = match event {
         RouteEvent::Discarded(route, step) => (
@@ -42,7 +42,7 @@ fn log(local: &Local, number: u64, level: Level, text: &str) {
     local.log(level, &format!("*{number} {text}"));
 }
 
-/// A step as the control API names it.
+/// A step in the notation of the control API.
 struct LoggedStep<'a>(Option<&'a str>, usize);
 
 impl std::fmt::Display for LoggedStep<'_> {
@@ -54,10 +54,10 @@ impl std::fmt::Display for LoggedStep<'_> {
     }
 }
 
-/// Characters of a script or an expression in the log; more is not needed to find it in the configuration.
+/// Characters of a script or an expression in the log; enough to find it in the configuration.
 const SHOWN: usize = 100;
 
-/// A script as the log shows it: on one line, and not all of a long one.
+/// A script for the log: on one line, and truncated.
 pub(crate) fn script(template: &str) -> String {
     let shown: String = template.chars().take(SHOWN).collect();
     let rest = if shown.len() < template.len() {
@@ -68,7 +68,7 @@ pub(crate) fn script(template: &str) -> String {
     format!("{}{rest}", Plain(shown.as_bytes()))
 }
 
-/// Returns the cure for a script that failed, where one can be told.
+/// Returns a hint for a script that failed, if there is one.
 pub(crate) fn cure(failure: &ScriptError) -> &'static str {
     match failure {
         ScriptError::Thrown(text) if text.ends_with(" is not defined") => {
@@ -78,9 +78,9 @@ pub(crate) fn cure(failure: &ScriptError) -> &'static str {
     }
 }
 
-/// That a regular expression has no answer, where, and what to do about it.
+/// Describes a regular expression that could not be evaluated, with its place and a hint.
 pub(crate) fn undecided(out_of_steps: OutOfSteps<'_>, place: &Pointer) -> String {
-    // It is the configuration's own, so its backslashes stay; but a line of the log ends where the server says.
+    // It comes from the configuration, so its backslashes are kept; but control characters are replaced.
     let shown: String = out_of_steps
         .expression
         .chars()
@@ -94,12 +94,12 @@ pub(crate) fn undecided(out_of_steps: OutOfSteps<'_>, place: &Pointer) -> String
         })
         .collect();
     format!(
-        "`{place}`: nobody can tell whether the regular expression `{shown}` matches: it needs more than {BACKTRACK_LIMIT} steps back (hint: \
+        "`{place}`: the regular expression `{shown}` could not be evaluated: it needs more than {BACKTRACK_LIMIT} backtracking steps (hint: \
          one without repetitions inside of repetitions, back-references and look-around needs none)"
     )
 }
 
-/// Bytes of a client that cannot forge a line.
+/// A client's bytes, escaped so that they cannot forge a line.
 pub(crate) struct Plain<'a>(pub(crate) &'a [u8]);
 
 impl std::fmt::Display for Plain<'_> {

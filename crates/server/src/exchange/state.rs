@@ -1,8 +1,8 @@
-//! The state of one exchange: a request, from its head to its last line in a log, and what has been decided about it.
+//! The state of one exchange: a request, from its head to its last line in a log, and the decisions about it.
 //!
-//! Made anew for each request: by HTTP/1 for each head in a connection's bytes, by each stream of HTTP/2 or 3, and by the server for a request that it
-//! makes for itself. The bytes of its head, and of its response on the way, are in its [`Messages`](crate::exchange::messages::Messages); the way to its client is
-//! its [`ClientSide`](crate::exchange::client::Client).
+//! Made anew for each request: by HTTP/1 for each head in a connection's bytes, by each HTTP/2 or HTTP/3 stream, and by the server for a
+//! request that it makes itself. The bytes of its head, and of its response, are in its [`Messages`](crate::exchange::messages::Messages);
+//! its channel is in its [`ClientSide`](crate::exchange::client::Client).
 //!
 //! Must never: outlive its request, or be used for another one.
 
@@ -25,43 +25,43 @@ use crate::fields::forwarded::Origin;
 use crate::local::Local;
 use crate::substitute::Substitute;
 
-/// Holds what is known of one request and what has been decided about it.
+/// The facts about one request, and the decisions about it.
 pub(crate) struct Exchange {
-    /// When its first byte came.
+    /// When its first byte was received.
     pub(crate) begun: Instant,
     /// When its head was complete.
     pub(crate) arrived: Instant,
     /// Its number on this thread.
     serial: u64,
-    /// The client as the request's fields tell it.
+    /// The client that the request's fields name.
     pub(crate) origin: Cell<Origin>,
-    /// Answers it.
+    /// Its answerer.
     pub(crate) answerer: Cell<Answerer>,
-    /// The route that it was looked up in last.
+    /// The last route that was searched.
     pub(crate) route: Cell<Option<usize>>,
-    /// The path that a `rewrite` has given it.
+    /// The path after a `rewrite`.
     pub(crate) rewritten: RefCell<Option<Rc<OwnedPath>>>,
     /// The decisions of guards.
     pub(crate) admission: Admission,
     /// The rules for its response.
     pub(crate) rules: RefCell<RuleSet>,
-    /// Its trace, where requests are traced.
+    /// Its trace, if requests are traced.
     pub(crate) traced: Traced,
-    /// When what happened to it, where there is a slow log.
+    /// The times of its phases, if there is a slow log.
     pub(crate) phases: Cell<Phases>,
-    /// Asks the application that has it where it stands, where there is a slow log.
+    /// Asks the application for its position in the code, if there is a slow log.
     pub(crate) whereabouts: Cell<Option<Box<Whereabouts>>>,
     /// The request that is answered in its place.
     pub(crate) substitute: Option<Box<Substitute>>,
     /// The access log and the metrics have it.
     is_logged: Cell<bool>,
-    /// Part of its body has not come.
+    /// Part of its body has not arrived.
     is_body_coming: Cell<bool>,
     has_response_begun: Cell<bool>,
 }
 
 impl Exchange {
-    /// The exchange of a request whose head is complete, or will not be, and whose first byte came at `begun`, or just now.
+    /// The exchange of a request, whose first byte was received at `begun`, or just now.
     pub(crate) fn new(client: &ClientSide, begun: Option<Instant>) -> Self {
         client.local.counters().requests.add(1);
         let arrived = Instant::now();
@@ -89,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// The exchange of a request like this one that the server makes for itself; it is neither counted nor logged.
+    /// The exchange of an equal request that the server makes itself; it is neither counted nor logged.
     pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
         let now = Instant::now();
         let own = Self::at(local, now, now);
@@ -102,7 +102,7 @@ impl Exchange {
         own
     }
 
-    /// The logs are about to have it; false if they have it already.
+    /// Called before it is logged; false if that has been done.
     pub(crate) fn note_logged(&self) -> bool {
         !self.is_logged.replace(true)
     }
@@ -112,7 +112,7 @@ impl Exchange {
         self.is_logged.get()
     }
 
-    /// Counts it as answered with this status after `took`, or as if it had been.
+    /// Counts it as answered with this status after `took`.
     pub(crate) fn count(
         &self,
         client: &ClientSide,
@@ -138,19 +138,19 @@ impl Exchange {
         }
     }
 
-    /// The response begins.
+    /// Called when the response begins.
     pub(crate) fn note_response_begun(&self, client: &ClientSide) {
         client.note_response_begun(self.waited());
         self.has_response_begun.set(true);
     }
 
-    /// True if the client may still be sending the body of its request, which is not read.
+    /// True if the client may still be sending its request's body, which is not read.
     pub(crate) fn lingers(&self) -> bool {
         let substitute = self.substitute.as_ref();
         substitute.is_some_and(|substitute| substitute.lingers)
     }
 
-    /// Part of the request's body has not come, or all of it has.
+    /// Notes whether part of the request's body has not arrived.
     pub(crate) fn set_body_coming(&self, is_coming: bool) {
         self.is_body_coming.set(is_coming);
     }
@@ -160,7 +160,7 @@ impl Exchange {
         self.is_body_coming.get()
     }
 
-    /// Sends all of `output`. An exchange that has been logged is under way no longer.
+    /// Sends all of `output`. A logged exchange is not in progress any more.
     pub(crate) async fn flush(
         &self,
         client: &ClientSide,
@@ -174,13 +174,13 @@ impl Exchange {
         Ok(())
     }
 
-    /// Its number; threads count each for themselves, so theirs are told apart by the remainder.
+    /// Its number; each thread counts its own, distinguished by the remainder.
     pub(crate) fn number(&self, local: &Local) -> u64 {
         let threads = local.shared.counters.len() as u64;
         self.serial * threads + u64::from(local.thread)
     }
 
-    /// A number that no other request has and that cannot be guessed, the same at every call.
+    /// A unique number that cannot be guessed, the same at every call.
     pub(crate) fn request_id(&self, local: &Local) -> u128 {
         u128::from(local.hash(self.serial, 0)) << 64 | u128::from(local.hash(self.serial, 1))
     }

@@ -1,4 +1,4 @@
-//! A stream of HTTP/2 or 3 as a connection's channel.
+//! An HTTP/2 or HTTP/3 stream as the channel of an exchange.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -39,7 +39,7 @@ macro_rules! either {
 }
 
 impl Stream {
-    /// The version of HTTP that it is of.
+    /// Its HTTP version.
     pub(crate) fn version(&self) -> Version {
         match self {
             Self::Http2(_) => Version::Http2,
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// The head has said how long the body is. `h2` sees to it by itself.
+    /// Sets the declared length of the body. `h2` checks it by itself.
     pub(crate) fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
         match self {
             Self::Http2(_) => Ok(()),
@@ -60,12 +60,12 @@ impl Stream {
         either!(self, stream => stream.received_trailers())
     }
 
-    /// The response's body may be followed by trailer fields; known before its head is sent.
+    /// Announces, before the head is sent, that trailer fields may follow the response's body.
     pub(crate) fn expect_trailers(&self) {
         either!(self, stream => stream.expect_trailers())
     }
 
-    /// A response that is not whole ends for this reason, which HTTP/3 has in its own numbers.
+    /// Sets the reason for the end of an incomplete response, which is converted for HTTP/3.
     pub(crate) fn abort_with(&self, reason: Reason) {
         match self {
             Self::Http2(stream) => stream.abort_with(reason),
@@ -78,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// These follow the response's body.
+    /// Sets the trailer fields of the response.
     pub(crate) fn set_trailers(&self, trailers: Trailers) {
         either!(self, stream => stream.set_trailers(trailers))
     }
@@ -88,8 +88,8 @@ impl Stream {
         either!(self, stream => stream.facts())
     }
 
-    /// This stream's part of what the client has taken on its connection since this was last asked for: one that takes from its other
-    /// streams first is not slow.
+    /// Returns this stream's share of the bytes that the client has taken on its connection since the last call: a client that reads its
+    /// other streams first is not slow.
     pub(crate) fn taken_beside(&self) -> u64 {
         either!(self, stream => stream.taken_beside())
     }
@@ -103,12 +103,12 @@ impl Stream {
         either!(self, stream => stream.poll_receive(buffer, cx))
     }
 
-    /// Sends what the client's windows allow; true if nothing is left.
+    /// Sends what the client's windows permit; true if nothing is left.
     pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         either!(self, stream => stream.try_send(output))
     }
 
-    /// True if all of `output` has gone out, and the stream holds nothing back.
+    /// True if all of `output` has been sent, and the stream buffers nothing.
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
             Self::Http2(_) => output.is_empty(),
@@ -116,12 +116,12 @@ impl Stream {
         }
     }
 
-    /// The head as this stream can send it.
+    /// Converts the head for this stream.
     pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
         either!(self, stream => stream.head(head))
     }
 
-    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    /// Sends some of `output`: ready when bytes have been sent, or nothing is left.
     pub(crate) fn poll_send(
         &self,
         output: &mut Output,
@@ -130,22 +130,22 @@ impl Stream {
         either!(self, stream => stream.poll_send(output, cx))
     }
 
-    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    /// Sends `output` and then `body`; unsent bytes are kept in `output`.
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         either!(self, stream => stream.send_body(output, body))
     }
 
-    /// Ready when the client has given the stream up; wakes the task when it does.
+    /// Ready when the client has reset the stream; wakes the task then.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         either!(self, stream => stream.poll_gone(cx))
     }
 
-    /// The response is whole: ends the stream.
+    /// Ends the stream after a complete response.
     pub(crate) fn finish(&self) {
         either!(self, stream => stream.finish())
     }
 
-    /// The response is not whole, and the client is told so.
+    /// Resets the stream, because the response is incomplete.
     pub(crate) fn abort(&self) {
         either!(self, stream => stream.abort())
     }

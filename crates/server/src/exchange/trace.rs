@@ -1,7 +1,7 @@
-//! The trace of a request: what is told to those who get the request next, and the span, recorded when it ends.
+//! The trace of a request: the context that is passed on with it, and the span that is recorded when it ends.
 //!
-//! Begun by [`arrival`](crate::exchange::arrival). Kept in the exchange, so that a request that ends without an answer, whatever way, has a span
-//! too: then with the error `aborted`. Must never: be paid for where `settings.telemetry` is not set.
+//! Begun by [`arrival`](crate::exchange::arrival). Kept in the exchange, so that a request that ends without a response has a span, too,
+//! with the error `aborted`. Must never: cost anything if `settings.telemetry` is not set.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const TRACESTATE: &str = "tracestate";
 /// A request that is traced.
 pub(crate) struct Trace {
     pub(crate) context: TraceContext,
-    /// The client has said where the request belongs.
+    /// The client has sent a parent span.
     pub(crate) has_parent: bool,
     /// `None`: it is not recorded.
     pub(crate) recorded: Option<Recorded>,
@@ -33,7 +33,7 @@ impl Drop for Trace {
     fn drop(&mut self) {
         if let Some(Recorded { tracer, mut span }) = self.recorded.take() {
             if span.status.is_none() {
-                // A clock that was set back tells no time.
+                // A clock that was set back gives no duration.
                 span.duration = span.started.elapsed().unwrap_or_default();
             }
             tracer.record(span);
@@ -41,17 +41,17 @@ impl Drop for Trace {
     }
 }
 
-/// The place of an exchange for its trace.
+/// The trace of an exchange, if it has one.
 #[derive(Default)]
 pub(crate) struct Traced(RefCell<Option<Box<Trace>>>);
 
 impl Traced {
-    /// The request has this one.
+    /// Sets the trace of the request.
     pub(crate) fn begin(&self, trace: Trace) {
         self.0.replace(Some(Box::new(trace)));
     }
 
-    /// The answer has been produced.
+    /// Called when the response has been produced.
     pub(crate) fn end(&self, status: u16, duration: Duration) {
         if let Some(mut trace) = self.0.take()
             && let Some(recorded) = &mut trace.recorded
@@ -61,18 +61,18 @@ impl Traced {
         }
     }
 
-    /// Says among the fields of the response to which trace the request belongs, if it is traced.
-    pub(crate) fn tell(&self, fields: &mut FieldLines) {
+    /// Adds the trace context to the fields of the response, if the request is traced.
+    pub(crate) fn append_fields(&self, fields: &mut FieldLines) {
         let Some(traced) = self.propagated() else {
             return;
         };
-        // Somebody behind us may say the same of its own.
+        // An application or upstream may have set it, too.
         fields.retain(|name, _| !traced.is_its_name(name));
         let (name, value) = traced.field();
         fields.push(name, value);
     }
 
-    /// Returns the field that tells the next server or application about the request's trace; `None` where requests are not traced.
+    /// Returns the trace context for the next server or application; `None` if requests are not traced.
     pub(crate) fn propagated(&self) -> Option<Propagated> {
         let trace = self.0.borrow();
         let trace = trace.as_deref()?;
@@ -83,27 +83,26 @@ impl Traced {
     }
 }
 
-/// That a request belongs to our span, as a field.
+/// The trace context with our span as the parent.
 pub(crate) struct Propagated {
     traceparent: String,
     keeps_state: bool,
 }
 
 impl Propagated {
-    /// The changes that tell it to whoever gets the request: neither the client's own `traceparent` is passed on, nor a `tracestate` that
-    /// belongs to none that is valid.
+    /// The changes that set it in a request: neither the client's own `traceparent` is passed on, nor a `tracestate` without a valid one.
     pub(crate) fn edits(self) -> impl Iterator<Item = Edit> {
         let state = (!self.keeps_state).then(|| Edit::remove(TRACESTATE));
         let parent = Edit::set(TRACEPARENT, self.traceparent.into_bytes());
         state.into_iter().chain([parent])
     }
 
-    /// True if a field is the one that says where a request belongs.
+    /// True for the name of the field.
     pub(crate) fn is_its_name(&self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(TRACEPARENT.as_bytes())
     }
 
-    /// The field that is told instead.
+    /// The field to send instead.
     pub(crate) fn field(&self) -> (&[u8], &[u8]) {
         (TRACEPARENT.as_bytes(), self.traceparent.as_bytes())
     }

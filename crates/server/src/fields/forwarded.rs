@@ -1,7 +1,7 @@
-//! Reads the client's address and protocol as servers in front of this one tell them.
+//! Reads the client's address and protocol as servers in front of this one report them.
 //!
-//! Believed only from the addresses the listener names as `source`. Must never: take anything from a field that somebody else may have
-//! written: of a list, what is left of the first address that is not trusted is only what the client claims.
+//! Trusted only from the addresses that the listener names as `source`. Must never: use a part of a field that an untrusted sender may have
+//! written: in a list, everything left of the first untrusted address is only the client's claim.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,12 +10,12 @@ use tutti_http::RequestView;
 
 use tutti_conn::listener::canonical;
 
-/// The client of a request as its fields tell it; `None`: nothing that can be believed.
+/// The client of a request according to its fields; `None`: not reported by a trusted server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Its address; port 0 where none is told.
+    /// Its address; port 0 if none is given.
     pub(crate) address: Option<SocketAddr>,
-    /// True if it speaks HTTPS to those before us.
+    /// True if it uses HTTPS towards the servers in front of this one.
     pub(crate) is_https: Option<bool>,
 }
 
@@ -44,7 +44,7 @@ impl Origin {
     }
 }
 
-/// The client's address from the fields that name it, in the order they came.
+/// The client's address from the fields that name it, in the order received.
 fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
     let elements = fields
         .iter()
@@ -53,7 +53,7 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
         .flat_map(spaced);
     let mut found = None;
     for element in elements {
-        // No trusted server writes an element that cannot be read, unless it does not know: nothing further left counts.
+        // A trusted server writes no invalid element, unless it does not know the address: everything further left is ignored.
         let Some(address) = address(element) else {
             break;
         };
@@ -80,7 +80,7 @@ fn last_of(value: &[u8]) -> Option<&[u8]> {
         .map(<[u8]>::trim_ascii)
 }
 
-/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`; the port is 0 where none is told.
+/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`; the port is 0 if none is given.
 fn address(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let address = match text.parse::<IpAddr>() {
@@ -157,7 +157,7 @@ mod tests {
                 Some(expected)
             );
         }
-        // An element that is not there is one that cannot be read.
+        // A missing element counts as an invalid one.
         assert_eq!(
             found(&["192.0.2.18,, 10.0.0.3"], &["10.0.0.0/8"], true).as_deref(),
             Some("10.0.0.3:0")
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_left_of_what_cannot_be_read_counts() {
+    fn addresses_before_an_invalid_one_are_ignored() {
         let source = ["10.0.0.0/8"];
         for (fields, expected) in [
             (&["1.2.3.4, unknown"][..], None),

@@ -1,19 +1,19 @@
-//! `request_headers`: changes to a request before whoever it is for gets it, an application or a server of an upstream.
+//! `request_headers`: changes to a request for an application or a server of an upstream.
 
 use tutti_config::model::{GatewayParameter, RequestHeader, RequestHeaderChange, TemplatePart};
 use tutti_http::edits::Edit;
 use tutti_routing::{Decision, RequestInfo, ScriptFailed};
 
-/// The kinds of changes, as [`shared`] writes them: no byte of a name.
+/// The kinds of changes in [`shared`]: bytes that no name contains.
 const SET: u8 = 0;
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
 const PARAMETER: u8 = 3;
 
-/// The changes of the action, with the values that they have for this request.
+/// The changes of the action, with their values for this request.
 ///
 /// # Errors
-/// One of them comes from a script that failed, as the request has been told.
+/// One of them comes from a script that failed; the request has been notified.
 pub(crate) fn edits<R: RequestInfo>(
     decision: &Decision<'_>,
     request: &R,
@@ -34,14 +34,14 @@ pub(crate) fn edits<R: RequestInfo>(
     decision.request_headers.iter().map(edit).collect()
 }
 
-/// Returns the changes of the action as far as they tell one kind of request from another, for the identity of a cached response:
-/// responses are shared between requests for which these are the same. `parameters` are those of a gateway, which are changes as well.
+/// Returns the changes of the action that distinguish kinds of requests, for the identity of a cached response: responses are shared
+/// between requests for which these are equal. `parameters` are those of a gateway, which are changes, too.
 ///
-/// Left out are values that tell one client or one request from all others and that every application is given anyway (address, id and
-/// time). A script can combine anything, so all of its value counts.
+/// Values that are unique to one client or one request and that every application gets anyway (address, id and time) are omitted. A script
+/// can combine anything, so its whole value counts.
 ///
 /// # Errors
-/// One of them comes from a script that failed, as the request has been told.
+/// One of them comes from a script that failed; the request has been notified.
 pub(crate) fn shared<R: RequestInfo>(
     decision: &Decision<'_>,
     parameters: &[GatewayParameter],
@@ -70,7 +70,7 @@ pub(crate) fn shared<R: RequestInfo>(
             true => decision.render(&template.without(is_own), request, &mut out)?,
             false => decision.render(template, request, &mut out)?,
         }
-        // Values may contain any byte: the length keeps two changes from looking like one.
+        // Values may contain any byte: with the length, two changes cannot look like one.
         let length = out.len() - start;
         out.extend_from_slice(&length.to_le_bytes());
     }

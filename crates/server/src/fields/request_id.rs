@@ -1,18 +1,18 @@
-//! `settings.http.request_id`: the id of a request that somebody who is believed has given it, and who is told the id.
+//! `settings.http.request_id`: the request id from a trusted client, and where the id is sent.
 //!
-//! Nothing is made before somebody asks: an id that nobody asks for costs nothing. Must never: believe what a client says who is not
-//! named, or let an id break the line or the field that it is in.
+//! Ids are made on demand: an id that is not used costs nothing. Must never: trust a client that is not named, or let an id break the line
+//! or the field that it is in.
 
 use std::net::SocketAddr;
 
 use tutti_config::model::RequestId;
-use tutti_http::edits::{Edit, mentions};
+use tutti_http::edits::{Edit, has_edit_of};
 use tutti_http::{FieldLines, RequestView};
 
-/// Longest id that is taken over: room for any in use, UUIDs and ids of load balancers (AWS: 40, Envoy: 36, Heroku: 20 to 200).
+/// Longest accepted id: room for any in use, UUIDs and ids of load balancers (AWS: 40, Envoy: 36, Heroku: 20 to 200).
 const LONGEST: usize = 200;
 
-/// The id that came with a request of `client`, if that is believed.
+/// The id that came with a request of `client`, if that is trusted.
 pub(crate) fn given<'a>(
     wanted: Option<&RequestId>,
     view: &RequestView<'a>,
@@ -24,17 +24,17 @@ pub(crate) fn given<'a>(
     }
     let mut values = view.get_all(wanted.options.header.as_bytes());
     let value = values.next()?;
-    // Of several nobody knows which one is in the other logs.
+    // With several, it is unknown which one is in the other logs.
     (values.next().is_none() && is_sound(value)).then_some(value)
 }
 
-/// Ids are words: they stand in quotes in no log.
+/// Ids must be words, because logs do not quote them.
 fn is_sound(value: &[u8]) -> bool {
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:=+/@~,;|".contains(byte);
     (1..=LONGEST).contains(&value.len()) && value.iter().all(is_of_word)
 }
 
-/// An id as the number of the trace that begins with the request: 32 hexadecimal digits, with hyphens (UUIDs) or without.
+/// Converts an id to the number of the trace that begins with the request: 32 hexadecimal digits, with hyphens (UUIDs) or without.
 pub(crate) fn number(given: &[u8]) -> Option<u128> {
     let digits: String = given
         .iter()
@@ -45,21 +45,21 @@ pub(crate) fn number(given: &[u8]) -> Option<u128> {
     (digits.len() == 32 && number != 0 && !digits.starts_with('+')).then_some(number)
 }
 
-/// Adds the change that tells the id to whoever gets the request, unless the configuration says that field itself.
+/// Adds the change that sends the id to the application or upstream, unless that field is configured.
 pub(crate) fn add_edit(
     wanted: Option<&RequestId>,
     edits: &mut Vec<Edit>,
     id: impl FnOnce() -> String,
 ) {
     if let Some(wanted) = wanted
-        && !mentions(edits, &wanted.options.header)
+        && !has_edit_of(edits, &wanted.options.header)
     {
         edits.push(Edit::set(wanted.options.header.clone(), id().into_bytes()));
     }
 }
 
-/// Says the id among the fields of the response, in place of whoever else says one.
-pub(crate) fn tell(
+/// Sets the id in the fields of the response, replacing any other.
+pub(crate) fn set_field(
     wanted: Option<&RequestId>,
     fields: &mut FieldLines,
     id: impl FnOnce() -> String,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_is_the_id_of_the_trace_and_other_words_are_none() {
+    fn a_uuid_is_the_id_of_the_trace_and_other_text_is_not() {
         let wanted = Some(0x123e_4567_e89b_12d3_a456_4266_1417_4000);
         assert_eq!(number(b"123e4567-e89b-12d3-a456-426614174000"), wanted);
         assert_eq!(number(b"123E4567e89b12d3a456426614174000"), wanted);

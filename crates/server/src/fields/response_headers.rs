@@ -3,26 +3,26 @@
 //! Works on the fields as data, so it is the same for files, pages and applications, and for every protocol. `Date`, `Server` and
 //! `Content-Length` are refused when the configuration is checked.
 //!
-//! Must never: change a field that says where the response ends, or what becomes of the connection. The client would take the framing
-//! for content, or send a request to a connection that ends.
+//! Must never: change a field that determines the end of the response or the persistence of the connection. The client would take framing
+//! for content, or send a request on a connection that ends.
 
 use tutti_http::{FieldLines, Known};
 use tutti_routing::{RequestInfo, ResponseHeader};
 
-/// The reason why a change is not made.
+/// Why a change is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The value has a control character.
     Value,
-    /// The field says how the response is framed or what becomes of the connection, which the server alone decides.
+    /// The field determines the framing or the persistence of the connection, which only the server decides.
     Framing,
 }
 
 /// A change with its value; `None` removes the field.
 pub(crate) type Change<'a> = (&'a str, Option<Vec<u8>>);
 
-/// The changes with their values. `described` is the exchange for their variables. `refused` is told the name of each field whose
-/// change cannot be made; one whose value is not valid is removed.
+/// The changes with their values. `described` is the exchange for their variables. `refused` gets the name of each field whose change is
+/// not made; one whose value is invalid is removed.
 pub(crate) fn values<'a, R: RequestInfo>(
     changes: impl Iterator<Item = &'a ResponseHeader>,
     described: &R,
@@ -42,7 +42,7 @@ pub(crate) fn values<'a, R: RequestInfo>(
             tutti_routing::render(template, described, &mut value).ok()?;
             Some(value)
         });
-        // A variable cannot bring in the end of the line.
+        // The value of a variable must not contain a line break.
         let valid = value.filter(|value| {
             let is_valid = tutti_http::is_field_value(value);
             if !is_valid {

@@ -1,4 +1,4 @@
-//! `Server` and `Date`, the fields that the server itself says in every response, rendered once a second.
+//! `Server` and `Date`, the fields that the server adds to every response, rendered once a second.
 //!
 //! Each listen thread has its own.
 
@@ -64,7 +64,7 @@ impl Default for OwnFields {
 }
 
 impl OwnFields {
-    /// They are rendered when they are asked for first.
+    /// They are rendered at the first use.
     pub(crate) fn new() -> Self {
         Self {
             second: Cell::new(0),
@@ -72,7 +72,7 @@ impl OwnFields {
         }
     }
 
-    /// Appends those that are wanted; `shows_version`: `Server` has the version.
+    /// Appends the selected ones; `shows_version`: `Server` has the version.
     pub(crate) fn append(&self, own: Own, shows_version: bool, fields: &mut FieldLines) {
         let product = match shows_version {
             true => PRODUCT_WITH_VERSION,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_is_said() {
+    fn only_the_configured_own_fields_are_added() {
         let own = OwnFields::new();
         for (server, date, names) in [
             (true, true, vec!["Server", "Date"]),

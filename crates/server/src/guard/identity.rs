@@ -1,4 +1,4 @@
-//! Who may: `authenticate` of an action.
+//! Authentication: `authenticate` of an action.
 
 use std::time::Instant;
 
@@ -19,10 +19,10 @@ use super::subrequest as way;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 
-/// Who a request is from: the fields that tell it to the application, or what it is answered.
+/// The result of authentication: the fields with the user for the application, or the answer.
 pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
 
-/// Finds who a request is from.
+/// Authenticates a request.
 pub(super) async fn find(
     request: &Request<'_>,
     guard: &ActionGuard,
@@ -42,7 +42,7 @@ pub(super) async fn find(
         (Authenticate::Forward(model), IdentityState::Forward) => {
             forward(request, guard, model).await
         }
-        // They are made together.
+        // State and model always match.
         _ => Err(GuardResponse::of(500)),
     }
 }
@@ -71,7 +71,7 @@ async fn basic(
     };
     let Some(decoded) = credentials(request, b"basic").and_then(|text| BASE64.decode(text).ok())
     else {
-        return refuse("there is no name and password");
+        return refuse("no name and password were given");
     };
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
     let name = parts.next().and_then(|name| std::str::from_utf8(name).ok());
@@ -92,7 +92,7 @@ async fn basic(
         }
         Ok(false) => refuse("name or password is wrong"),
         Err(Busy) => {
-            let reason = "too many passwords are being looked at";
+            let reason = "too many passwords are being checked";
             refusals::refused(&request.client.local, request, 503, reason);
             Err(GuardResponse {
                 fields: FieldLines::of("Retry-After", b"1"),
@@ -102,7 +102,8 @@ async fn basic(
     }
 }
 
-/// The text behind the scheme in `Authorization`; `None`: there is no such field, or more than one, which somebody else may read otherwise.
+/// The text after the scheme in `Authorization`; `None`: there is no such field, or more than one, which an application may interpret
+/// differently.
 fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
     let mut fields = request.view.get_all(b"Authorization");
     let field = fields.next()?;
@@ -116,7 +117,7 @@ fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
         .then(|| rest.trim_ascii())
 }
 
-/// The value of a cookie; `None` where there is none, or more than one.
+/// The value of a cookie; `None`: there is none, or more than one.
 fn cookie<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
     let fields = request.view.get_all(b"Cookie");
     let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
@@ -149,7 +150,7 @@ async fn jwt(
         Some(name) => cookie(request, name),
         None => credentials(request, b"bearer"),
     };
-    // RFC 6750 §3.1: who said nothing is told no error.
+    // RFC 6750 §3.1: a request without a token gets no error code.
     let Some(token) = token else {
         return refuse("", "there is no token");
     };
@@ -168,19 +169,19 @@ async fn jwt(
             let edit = |(field, name): &(String, String)| {
                 let value = claim(&claims, name);
                 if let Some(why) = unfit(&claims, name).filter(|_| value.is_none()) {
-                    let message = format!("the field `{field}` is left out: {why}");
-                    request.client.local.mention(Level::Warn, &message);
+                    let message = format!("the field `{field}` is omitted: {why}");
+                    request.client.local.log_client_error(Level::Warn, &message);
                 }
                 Edit::own(field.clone(), value)
             };
             Ok(model.fields.iter().map(edit).collect())
         }
-        Err(TokenError::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),
+        Err(TokenError::UnknownKey) => refuse("invalid_token", "the key of the token is unknown"),
         Err(TokenError::Invalid(why)) => refuse("invalid_token", &why),
     }
 }
 
-/// Verifies with keys that are fetched: those that are there, and where it is another key perhaps with newer ones.
+/// Verifies with fetched keys: the known ones, and, for an unknown key, perhaps newer ones.
 async fn fetched(
     request: &Request<'_>,
     guard: &ActionGuard,
@@ -205,7 +206,7 @@ async fn fetched(
         match asked.status {
             200 => VerificationKeys::read_set(&asked.body, model)
                 .map_err(|why| format!("the answer {why}")),
-            other => Err(format!("who was asked answered {other}")),
+            other => Err(format!("the service answered {other}")),
         }
     };
     if let Err(why) = keys.renew(Instant::now(), ask).await {
@@ -213,7 +214,7 @@ async fn fetched(
         let reason = format!("keys for `authenticate` of `{place}` cannot be fetched: {why}");
         refusals::failed(&request.client.local, request, 502, &reason);
     }
-    // Old ones are better than none: what is signed with them is.
+    // Old keys are better than none: their signatures are still valid.
     match (keys.now(), outcome) {
         (Some(known), _) => Ok(verifier.verify(token, &known)),
         (None, Some(outcome)) => Ok(outcome),
@@ -223,12 +224,12 @@ async fn fetched(
 
 async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::ForwardAuth) -> Found {
     let client = refusals::client(request.remote());
-    let told = AuthClient {
+    let source = AuthClient {
         client: &client,
         is_https: request.is_https(),
         own: request.snapshot.guards.fields(),
     };
-    let asked = match auth_request::about(model, &request.view, &told) {
+    let asked = match auth_request::about(model, &request.view, &source) {
         Ok(outgoing) => way::ask(request, guard, &model.question, outgoing).await,
         Err(failure) => Err(failure),
     };
@@ -254,7 +255,7 @@ async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::Forw
             Ok(model.options.copy.iter().map(edit).collect())
         }
         status @ (301 | 302 | 303 | 307 | 308 | 401 | 403) => {
-            let reason = "who was asked does not let it in";
+            let reason = "the service denied access";
             refusals::refused(&request.client.local, request, status, reason);
             Err(GuardResponse {
                 status,
@@ -264,7 +265,7 @@ async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::Forw
         }
         other => {
             let place = &guard.model.pointer;
-            let reason = format!("`authenticate` of `{place}`: who was asked answered {other}");
+            let reason = format!("`authenticate` of `{place}`: the service answered {other}");
             refusals::failed(&request.client.local, request, 502, &reason);
             Err(GuardResponse::of(502))
         }

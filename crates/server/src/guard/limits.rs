@@ -1,4 +1,4 @@
-//! Bounds on requests: `limit` of an action.
+//! Limits on requests: `limit` of an action.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use crate::exchange::request::Request;
 use crate::plan::Plan;
 use tutti_pool::Level;
 
-/// When a request may go on.
+/// When a request may continue.
 pub(super) enum Pace {
     Now,
     In(Duration),
-    /// When the limit's store has been asked.
+    /// After the limit's store has been asked.
     Asked,
 }
 
@@ -54,7 +54,7 @@ fn count(request: &Request<'_>, limit: &RequestLimit, key: &[u8]) -> Result<Pace
     }
 }
 
-/// Goes on with what a rate has said, whose bound is `quota`.
+/// Handles the result of a rate limit with this `quota`.
 pub(super) fn taken_from(
     request: &Request<'_>,
     limit: &RequestLimit,
@@ -85,7 +85,7 @@ pub(super) fn taken_from(
     }
 }
 
-/// The request is beyond the limit: it is answered, or only told of.
+/// The request exceeds the limit: it is refused, or only logged.
 fn refuse(
     request: &Request<'_>,
     limit: &RequestLimit,
@@ -104,10 +104,10 @@ fn refuse(
     let local = &request.client.local;
     if options.dry_run {
         let line = format!(
-            "{what} of `{place}` is exceeded, which is only told (`dry_run`), {}",
+            "{what} of `{place}` is exceeded, logged only, because of `dry_run`, {}",
             refusals::origin(request)
         );
-        local.mention_of(Level::Info, &line, || refusals::id(request));
+        local.log_client_error_of(Level::Info, &line, || refusals::id(request));
         return Ok(());
     }
     let reason = format!("{what} of `{place}` is exceeded");
@@ -125,7 +125,7 @@ fn refuse(
     })
 }
 
-/// Writes the key that a request is counted under; empty: it is not counted.
+/// Writes the key under which a request is counted; empty: it is not counted.
 pub(super) fn write_key(
     request: &Request<'_>,
     plan: &Plan,
@@ -141,6 +141,6 @@ pub(super) fn write_key(
         rewritten: plan.changes.rewritten.as_deref(),
         response: None,
     };
-    // A key that nobody knows counts nothing: whoever could make a script fail would have no bound.
+    // Without a key there would be no limit, so a script that fails refuses the request.
     tutti_routing::render(template, &seen, key).map_err(|_| GuardResponse::of(500))
 }

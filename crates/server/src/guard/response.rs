@@ -14,7 +14,7 @@ use tutti_request_log::Answerer;
 pub(crate) struct GuardResponse {
     pub(crate) status: u16,
     pub(crate) fields: FieldLines,
-    /// Of somebody else; `None`: the server's own page.
+    /// The body from a service; `None`: one of the server's own pages.
     pub(crate) body: Option<Vec<u8>>,
 }
 
@@ -28,7 +28,7 @@ impl GuardResponse {
     }
 }
 
-/// Gives it, whatever it is.
+/// Sends it.
 pub(super) fn give(
     request: &Request<'_>,
     answer: GuardResponse,
@@ -41,12 +41,12 @@ pub(super) fn give(
     }
 }
 
-/// Part of the request has not come. It is not waited for: what is refused may be large.
+/// True if part of the request has not arrived. It is not waited for: a refused request may be large.
 fn has_body(request: &Request<'_>) -> bool {
     request.view.body_length() != BodyLength::None
 }
 
-/// A page of the server's own.
+/// Makes one of the server's own pages.
 pub(crate) fn page(
     request: &Request<'_>,
     answer: &GuardResponse,
@@ -65,7 +65,7 @@ pub(crate) fn page(
     }
 }
 
-/// An answer that somebody else has made.
+/// Sends an answer from a service.
 fn whole(
     request: &Request<'_>,
     (answer, body): (&GuardResponse, &[u8]),

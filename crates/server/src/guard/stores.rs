@@ -1,6 +1,6 @@
-//! Limits that are counted in a store, for several servers: the request waits for its answer, and not for long.
+//! Limits that are counted in a store, for several servers: the request waits briefly for its answer.
 //!
-//! Must never: count a request in a store before all limits that need no store have let it pass.
+//! Must never: count a request in a store before all limits without a store have admitted it.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::exchange::request::Request;
 use crate::plan::Plan;
 use tutti_conn::output::Gone;
 
-/// Has a request counted by the stores of its limits; the pause that it has to make then, at least this one.
+/// Has the stores of its limits count a request; returns the pause that it has to make, at least this one.
 pub(super) async fn ask(
     request: &Request<'_>,
     plan: &Plan,
@@ -27,7 +27,7 @@ pub(super) async fn ask(
     if counted.peek().is_none() {
         return Ok(Ok(pause));
     }
-    // Requests without such a limit have no room for this.
+    // Boxed, so that requests without such a limit have no memory for it.
     let asking = Box::pin(async move {
         let mut pause = pause;
         for limit in counted {
@@ -63,7 +63,7 @@ async fn count(
     }
 }
 
-/// The answer to a request that nobody can count.
+/// The answer to a request that could not be counted.
 fn refuse(request: &Request<'_>, limit: &RequestLimit) -> GuardResponse {
     let place = &limit.model.pointer;
     let reason = format!("the store of `{place}` does not answer");

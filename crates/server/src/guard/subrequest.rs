@@ -1,5 +1,5 @@
-//! The way of a question: a request of the server to itself, over a connection that enters like a client's, so that upstreams, routes and
-//! applications can all answer it.
+//! Sends a guard's question: a request of the server to itself, over a connection that enters like a client's, so that upstreams, routes
+//! and applications can all answer it.
 //!
 //! Must never: ask while a question is being answered.
 
@@ -24,7 +24,7 @@ pub(super) async fn ask(
     if request.snapshot.is_question(request.client.listener.id) {
         return Err(AuthError {
             status: 508,
-            reason: "who is asked asks again; hint: its `pass` must lead past all `authenticate` that ask"
+            reason: "the question leads to another question; hint: its `pass` must avoid every `authenticate` that asks a service"
                 .to_owned(),
         });
     }
@@ -32,7 +32,7 @@ pub(super) async fn ask(
     tutti_guard::auth_request::ask(stream, outgoing, question.timeout).await
 }
 
-/// A connection of the server to itself, served by this thread.
+/// Opens a connection of the server to itself, served by this thread.
 fn connect(request: &Request<'_>, guard: &ActionGuard) -> Result<UnixStream, AuthError> {
     let local = &request.client.local;
     let gone = || failed("the server ends");

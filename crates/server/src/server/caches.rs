@@ -1,4 +1,4 @@
-//! The stores of responses as the binary sees them: counts, and what is purged.
+//! The caches: counts, and purges.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tutti_config::Config;
 use crate::server::Server;
 
 impl Server {
-    /// The stores of the live configuration.
+    /// The caches of the configuration in force.
     pub fn caches(&self) -> Vec<CacheStatus> {
         let live = self.live();
         live.caches
@@ -17,8 +17,7 @@ impl Server {
             .collect()
     }
 
-    /// Purges a store, or all. Returns how many responses there were, once none of them is on disk any more; `None`: there is no such
-    /// store.
+    /// Purges one cache, or all. Returns the number of responses, once all of them are removed from disk; `None`: there is no such cache.
     pub async fn purge(&self, store: Option<&str>, purge: &Purge) -> Option<usize> {
         let live = self.live();
         let is_meant =
@@ -31,18 +30,18 @@ impl Server {
         let count = found.iter().map(|store| store.purge(purge)).sum();
         let settled: Vec<_> = found.iter().filter_map(|store| store.settled()).collect();
         for settled in settled {
-            // Without its thread nothing of the file is used again by this process.
+            // Without its thread, this process does not use the file any more.
             let _ = settled.await;
         }
         Some(count)
     }
 
-    /// Holds back what stores have on disk, or does so no longer; true if it was held back until now.
+    /// Disables or enables responses on disk; returns whether they were disabled.
     pub fn hold_caches(&self, is_held: bool) -> bool {
         self.disk_hold.set(is_held)
     }
 
-    /// The stores that a configuration has on disk, and the live one has not.
+    /// The caches of a configuration that need a file and are not in force.
     pub fn cache_files_needed(&self, config: &Config) -> Vec<String> {
         let live = self.live();
         let stores = tutti_cache::stores(config, &live.caches);
@@ -50,7 +49,7 @@ impl Server {
         new.map(|store| store.name().to_owned()).collect()
     }
 
-    /// Has what is in memory of the stores that are on disk written there, and lets go of their files; completes when that is done.
+    /// Has responses in memory written to disk, and releases the files; completes when that is done.
     pub fn rest_caches(&self) -> impl Future<Output = ()> + Send + use<> {
         tutti_cache::disk::rest(&self.live().caches)
     }

@@ -10,7 +10,7 @@ use tutti_upstream::{CheckStatus, ServerGroup, ServerStatus};
 use crate::server::Server;
 
 impl Server {
-    /// Puts the server's families on a page.
+    /// Adds the server's families to a page.
     pub fn measure(&self, page: &mut Page) {
         let totals = self.totals();
         page.add(names::CONNECTIONS, &["active"], totals.active);
@@ -50,7 +50,7 @@ impl Server {
         for (name, upstreams) in live.upstreams_by_name() {
             let retries = upstreams.iter().map(|one| one.retries()).sum::<u64>();
             page.add(names::UPSTREAM_RETRIES, &[name], retries);
-            // Copies are sent to upstreams with names of their own: there is one.
+            // Mirrored requests go to named upstreams: there is one of each.
             for (fate, count) in upstreams.first().iter().flat_map(|one| one.copies()) {
                 page.add(names::MIRRORED, &[name, fate], count);
             }
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Lines that logs of requests have lost, by the kind of log.
+    /// Lines that logs of requests have lost, by kind of log.
     pub fn lost_lines(&self) -> [(&'static str, u64); 2] {
         self.live().logs.lost().counts()
     }
@@ -69,7 +69,7 @@ impl Server {
         let live = self.live();
         for limit in live.guards.limits() {
             let effect = match limit.model.options.dry_run {
-                true => "told",
+                true => "logged",
                 false => "refused",
             };
             for (bound, count) in limit.beyond() {
@@ -105,7 +105,8 @@ impl Server {
     }
 }
 
-/// The servers of an upstream. Several addresses of one name are one server here: which they are, the resolver decides, not the configuration.
+/// The servers of an upstream. Several addresses of one name are one server here, because they depend on the resolver, not on the
+/// configuration.
 fn measure_servers(upstream: &str, servers: &[ServerStatus], page: &mut Page) {
     let mut names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     names.sort_unstable();

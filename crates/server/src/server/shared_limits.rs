@@ -1,4 +1,4 @@
-//! Limits that several servers share: the number of nodes, the stores they are counted in, and what `/status` tells of them.
+//! Limits that several servers share: the number of nodes, the stores, and their part of `/status`.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,46 +15,46 @@ use crate::server::Server;
 
 pub use tutti_guard::valkey::StoreStatus;
 
-/// A store that limits are counted in.
+/// A store of limits.
 #[derive(Clone, Debug)]
 pub struct SharedLimitStore {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// Its state.
     pub status: StoreStatus,
 }
 
 impl Server {
-    /// So many nodes share limits from now on.
+    /// Sets the number of nodes that share limits.
     pub fn set_nodes(&self, nodes: u32) {
-        // Each configuration goes on with what the one before has.
+        // Each configuration takes the number of the former one.
         self.live().guards.share().set(nodes);
     }
 
-    /// So many share them.
+    /// The number of nodes that share limits.
     pub fn nodes(&self) -> u32 {
         self.live().guards.share().nodes()
     }
 
-    /// The limits of the live configuration that several servers share.
+    /// The limits of the configuration in force that several servers share.
     pub fn shared_limits(&self) -> Vec<SharedLimit> {
         let live = self.live();
         let limits = live.guards.limits().into_iter();
         limits.filter_map(|limit| SharedLimit::of(limit)).collect()
     }
 
-    /// The stores that limits are counted in.
+    /// The stores of limits.
     pub fn limit_stores(&self) -> Vec<SharedLimitStore> {
         let live = self.live();
         let stores = live.guards.stores().iter();
-        let told = stores.map(|store| SharedLimitStore {
+        let states = stores.map(|store| SharedLimitStore {
             name: store.model.name.clone(),
             status: store.status(),
         });
-        told.collect()
+        states.collect()
     }
 
-    /// Has the stores of the live configuration connect that have not begun to.
+    /// Has the stores of the configuration in force connect, unless they have begun to.
     pub(crate) fn begin_limit_stores(&self) {
         let live = self.live();
         for store in live.guards.stores() {
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// The ways of a store to files, to the DNS and to the log.
+/// Gives a store access to files, to the DNS and to the log.
 struct Around {
     files: UnboundedSender<FileWanted>,
     resolver: Resolver,

@@ -1,8 +1,7 @@
 //! A listen thread: one current-thread runtime and its tasks.
 //!
-//! Started by [`Server`](crate::Server), told what to do by [`Command`]s. Its tasks are: the command loop, one accept loop per
-//! listener, the deadline sweeper, the application completion task, and one task per connection. Nothing here may block but file
-//! reads of regular files.
+//! Started by [`Server`](crate::Server), controlled by [`Command`]s. Its tasks are: the command loop, one accept loop per listener, the
+//! deadline sweeper, the application completion task, and one task per connection. Nothing here may block except reads of regular files.
 
 use std::cell::RefCell;
 use std::io;
@@ -26,11 +25,11 @@ use crate::local::{Command, Local, Shared};
 use tutti_conn::connections::sweep_forever;
 use tutti_conn::listener::{ListenerHold, SharedListener};
 
-/// How often to look whether the last connection of a removed listener has ended. Until then the configuration it had is kept, and
-/// with it the applications of that configuration.
+/// How often to check whether the last connection of a removed listener has ended. Until then its configuration is kept, and with it the
+/// applications of that configuration.
 const RETIREMENT: Duration = Duration::from_millis(50);
 
-/// A listener this thread accepts on.
+/// A listener on which this thread accepts.
 struct Accepting {
     task: JoinHandle<()>,
     listener: Arc<SharedListener>,
@@ -38,11 +37,10 @@ struct Accepting {
 }
 
 impl Accepting {
-    /// The last who wait are taken when nothing else holds the socket, as the task does until it is gone: who comes after them is
-    /// refused, not reset.
+    /// Accepts the last waiting connections when nothing else holds the socket: later ones are refused, not reset.
     async fn end(self, local: &Rc<Local>) {
         self.task.abort();
-        // It was cancelled, and says so.
+        // The result says that it was cancelled.
         let _ = self.task.await;
         accept_rest(local, &self.listener, &self.socket);
     }
@@ -114,7 +112,7 @@ impl Runner {
         self.local.connections.wake_all();
     }
 
-    /// Runs until told to end.
+    /// Runs until it must end.
     async fn run(&mut self, inbox: &mut UnboundedReceiver<Command>) {
         let local = Rc::clone(&self.local);
         while !local.has_drained() {
@@ -142,7 +140,7 @@ impl Runner {
                 Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain().await,
                 Some(Command::AllDrained) => {}
-                // Behind the connections that the commands before have woken: none of them goes on with what was before.
+                // After the connections woken by earlier commands: none of them continues with the former configuration.
                 Some(Command::Answer(answer)) => {
                     tokio::task::spawn_local(async move { drop(answer) });
                 }
@@ -154,7 +152,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Told to quit, or gone by a panic: the others must not wait for it.
+        // It must quit, or has panicked: the others must not wait for it.
         if !self.local.draining.get() {
             self.local.accepts_no_more();
         }
@@ -182,7 +180,7 @@ pub(crate) fn start(
         })
 }
 
-/// Counts a thread out, also if it panics.
+/// Counts a thread as ended, even after a panic.
 struct Alive(Arc<watch::Sender<usize>>);
 
 impl Drop for Alive {
@@ -192,12 +190,12 @@ impl Drop for Alive {
 }
 
 thread_local! {
-    /// For the hook that runs before the thread sleeps, which cannot capture what is not `Send`.
+    /// For the hook that runs before the thread sleeps, which can only capture `Send` values.
     static CURRENT: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };
 }
 
 fn before_sleep() {
-    // Completions of applications: tasks that this wakes keep the runtime from sleeping.
+    // Completions of applications: if this wakes a task, the runtime does not sleep.
     tutti_pool::threads::park();
     CURRENT.with_borrow(|current| {
         if let Some(local) = current {
@@ -228,7 +226,9 @@ fn body(
             if let Err(error) = pool.watch(thread).await {
                 watched.log(
                     Level::Alert,
-                    &format!("listen thread {thread} cannot hear applications: {error}"),
+                    &format!(
+                        "listen thread {thread} cannot receive events of applications: {error}"
+                    ),
                 );
             }
         });
@@ -270,7 +270,7 @@ mod tests {
         fn output(&self, _: &str, _: i32, _: &[u8]) {}
     }
 
-    /// A connection as another thread that has accepted it hands it over, and its client.
+    /// A connection as an accepting thread passes it on, and its client.
     fn handed_over(shared: &Shared, to: usize) -> (Accepted, TcpStream) {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
@@ -287,9 +287,9 @@ mod tests {
         (accepted, client)
     }
 
-    /// Issue 10: a thread that had ended was handed a connection by one that still accepted, and the connection was lost.
+    /// Issue 10: a thread that had ended was passed a connection by one that still accepted, and the connection was lost.
     #[test]
-    fn a_thread_without_connections_drains_until_nobody_can_hand_it_one() {
+    fn a_thread_without_connections_drains_until_no_thread_can_pass_it_one() {
         let (senders, mut inboxes): (Vec<_>, Vec<_>) = (0..2).map(|_| unbounded_channel()).unzip();
         let threads = ThreadWakers::new(2).unwrap();
         let limits = CacheLimits::default();

@@ -1,4 +1,4 @@
-//! The ways into the server as one configuration has them: listeners, and those without a socket that are the server's own.
+//! The listeners of one configuration, and internal ones without a socket.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use tutti_conn::listener::{Peer, SharedListener};
 use tutti_quic::Spoken;
 use tutti_tls::Offer;
 
-/// Numbers for listeners, never reused.
+/// The next listener id; never reused.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
-/// A number for a listener, which no other has.
+/// A unique id for a listener.
 pub(crate) fn next_id() -> u64 {
     NEXT_LISTENER.fetch_add(1, Ordering::Relaxed)
 }
@@ -21,17 +21,17 @@ pub(crate) fn next_id() -> u64 {
 pub(crate) struct ListenerEntry {
     /// Its socket and its counters, which outlive a configuration.
     pub(crate) listener: Arc<SharedListener>,
-    /// Where it is, by which it is known again.
+    /// Its address, by which it is recognised after a change.
     pub(crate) address: model::ListenAddress,
     /// Numbers, switches and protocols.
     pub(crate) options: model::ListenerOptions,
-    /// From whom, and in which fields, it believes who the client is.
+    /// From which proxies, and in which fields, client addresses are trusted.
     pub(crate) forwarded: Option<model::Forwarded>,
-    /// `None`: it speaks plain HTTP.
+    /// `None`: plain HTTP.
     pub(crate) offer: Option<Arc<Offer>>,
-    /// HTTP/3, if it is spoken.
+    /// HTTP/3, if enabled.
     pub(crate) http3: Option<Spoken>,
-    /// From whom each connection begins with a PROXY protocol header.
+    /// From which proxies a connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: Option<model::AddressSet>,
 }
 
@@ -41,7 +41,7 @@ impl ListenerEntry {
         self.offer.is_some()
     }
 
-    /// True if who connects speaks for others: it is no client.
+    /// True if the peer is a trusted proxy, and not a client.
     pub(crate) fn is_proxy(&self, peer: Peer) -> bool {
         let forwarded = self.forwarded.as_ref().map(|forwarded| &forwarded.source);
         let mut believed = forwarded.into_iter().chain(&self.proxy_protocol);
@@ -49,7 +49,7 @@ impl ListenerEntry {
     }
 }
 
-/// A way in that has no socket: the one that is there, or a new one.
+/// An internal listener: the existing one, or a new one.
 pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> ListenerEntry {
     let listener = match kept {
         Some(entry) => Arc::clone(&entry.listener),
@@ -57,7 +57,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
     };
     ListenerEntry {
         listener,
-        // It says that there is no internet address.
+        // Means that there is no internet address.
         address: model::ListenAddress::Unix(PathBuf::new()),
         options: model::ListenerOptions {
             http2: Switch::Off,
@@ -70,7 +70,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
     }
 }
 
-/// The ways in for the questions of guards. What they say of the client is the server's own word.
+/// The internal listeners for the questions of guards. Their client fields are the server's own, and trusted.
 pub(crate) fn for_questions(
     guards: &[Arc<model::Guard>],
     before: &[ListenerEntry],

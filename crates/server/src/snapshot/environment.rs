@@ -1,4 +1,4 @@
-//! The needs of a configuration that are met from outside.
+//! The outside resources of a configuration.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,20 +14,20 @@ use tutti_tls::{Bundle, Demands};
 
 use tutti_request_log::open_append;
 
-/// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
+/// Provides what a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
 /// the applications.
 pub trait SnapshotEnvironment {
     /// A bound, listening, non-blocking, close-on-exec stream socket. The error becomes a diagnostic at the listener.
     ///
     /// # Errors
-    /// Whatever stands against it.
+    /// Why it cannot be opened.
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd>;
 
-    /// UDP sockets at the same address and port; asked for if the
-    /// listener speaks HTTP/3 and did not. The error becomes a diagnostic at the option.
+    /// UDP sockets at the same address and port; requested if the listener has HTTP/3 and had not. The error becomes a diagnostic at the
+    /// option.
     ///
     /// # Errors
-    /// Whatever stands against it.
+    /// Why they cannot be opened.
     fn bind_datagrams(&mut self, _listener: &model::Listener) -> io::Result<Datagrams> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -35,7 +35,7 @@ pub trait SnapshotEnvironment {
     /// A descriptor for appending to a log.
     ///
     /// # Errors
-    /// Whatever stands against it.
+    /// Why it cannot be opened.
     fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
         open_append(path)
     }
@@ -43,33 +43,33 @@ pub trait SnapshotEnvironment {
     /// A spool for bodies of requests to upstreams, of up to this many bytes each.
     ///
     /// # Errors
-    /// Whatever stands against it.
+    /// Why it cannot be opened.
     fn body_spool(&mut self, max_body: u64) -> io::Result<Spool> {
         Spool::create(&std::env::temp_dir(), max_body)
     }
 
-    /// A spool for answers that slow clients have not taken, of up to this many bytes each.
+    /// A spool for responses to slow clients, of up to this many bytes each.
     ///
     /// # Errors
-    /// Whatever stands against it.
+    /// Why it cannot be opened.
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
         Spool::create(&std::env::temp_dir(), most)
     }
 
-    /// The file of a store of responses that is new; `None`: it is in memory only, which has been told of.
+    /// The file of a new cache; `None`: it is in memory only, which has been logged.
     fn cache_file(&mut self, _store: &str) -> Option<OwnedFd> {
         None
     }
 
-    /// Somebody who takes spans of requests and sends them where `telemetry` says.
+    /// A tracer that sends spans to the address of `telemetry`.
     ///
     /// # Errors
     /// Why that is not possible.
     fn tracer(&mut self, _telemetry: &model::Telemetry) -> Result<Arc<Tracer>, String> {
-        Err("nobody sends spans here".to_owned())
+        Err("spans cannot be sent here".to_owned())
     }
 
-    /// The content of a file that a guard needs; `None`: it is not read now, and what is known of it stands.
+    /// The content of a file for access control; `None`: it is not read now, and the known content stays.
     fn guard_file(&mut self, _path: &Path) -> Option<Result<Vec<u8>, String>> {
         None
     }
@@ -79,11 +79,11 @@ pub trait SnapshotEnvironment {
         None
     }
 
-    /// The certificates that this account has got on demand, and the way to others.
+    /// The certificates that this account has obtained on demand, and the way to request others.
     fn demands(&mut self, _account: &str) -> Option<Demands> {
         None
     }
 
-    /// The running application of this name; asked for each in the configuration.
+    /// The running application with this name; requested for each in the configuration.
     fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>>;
 }

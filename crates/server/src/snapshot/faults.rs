@@ -1,4 +1,4 @@
-//! Faults of a configuration that show only when it is made ready, each at its place.
+//! Faults of a configuration that only show when it is prepared, each at its place.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! HTTP/3 of a listener of one configuration: its sockets go on from the one before.
+//! HTTP/3 of a listener in one configuration: its sockets are kept from the former one.
 
 use std::io;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use tutti_conn::listener::SharedListener;
 use tutti_quic::{Datagrams, Ports, Spoken};
 use tutti_tls::Offer;
 
-/// HTTP/3 of a listener: on the sockets there are, `kept`, or on new ones.
+/// HTTP/3 of a listener: on the existing sockets, `kept`, or on new ones.
 ///
 /// # Errors
-/// The sockets cannot be had, or the listener does not speak TLS 1.3.
+/// The sockets cannot be opened, or the listener does not offer TLS 1.3.
 pub(crate) fn spoken(
     options: Http3,
     kept: Option<&Spoken>,

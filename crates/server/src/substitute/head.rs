@@ -1,14 +1,14 @@
 //! The head of a request in place of another.
 
-use tutti_http::edits::is_ours_to_say;
+use tutti_http::edits::is_server_only_field;
 use tutti_http::http2::{Opening, is_connection_specific};
 use tutti_http::{
     Known, MessageLimits, Method, PathRules, PerConnection, Progress, RequestHead, RequestView,
     Version, write_field, write_request_line,
 };
 
-/// Writes the head down: without a body and what belongs to it, and for an error without conditions and ranges: all of the page is
-/// to be sent.
+/// Writes the head: without a body and its fields, and for an error page without conditions and ranges, because all of the page is to be
+/// sent.
 pub(crate) fn write(
     view: &RequestView<'_>,
     target: &[u8],
@@ -24,7 +24,7 @@ pub(crate) fn write(
             let is_left_out = is_of_body(field.name, field.known)
                 || is_connection_specific(field.known)
                 || per_connection.is_named(field.name)
-                || is_ours_to_say(field.name)
+                || is_server_only_field(field.name)
                 || (is_error && is_condition(field.known));
             !is_left_out
         });
@@ -53,7 +53,7 @@ pub(crate) fn write(
     }
     write_request_line(&mut bytes, method, target);
     if view.version() == Version::Http10 {
-        // The line ends in the version that the client speaks.
+        // The line ends in the version of the client.
         let digit = bytes.len() - "1\r\n".len();
         if let Some(digit) = bytes.get_mut(digit) {
             *digit = b'0';

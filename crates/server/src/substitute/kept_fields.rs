@@ -1,8 +1,8 @@
-//! The fields that an answer has from the one that it stands in place of.
+//! The fields that a response keeps from the one it replaces.
 
 use tutti_http::FieldLines;
 
-/// The fields of an answer that stay when a route answers in its place, as nginx has it.
+/// The fields kept for an internal redirect, as in nginx.
 const KEPT: [&[u8]; 4] = [
     b"content-type",
     b"content-disposition",
@@ -10,7 +10,7 @@ const KEPT: [&[u8]; 4] = [
     b"expires",
 ];
 
-/// The fields of an error that stay when a page answers in its place: what a client needs to go on.
+/// The fields of an error that are kept for its page: the client needs them to continue.
 const KEPT_OF_ERRORS: [&[u8]; 4] = [
     b"www-authenticate",
     b"proxy-authenticate",
@@ -18,17 +18,17 @@ const KEPT_OF_ERRORS: [&[u8]; 4] = [
     b"allow",
 ];
 
-/// The fields that an answer has from the one that it stands in place of.
+/// The fields kept from the replaced response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// They stay whatever its status is.
+    /// Kept for any status.
     pub(crate) always: FieldLines,
-    /// They stay if it is a success.
+    /// Kept for a success.
     pub(crate) if_good: FieldLines,
 }
 
 impl Kept {
-    /// The fields of an answer that has led to a route.
+    /// The fields of a response that redirects internally.
     pub(crate) fn of_answer<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Self {
         let mut kept = Self::default();
         for (name, value) in fields {
@@ -41,7 +41,7 @@ impl Kept {
         kept
     }
 
-    /// Adds those of an error of somebody else.
+    /// Adds those of an application's or upstream's error.
     pub(crate) fn add_of_error<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         for (name, value) in fields {
             let is_kept = |kept: &&[u8]| name.eq_ignore_ascii_case(kept);
@@ -51,7 +51,7 @@ impl Kept {
         }
     }
 
-    /// Puts these fields into the head of an answer of this status, in place of those of the same names.
+    /// Sets these fields in the head of a response with this status, replacing those of the same names.
     pub(crate) fn apply(&self, status: u16, fields: &mut FieldLines) {
         set(&self.always, fields);
         if status >= 400 {
@@ -62,14 +62,14 @@ impl Kept {
             start.eq_ignore_ascii_case(BYTE_RANGES)
         });
         let mut kept = self.if_good.clone();
-        // The type of an answer in parts says where they end; one without content has no type.
+        // The type of a multipart response contains its boundary; one without content has no type.
         if is_in_parts || status == 304 {
             kept.remove("Content-Type");
         }
         set(&kept, fields);
     }
 
-    /// Adds what an earlier one has kept, but for what this one says.
+    /// Adds the fields kept by an earlier one, unless this one has them.
     pub(crate) fn inherit(&mut self, earlier: &Self) {
         for (own, others) in [
             (&mut self.always, &earlier.always),
@@ -87,7 +87,7 @@ impl Kept {
 
 const BYTE_RANGES: &[u8] = b"multipart/byteranges";
 
-/// Cookies are added: each has a field of its own.
+/// Cookies are added: each has its own field.
 fn set(kept: &FieldLines, fields: &mut FieldLines) {
     fields.retain(|name, _| {
         name.eq_ignore_ascii_case(b"set-cookie") || kept.get_all(name).next().is_none()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_answer_has_kept_goes_on() {
+    fn fields_kept_by_an_earlier_response_are_inherited() {
         let mut second = Kept::default();
         second.if_good.push(b"Expires", b"1");
         second.always.push(b"Set-Cookie", b"c=3");

@@ -1,30 +1,30 @@
-//! The place that an answer names: `X-Accel-Redirect`, `X-Sendfile`.
+//! The path that a response names: `X-Accel-Redirect`, `X-Sendfile`.
 //!
-//! Must never: take one for a place in the file system. It is a path for the routes.
+//! Must never: use it as a path in the file system. It is a path for the routes.
 
 use tutti_http::{OwnedPath, PathRules, encode_path};
 
-/// Longest path that an answer may name.
+/// Longest path that a response may name.
 const LONGEST_PATH: usize = 32 * 1024;
 
-/// The place that an answer names.
+/// The path that a response names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named<'f> {
-    /// A path as in a request, with a query if there is one.
+    /// Encoded as in a request, with a query if there is one.
     Encoded(&'f [u8]),
-    /// A path as it is.
+    /// Not encoded.
     Plain(&'f [u8]),
 }
 
 impl<'f> Named<'f> {
-    /// It, as it has been said.
+    /// The value of the field.
     pub(crate) fn value(self) -> &'f [u8] {
         let (Self::Encoded(value) | Self::Plain(value)) = self;
         value
     }
 }
 
-/// Looks for it among the fields of an answer.
+/// Looks for it in the fields of a response.
 pub(crate) fn named<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
 ) -> Option<Named<'f>> {
@@ -37,10 +37,10 @@ pub(crate) fn named<'f>(
     encoded.or_else(|| value(b"x-sendfile").map(Named::Plain))
 }
 
-/// The place as the path of a request. One that climbs is refused, however it is written.
+/// The path of the request. One with `..` is refused in any encoding.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub(crate) fn path(named: Named<'_>) -> Result<OwnedPath, &'static str> {
     let target = match named {
         Named::Encoded(value) => value.to_vec(),
@@ -72,7 +72,7 @@ pub(crate) fn path(named: Named<'_>) -> Result<OwnedPath, &'static str> {
         decode_unreserved: true,
         ..PathRules::CHECKED
     };
-    OwnedPath::parse(&target, &rules).map_err(|_| "that is no path of a request")
+    OwnedPath::parse(&target, &rules).map_err(|_| "that is not a valid path")
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_climbs_or_is_none_is_refused() {
+    fn a_path_outside_the_root_or_malformed_is_refused() {
         for (value, is_taken) in [
             ("/protected/a.pdf", true),
             ("/protected/a%20b.pdf?download=1", true),
@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_path_is_taken_as_it_is() {
+    fn a_plain_path_is_unchanged() {
         let plain = |text: &str| path(Named::Plain(text.as_bytes()));
         let found = plain("/srv//a b%20?c").unwrap();
         assert_eq!(found.as_path().target(), b"/srv/a%20b%2520%3Fc");
         assert_eq!(found.as_path().path(), b"/srv/a b%20?c");
         assert!(plain("/srv/../etc/passwd").is_err());
-        // It has been encoded by nobody: these are names of files.
+        // It is not encoded: these are names of files.
         assert!(plain("/srv/%2e%2e/x").is_ok());
         assert!(plain("srv/x").is_err());
     }

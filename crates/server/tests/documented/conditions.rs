@@ -358,7 +358,7 @@ pub(super) const CONDITIONS: &[DocumentedCase] = &[
             "302 > /203.0.113.195",
         )],
     ),
-    // Nobody listens there.
+    // No server listens there.
     asked(
         "proxy",
         &[

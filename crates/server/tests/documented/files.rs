@@ -46,7 +46,7 @@ pub(super) const FILES: &[DocumentedCase] = &[
     asked(
         "response-headers-rules",
         &[
-            // Only the last action counts, with the path it has then.
+            // Only the last action counts, with its path.
             (
                 "GET /more/x ? X-First X-Last",
                 "200 | X-First: - | X-Last: /last",

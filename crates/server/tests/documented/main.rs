@@ -1,7 +1,7 @@
-//! The examples of Unit's reference, asked: each configuration of `tests/config/documented-*.case` that needs no application, with
-//! requests that prove it does what the text says of it. In the examples `/www` stands for the test's folder.
+//! The examples of Unit's reference: each configuration of `tests/config/documented-*.case` that needs no application, with requests that
+//! prove the documented behaviour. In the examples `/www` stands for the test's folder.
 //!
-//! Those that pass to applications, or ask for addresses, are in `crates/routing/tests/documented.rs` and `tests/e2e`.
+//! The examples with applications or addresses are in `crates/routing/tests/documented.rs` and `tests/e2e`.
 
 mod conditions;
 mod files;
@@ -16,7 +16,7 @@ use support::Site;
 use tutti_testkit::client::{Client, Reply};
 use tutti_testkit::wait_until;
 
-/// A request and the answer that has to come: `STATUS`, then `> LOCATION` or the body, then the fields that were asked for.
+/// A request and the expected response: `STATUS`, then `> LOCATION` or the body, then the requested fields.
 struct DocumentedCase {
     case: &'static str,
     requests: &'static [(&'static str, &'static str)],
@@ -98,14 +98,14 @@ fn fill(site: &Site) {
     link("real", "linked");
 }
 
-/// `GET /path Field: value; Field: value` at the host `test`, or at the one of a `Host` field. After ` ? ` the fields of the answer to
-/// be told.
+/// `GET /path Field: value; Field: value` to the host `test`, or to that of a `Host` field. After ` ? ` follow the fields of the response
+/// to compare.
 #[allow(
     clippy::unwrap_used,
     reason = "only in tests, which clippy does not see"
 )]
 fn ask(site: &Site, request: &str) -> String {
-    let (request, told) = request.split_once(" ? ").unwrap_or((request, ""));
+    let (request, compared) = request.split_once(" ? ").unwrap_or((request, ""));
     let mut parts = request.splitn(3, ' ');
     let (method, target) = (parts.next().unwrap(), parts.next().unwrap());
     let mut fields = String::new();
@@ -122,10 +122,10 @@ fn ask(site: &Site, request: &str) -> String {
     }
     let mut client: Client = site.connect();
     client.send(format!("{method} {target} HTTP/1.1\r\n{fields}\r\n"));
-    tell(&client.response(method), told)
+    describe(&client.response(method), compared)
 }
 
-fn tell(response: &Reply, fields: &str) -> String {
+fn describe(response: &Reply, fields: &str) -> String {
     let mut text = response.status.to_string();
     if let Some(location) = response.field("Location") {
         text += &format!(" > {location}");
@@ -139,7 +139,7 @@ fn tell(response: &Reply, fields: &str) -> String {
     text
 }
 
-/// Every configuration in turn on one server.
+/// Runs every configuration in turn on one server.
 fn run(cases: &[DocumentedCase]) {
     let site = Site::new(1, |folder| documented("routes-array", folder));
     fill(&site);
@@ -160,7 +160,7 @@ fn run(cases: &[DocumentedCase]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// An example that nobody asks proves nothing.
+/// Every example has a request.
 #[test]
 fn every_example_is_asked() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/config");
@@ -193,7 +193,7 @@ fn files_and_their_fields() {
     run(FILES);
 }
 
-/// Asks, and gives the log's lines when there are as many.
+/// Sends requests, and returns the lines of the log when there are as many.
 #[allow(
     clippy::unwrap_used,
     reason = "only in tests, which clippy does not see"
@@ -228,7 +228,7 @@ fn without_time(line: &str) -> String {
 }
 
 #[test]
-fn the_access_log_is_written_as_told() {
+fn the_access_log_has_the_configured_format() {
     let combined = "127.0.0.1 - - [] \"GET /a/../b?c HTTP/1.1\" 200 0 \"http://example.com/links.html\" \"Godzilla/5.0\"";
     let request = "GET /a/../b?c Referer: http://example.com/links.html | User-Agent: Godzilla/5.0";
     for case in ["access-log-path", "access-log-format"] {
@@ -265,7 +265,7 @@ fn the_access_log_is_written_as_told() {
 fn the_access_log_depends_on_a_cookie() {
     let with = "GET /with Cookie: session=1";
     let without = "GET /without";
-    // The last request is logged in both, so that whatever was before it has been decided.
+    // The last request is in both logs, so all earlier ones have been decided.
     assert_eq!(
         logged(
             "access-log-if",

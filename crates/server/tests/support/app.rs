@@ -30,7 +30,7 @@ impl App {
         Self::start(workers, limits, http, true)
     }
 
-    /// One that gets bodies while they come.
+    /// The same with streamed request bodies.
     pub(crate) fn streaming(workers: u32, limits: Limits, http: &str) -> Self {
         Self::start(workers, limits, http, false)
     }

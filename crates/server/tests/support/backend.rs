@@ -1,4 +1,4 @@
-//! A server for the proxy to ask: does on each connection what a test tells it, byte by byte.
+//! A server for the proxy tests: each connection runs the test's script, byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tutti_testkit::PATIENCE;
 
-/// Deals with a connection.
+/// Serves a connection.
 type Script = dyn Fn(&mut Peer) + Send + Sync;
 
 pub(crate) struct Backend {
@@ -22,16 +22,16 @@ struct State {
     has_ended: AtomicBool,
 }
 
-/// One of its connections.
+/// A connection of the server.
 pub(crate) struct Peer {
     pub(crate) stream: TcpStream,
     buffer: Vec<u8>,
-    /// Connections before this one.
+    /// The number of earlier connections.
     pub(crate) number: usize,
     state: Arc<State>,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
@@ -64,7 +64,7 @@ impl Backend {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
     }
 
-    /// The same on a socket that listens.
+    /// The same on a listening socket.
     pub(crate) fn on(
         listener: TcpListener,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Backend {
         Self { address, state }
     }
 
-    /// Answers every request of every connection with these bytes.
+    /// Sends these bytes in response to every request of every connection.
     pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::new(move |peer| {
@@ -104,12 +104,12 @@ impl Backend {
         })
     }
 
-    /// Answers every request with a body of its own: what was asked.
+    /// Responds to every request with a body that describes the request.
     pub(crate) fn echoing(name: &'static str) -> Self {
         Self::echoing_on(TcpListener::bind("127.0.0.1:0").unwrap(), name)
     }
 
-    /// The same on a socket that listens.
+    /// The same on a listening socket.
     pub(crate) fn echoing_on(listener: TcpListener, name: &'static str) -> Self {
         Self::on(listener, move |peer| {
             while let Some(asked) = peer.request() {
@@ -123,7 +123,7 @@ impl Backend {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// The request lines that came, in order.
+    /// The received request lines, in order.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state.requests.lock().unwrap().clone()
     }
@@ -132,7 +132,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         self.state.has_ended.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -149,7 +149,7 @@ impl Peer {
         }
     }
 
-    /// The next request; `None` when there is none.
+    /// The next request; `None` at the end of the connection.
     pub(crate) fn request(&mut self) -> Option<ReceivedRequest> {
         let head = self.request_head()?;
         let mut asked = ReceivedRequest {
@@ -200,7 +200,7 @@ impl Peer {
         }
     }
 
-    /// So many bytes.
+    /// This number of bytes.
     pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.buffer.len() < count {
             self.fill()?;
@@ -209,7 +209,7 @@ impl Peer {
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        // Whoever does not want it has closed.
+        // A client that does not read it has closed.
         let _ = self.stream.write_all(bytes.as_ref());
     }
 

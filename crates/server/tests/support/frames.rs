@@ -1,4 +1,4 @@
-//! HTTP/2 frame by frame, for what no decent client would send; header blocks are literals without compression (RFC 7541 §6.2.2).
+//! HTTP/2 frame by frame, for requests that no conforming client sends; header blocks are literals without compression (RFC 7541 §6.2.2).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -111,7 +111,7 @@ impl Frames {
         }
         let mut opening = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         opening.extend(frame(SETTINGS, 0, 0, &payload));
-        // The server's own, which come in a moment: its windows hold once they are acknowledged.
+        // The acknowledgement of the server's SETTINGS, which will arrive: its windows apply once they are acknowledged.
         opening.extend(frame(SETTINGS, ACK, 0, b""));
         frames.send(&opening);
         frames
@@ -121,7 +121,7 @@ impl Frames {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends until the server does not take any more, at most this often; it is expected to have ended the connection.
+    /// Sends at most this often, until the server reads no more. The server is expected to have closed the connection.
     pub(crate) fn flood(&mut self, bytes: &[u8], times: usize) {
         for _ in 0..times {
             if self.stream.write_all(bytes).is_err() {
@@ -158,7 +158,7 @@ impl Frames {
         }
     }
 
-    /// The next frame if it has come or comes soon; `None` if nothing does.
+    /// The next frame, if it arrives soon; otherwise `None`.
     pub(crate) fn soon(&mut self) -> Option<Frame> {
         if self.buffer.is_empty() {
             let timeout = Some(Duration::from_millis(50));
@@ -171,20 +171,20 @@ impl Frames {
                 return None;
             }
         }
-        Some(self.next().expect("the connection goes on"))
+        Some(self.next().expect("the connection is open"))
     }
 
-    /// The next frame of this kind; others are passed over.
+    /// The next frame of this kind; skips others.
     pub(crate) fn next_of(&mut self, kind: u8) -> Frame {
         loop {
-            let frame = self.next().expect("the connection goes on");
+            let frame = self.next().expect("the connection is open");
             if frame.kind == kind {
                 return frame;
             }
         }
     }
 
-    /// The GOAWAY that ends the connection, whose error is not 0; the end itself follows.
+    /// The error code of the GOAWAY that ends the connection, not 0; the end of the connection follows.
     pub(crate) fn error(&mut self) -> u32 {
         let mut code = None;
         while let Some(frame) = self.next() {
@@ -195,13 +195,13 @@ impl Frames {
         code.expect("a GOAWAY")
     }
 
-    /// Everything of a stream until it ends: the first byte of its header block, which for a usual status is that of the static table,
-    /// and its body. `None` if it is reset.
+    /// Reads a stream to its end. Returns the first byte of its header block, which for a usual status is that of the static table, and its
+    /// body; `None` if it is reset.
     pub(crate) fn response(&mut self, stream: u32) -> Option<(u8, Vec<u8>)> {
         let mut status = 0;
         let mut body = Vec::new();
         loop {
-            let frame = self.next().expect("the connection goes on");
+            let frame = self.next().expect("the connection is open");
             if frame.stream != stream {
                 continue;
             }

@@ -29,7 +29,7 @@ struct Local<'a>(Option<&'a Manager>);
 
 impl SnapshotEnvironment for Local<'_> {
     fn bind(&mut self, listener: &Listener) -> io::Result<OwnedFd> {
-        // The names in these tests differ in their port only to tell listeners apart; the kernel chooses one that is free.
+        // The names in these tests only distinguish listeners, by their port; the kernel chooses a free one.
         if let Some(path) = listener.name.strip_prefix("unix:") {
             let socket = std::os::unix::net::UnixListener::bind(path)?;
             socket.set_nonblocking(true)?;
@@ -71,7 +71,7 @@ impl Site {
         Self::with(threads, Arc::new(Log::default()), None, config)
     }
 
-    /// A server beside a pool.
+    /// A server with a pool.
     pub(crate) fn with(
         threads: Arc<ThreadWakers>,
         log: Arc<Log>,
@@ -82,10 +82,10 @@ impl Site {
         let options = StartOptions {
             threads,
             log: log.clone(),
-            // Nobody makes a page of metrics here.
+            // Without metrics.
             scrapes: tokio::sync::mpsc::unbounded_channel().0,
             posts: tokio::sync::mpsc::unbounded_channel().0,
-            // Nor does anybody read files of Kubernetes.
+            // Without files of Kubernetes.
             files: tokio::sync::mpsc::unbounded_channel().0,
             nodes: tutti_server::Nodes {
                 known: tokio::sync::watch::channel(Default::default()).1,
@@ -115,8 +115,8 @@ impl Site {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Makes a file one that was written long ago, on Sun, 06 Nov 1994 08:49:37 GMT. The tag of one that has just been written is weak
-    /// until its second is over: two answers in a row may differ.
+    /// Sets the time of a file to Sun, 06 Nov 1994 08:49:37 GMT. The tag of a file that has just been written is weak until its second is
+    /// over, so two responses in a row may differ.
     pub(crate) fn age(&self, name: &str) {
         let file = std::fs::File::options()
             .write(true)

@@ -1,6 +1,6 @@
-//! Giving slots out to router threads, and taking them back.
+//! Allocates slots to router threads, and frees them.
 //!
-//! `impl` blocks of [`Segment`]. Must never happen: that a slot is given out while a worker may still touch it.
+//! `impl` blocks of [`Segment`]. Must never happen: that a slot is allocated while a worker may still use it.
 
 use super::{CancelOutcome, NO_OWNER, PRIVATE_DIED, PRIVATE_TOUCHED, Segment, lock};
 use crate::SlotId;
@@ -8,7 +8,7 @@ use crate::state::{SlotKind, SlotState};
 use crate::sync::Ordering;
 
 impl Segment {
-    /// Takes a slot for the calling router thread; `None` when all are in use.
+    /// Allocates a slot to the calling router thread; `None` when all are in use.
     pub fn allocate(&self, thread: u32) -> Option<SlotId> {
         if thread >= self.shared.geometry.layout.threads {
             return None;
@@ -30,10 +30,10 @@ impl Segment {
         Some(SlotId(slot))
     }
 
-    /// Gives a slot back: true when it is free now.
+    /// Frees a slot: true when it is free now.
     ///
-    /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the
-    /// worker has let go (or died); call again then. A request still queued is cancelled. Freeing twice does nothing.
+    /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the worker has
+    /// released it (or died); call again then. A request still queued is cancelled. Freeing twice has no effect.
     pub fn free(&self, slot: SlotId) -> bool {
         let Some(private) = self.slots.get(slot.0) else {
             return true;
@@ -46,7 +46,7 @@ impl Segment {
             CancelOutcome::Cancelled | CancelOutcome::Released
         ) {
             self.client_gone(slot);
-            // The worker may have let go in between; else its completion comes after this.
+            // The worker may have released it in between; otherwise its completion comes after this.
             if !self.is_released(slot) {
                 return false;
             }
@@ -60,7 +60,7 @@ impl Segment {
             "slot {} belonged to thread {owner}, which does not exist",
             slot.0
         );
-        // A dead worker's state must not be taken for the next use's. Else it may stay: not touching it saves a cache miss.
+        // A dead worker's state must not be taken for that of the next use. Otherwise it may stay: not writing it saves a cache miss.
         if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
             && let Some(state) = self.shared.state(slot.0)
         {
@@ -80,7 +80,7 @@ impl Segment {
         lock(&self.free).in_use()
     }
 
-    /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
+    /// Returns the memory of free slots to the system, except of the `keep` that will be used next.
     pub fn trim(&self, keep: usize) {
         let free = lock(&self.free);
         for &slot in free.surplus(keep) {

@@ -1,6 +1,6 @@
-//! Putting in order the requests that a worker's death leaves behind.
+//! Handles the requests of a worker that has died.
 //!
-//! Called once per dead worker, after the kernel has confirmed its end, so nothing it held changes any more.
+//! Called once per dead worker, after the kernel has confirmed its end, so its state does not change any more.
 
 use super::{NO_OWNER, PRIVATE_DIED, Segment, lock};
 use crate::SlotId;
@@ -9,10 +9,10 @@ use crate::layout::{END_COMPLETE, MAGIC, VERSION};
 use crate::state::{SlotKind, SlotState};
 use crate::sync::Ordering;
 
-/// A request goes to no further worker when so many have died with it and say that none had begun it: it may be what they die of.
+/// A request is not given to another worker when this many have died with it before they had begun it: it may be what kills them.
 const MOST_REQUEUES: u32 = 3;
 
-/// The fate of a request whose worker died.
+/// The handling of a request whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// User code had not run: it waits for another worker.
@@ -22,8 +22,8 @@ pub enum Fate {
 }
 
 impl Segment {
-    /// Puts a dead worker's requests in order: those not begun are queued again, those begun end as aborted (their slots
-    /// complete), finished ones stay finished. Its place can be given to a new worker afterwards.
+    /// Handles a dead worker's requests: those not begun are queued again, those begun end as aborted (their slots complete), finished ones
+    /// stay finished. Its number can be given to a new worker afterwards.
     pub fn worker_died(&self, worker: u32) -> Vec<(SlotId, Fate)> {
         let mut fates = Vec::new();
         let idle = self.shared.idle();
@@ -45,7 +45,7 @@ impl Segment {
         fates
     }
 
-    /// The fate of the request in a slot, should the worker have died; `None`: it has none, or is done with it.
+    /// The handling of the request in a slot if its worker died; `None`: it has none, or has finished it.
     pub fn fate(&self, slot: SlotId, worker: u32) -> Option<Fate> {
         self.fate_of(slot, self.state(slot)?, worker)
     }
@@ -72,7 +72,7 @@ impl Segment {
         let control = self.shared.slot(slot)?;
         let private = self.slots.get(slot)?;
         let state = SlotState::unpack(control.state.load(Ordering::Acquire))?;
-        // By the state that was read above: another worker of the application may write another one at any time.
+        // By the state that was read above: another worker of the application may change it at any time.
         let fate = self.fate_of(SlotId(slot), state, worker);
         match fate {
             Some(Fate::Requeued) => {
@@ -94,7 +94,7 @@ impl Segment {
                 self.complete_for_owner(slot);
                 (!complete).then_some(Fate::Begun)
             }
-            // It may have died between letting go and saying so.
+            // It may have died between releasing the slot and reporting that.
             None if state.kind == SlotKind::Done && u32::from(state.worker) == worker => {
                 self.complete_for_owner(slot);
                 None
@@ -128,8 +128,8 @@ impl Segment {
         }
     }
 
-    /// True if somebody has written where nobody writes, or bytes that nobody writes: then nothing in the segment can be relied on.
-    /// Only what costs little to look at; a request that is answered wrongly is found out elsewhere.
+    /// True if words were written that no worker may write, or with invalid values: then nothing in the segment can be relied on. Checks
+    /// only what costs little; a request that is answered wrongly is detected elsewhere.
     pub fn is_damaged(&self) -> bool {
         let Some(header) = self.shared.header() else {
             return true;
@@ -145,8 +145,8 @@ impl Segment {
         !is_header_whole || words.any(|word| word.word().load(Ordering::Relaxed) > ASLEEP_ON_EVENT)
     }
 
-    /// Wakes workers that sleep but are in no map: the dead worker may have taken one's bit and not have notified it. One
-    /// that is woken for nothing finds the queue empty and goes back to sleep.
+    /// Wakes workers that sleep without an idle bit: the dead worker may have taken one's bit without notifying it. A worker that is woken
+    /// unnecessarily finds the queue empty and sleeps again.
     pub(super) fn wake_overlooked(&self) {
         let idle = self.shared.idle();
         for worker in 0..self.shared.geometry.layout.workers {

@@ -1,10 +1,10 @@
-//! The slots of a segment that nobody uses.
+//! The unused slots of a segment.
 
-/// The one that was given back last is given out first, then the lowest that never was: the low ones are warm.
+/// The slot freed last is allocated first, then the lowest that was never used: the low ones are warm.
 #[derive(Debug)]
 pub(super) struct Free {
     given_back: Vec<u32>,
-    /// From here on none has been given out.
+    /// No slot from here on has been allocated yet.
     unused: u32,
     slots: u32,
 }
@@ -22,7 +22,7 @@ impl Free {
         if let Some(slot) = self.given_back.pop() {
             assert!(
                 slot < self.unused,
-                "slot {slot} was given back, but never out"
+                "slot {slot} was freed, but never allocated"
             );
             return Some(slot);
         }
@@ -38,16 +38,16 @@ impl Free {
     pub(super) fn give_back(&mut self, slot: u32) {
         assert!(
             slot < self.unused,
-            "slot {slot} was given back, but never out"
+            "slot {slot} was freed, but never allocated"
         );
         debug_assert!(
             !self.given_back.contains(&slot),
-            "slot {slot} was given back twice"
+            "slot {slot} was freed twice"
         );
         self.given_back.push(slot);
         assert!(
             self.given_back.len() <= self.unused as usize,
-            "more slots were given back than out"
+            "more slots were freed than allocated"
         );
     }
 
@@ -59,7 +59,7 @@ impl Free {
         self.unused - self.given_back.len() as u32
     }
 
-    /// Those that were used, but for the `keep` that will be used next.
+    /// The used ones, except the `keep` that will be used next.
     pub(super) fn surplus(&self, keep: usize) -> &[u32] {
         let count = self.given_back.len().saturating_sub(keep);
         self.given_back.get(..count).unwrap_or_default()

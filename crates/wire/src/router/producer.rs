@@ -1,6 +1,6 @@
-//! The queue as the router knows it: which slot is at which position, where the tail is and from where on requests may be live.
+//! The router's own record of the queue: the slot at each position, the tail, and the first position that may be live.
 
-/// The queue as the router knows it.
+/// The router's own record of the queue.
 #[derive(Debug)]
 pub(super) struct Producer {
     /// The next position.

@@ -1,8 +1,7 @@
 //! Queueing: the router's own record of the queue, and what keeps it moving.
 //!
-//! The ring in shared memory is a copy for the workers. Which slot is at which position, where the tail is and from where
-//! on requests may be live is kept here, so that nothing a worker writes can lose another application's, or even this
-//! application's later, requests for good.
+//! The ring in shared memory is a copy for the workers. The slot at each position, the tail, and the first position that may be live are
+//! recorded here, so that no worker's writes can lose a request of another application, or a later one of this application, for good.
 
 use super::producer::Producer;
 use super::{NO_OWNER, Segment, lock};
@@ -12,7 +11,7 @@ use crate::queue::is_before;
 use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 
-/// A request that has taken this long is no short one; two ticks of the coarse clock at 250 Hz.
+/// A request that has taken this long is not a short one; two ticks of the coarse clock at 250 Hz.
 const STUCK_MS: u64 = 8;
 
 impl Segment {
@@ -45,7 +44,7 @@ impl Segment {
         let (Some(state), Some(queue)) = (self.state_word(slot), self.shared.queue()) else {
             return false;
         };
-        // Read by the router once: what a worker writes meanwhile does not count.
+        // Read by the router once: later writes of a worker do not count.
         let may_wait = |kind| matches!(kind, SlotKind::Queued | SlotKind::Taken);
         assert!(
             from.is_none_or(|from| may_wait(from.kind)),
@@ -86,10 +85,10 @@ impl Segment {
         }
     }
 
-    /// Makes sure that the next position's cell is not a live one's.
+    /// Ensures that the next position's cell does not belong to a live one.
     ///
-    /// There are four cells per slot, so a full ring is mostly cancelled requests behind an old live one: the live ones
-    /// are then queued again, in order.
+    /// There are four cells per slot, so a full ring consists mostly of cancelled requests behind an old live one: the live ones are then
+    /// queued again, in order.
     pub(super) fn make_room(&self, producer: &mut Producer) {
         let cells = producer.slots.len() as u64;
         if producer.tail.wrapping_sub(producer.first) < cells {
@@ -124,7 +123,7 @@ impl Segment {
         }
     }
 
-    /// Requests that wait for a worker, exactly; costs a look at each.
+    /// The exact number of requests that wait for a worker; checks each.
     pub fn queue_len(&self) -> u32 {
         let mut producer = lock(&self.producer);
         self.advance(&mut producer);
@@ -137,8 +136,8 @@ impl Segment {
         count
     }
 
-    /// Requests that wait for a worker, about: cancelled ones count until they are passed over, and the number is as good as
-    /// the workers are. A look at two words.
+    /// The approximate number of requests that wait for a worker: cancelled ones count until they are passed over, and workers may falsify
+    /// it. Reads two words.
     pub fn queue_len_estimate(&self) -> u32 {
         let Some(queue) = self.shared.queue() else {
             return 0;
@@ -153,7 +152,7 @@ impl Segment {
             .min(self.shared.geometry.layout.slots)
     }
 
-    /// True if a request waits for a worker, whatever workers have made of the queue in shared memory.
+    /// True if a request waits for a worker, whatever workers have done to the queue in shared memory.
     pub fn has_queued(&self) -> bool {
         self.oldest_queued().is_some()
     }
@@ -165,9 +164,9 @@ impl Segment {
         is_before(producer.first, producer.tail).then(|| SlotId(producer.slot_at(producer.first)))
     }
 
-    /// To be called every few milliseconds to tens of milliseconds while requests are queued: when the oldest has not moved
-    /// since the last call, repairs what a worker may have corrupted and wakes one more worker; likewise when a worker that
-    /// was to be back soon is not. True if one was woken.
+    /// Call this every few milliseconds to tens of milliseconds while requests are queued: if the oldest has not moved since the last call,
+    /// it repairs what a worker may have corrupted and wakes one more worker; likewise when a worker that was expected back soon is not.
+    /// True if one was woken.
     pub fn wake_stalled(&self) -> bool {
         let is_stuck = self.distrust_stuck();
         let stalled = {
@@ -194,7 +193,7 @@ impl Segment {
         }
     }
 
-    /// Takes the brisk bit from each worker that has been at one request for longer than a short one takes.
+    /// Clears the brisk bit of each worker that has been at one request for longer than a short one takes.
     fn distrust_stuck(&self) -> bool {
         let idle = self.shared.idle();
         let now_ms = crate::now_ms();
@@ -213,7 +212,7 @@ impl Segment {
         found
     }
 
-    /// Writes the queue in shared memory again from the router's own record.
+    /// Rewrites the queue in shared memory from the router's own record.
     fn repair(&self, producer: &Producer) {
         let Some(queue) = self.shared.queue() else {
             return;

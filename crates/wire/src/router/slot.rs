@@ -1,6 +1,6 @@
 //! One request and its response in a slot: writing, cancelling, reading, credit.
 //!
-//! Everything a worker wrote is loaded once into a local and checked against the router's own counters.
+//! Every value that a worker wrote is loaded once and checked against the router's own counters.
 
 use super::{NO_OWNER, PRIVATE_DIED, PRIVATE_HEAD_READ, PRIVATE_WEBSOCKET, Private, Segment};
 use crate::idle::notify_sleeper;
@@ -18,14 +18,14 @@ use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 use crate::{SlotId, Violation};
 
-/// The outcome of cancelling.
+/// The result of cancelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// It had not begun and never will.
     Cancelled,
-    /// This worker has it.
+    /// This worker has begun it.
     Running(u32),
-    /// No worker has it, or will: it is done, was cancelled before, or was never queued.
+    /// No worker has it, or will: it is finished, was cancelled before, or was never queued.
     Released,
 }
 
@@ -34,9 +34,9 @@ pub enum CancelOutcome {
 pub struct Readable<'a> {
     /// The bytes, in order; either may be empty.
     pub spans: [RawSpan<'a>; 2],
-    /// Nothing follows these bytes: the response is complete.
+    /// These bytes complete the response.
     pub finished: bool,
-    /// Nothing follows, and the response is not complete: the worker gave up or died.
+    /// No more bytes follow, and the response is incomplete: the worker aborted it or died.
     pub aborted: bool,
 }
 
@@ -59,7 +59,7 @@ impl Readable<'_> {
     }
 }
 
-/// `Begun` or `Done` once what the worker writes belongs to this request.
+/// `Begun` or `Done`, once the worker's words belong to this request.
 fn progress(control: &SlotControl) -> Option<SlotKind> {
     let state = SlotState::unpack(control.state.load(Ordering::Acquire))?;
     matches!(state.kind, SlotKind::Begun | SlotKind::Done).then_some(state.kind)
@@ -124,7 +124,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Says that the request's record is in the spool file.
+    /// Declares that the request's record is in the spool file.
     pub fn write_request_spooled(
         &self,
         slot: SlotId,
@@ -193,7 +193,7 @@ impl Segment {
             .is_some_and(|private| private.flags.load(Ordering::Acquire) & flag != 0)
     }
 
-    /// True if no worker will touch the slot any more.
+    /// True if no worker will use the slot any more.
     pub fn is_released(&self, slot: SlotId) -> bool {
         self.has_died(slot)
             || self
@@ -207,12 +207,12 @@ impl Segment {
                 })
     }
 
-    /// The slot's state, as the workers say.
+    /// The slot's state, which workers may have falsified.
     pub fn state(&self, slot: SlotId) -> Option<SlotState> {
         SlotState::unpack(self.state_word(slot.0)?.load(Ordering::Acquire))
     }
 
-    /// When the worker took the request, as it says: [`crate::now_us`]. `None` if it does not, or has not taken it.
+    /// When the worker reports to have taken the request: [`crate::now_us`]. `None` if it does not report it, or has not taken it.
     pub fn begun_us(&self, slot: SlotId) -> Option<u64> {
         let (control, _) = self.parts(slot)?;
         progress(control)?;
@@ -220,7 +220,7 @@ impl Segment {
         (begun != 0).then_some(begun)
     }
 
-    /// The next interim answer that the worker has sent.
+    /// The next interim response of the worker.
     fn interim_head(
         &self,
         slot: SlotId,
@@ -232,7 +232,7 @@ impl Segment {
         if sent == start {
             return Ok(None);
         }
-        // Beyond the area, or fewer than were there: whatever is read then is no start of one, or is none of ours.
+        // If the count is beyond the area or has decreased, the prefix read is invalid, or not that of a new response.
         let fields = start + INTERIM_PREFIX as u32;
         if sent > HEAD_CAPACITY || fields > sent {
             return Err(Violation::Head);
@@ -262,7 +262,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// The trailer fields of a response that is complete; none where the worker has set none.
+    /// The trailer fields of a complete response; none if the worker has set none.
     pub fn response_trailers(&self, slot: SlotId) -> Result<ResponseFields, Violation> {
         let (control, _) = self.parts(slot).ok_or(Violation::Slot)?;
         let worker = &control.worker;
@@ -282,14 +282,14 @@ impl Segment {
         ResponseFields::parse(self.head_bytes(slot, start, length)?)
     }
 
-    /// The response head, once, when the worker has sent it; `None` before. Those of interim answers come first.
+    /// The response head, once, when the worker has sent it; `None` before. Interim responses come first.
     pub fn response_head(&self, slot: SlotId) -> Result<Option<WireResponseHead>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         if progress(control).is_none() {
             return Ok(None);
         }
         let worker = &control.worker;
-        // Before the interim answers: one that comes between the two looks comes before this head, too.
+        // Read before the interim responses: one that is added between the two reads precedes this head, too.
         let place = worker.head_place.load(Ordering::Acquire);
         if let Some(interim) = self.interim_head(slot, control, private)? {
             return Ok(Some(interim));
@@ -332,17 +332,17 @@ impl Segment {
         Ok(Some(head))
     }
 
-    /// True if [`response_head`](Self::response_head) has given the head out.
+    /// True if [`response_head`](Self::response_head) has returned the head.
     pub fn is_head_taken(&self, slot: SlotId) -> bool {
         self.has_flag(slot, PRIVATE_HEAD_READ)
     }
 
-    /// Returns the part of the body that can be read now. Where a head has come neither bytes nor the end are shown before it has been taken:
-    /// whoever looks for the head first misses nothing when it comes between the two looks.
+    /// Returns the part of the body that can be read now. Bytes and end are hidden until the head has been taken: so a caller that asks for
+    /// the head first misses nothing if it arrives between the two calls.
     pub fn response_ready(&self, slot: SlotId) -> Result<Readable<'_>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         let worker = &control.worker;
-        // The state comes first: when it says Done, what follows is final.
+        // The state comes first: when it is Done, the other words are final.
         let Some(kind) = progress(control) else {
             return Ok(Readable {
                 spans: [RawSpan::EMPTY; 2],
@@ -385,7 +385,7 @@ impl Segment {
         Ok(readable)
     }
 
-    /// Gives `count` bytes of what was readable back to the worker, and wakes it if it waits for room.
+    /// Releases `count` readable bytes to the worker, and wakes it if it waits for room.
     pub fn response_consume(&self, slot: SlotId, count: usize) {
         let Some((control, private)) = self.parts(slot) else {
             return;
@@ -400,12 +400,12 @@ impl Segment {
             .store(consumed, Ordering::Release);
         let end = control.worker.end.load(Ordering::Relaxed);
         if end != END_COMPLETE && end != END_ABORTED {
-            self.tell(slot, control, WANTS_ROOM);
+            self.notify(slot, control, WANTS_ROOM);
         }
     }
 
-    /// Tells the worker what it waits for.
-    fn tell(&self, slot: SlotId, control: &SlotControl, what: u32) {
+    /// Notifies the worker if it waits for this.
+    fn notify(&self, slot: SlotId, control: &SlotControl, what: u32) {
         if nudge(&control.worker_waits.0, what) {
             self.attend(slot);
         }
@@ -420,7 +420,7 @@ impl Segment {
                 true => control.worker.stream_consumed.load(Ordering::Acquire),
                 false => 0,
             };
-            // Impossible counters mean no room: the request stalls and runs into its deadline.
+            // Invalid counters mean no room: the request stalls until its deadline.
             filled(written, consumed, STREAM_CAPACITY).map_or(0, |amount| STREAM_CAPACITY - amount)
         };
         let free = room() as usize;
@@ -451,18 +451,18 @@ impl Segment {
         fits
     }
 
-    /// Shows the worker what was put in the stream ring.
+    /// Publishes the bytes in the stream ring.
     fn stream_publish(&self, slot: SlotId, control: &SlotControl, private: &Private) {
         let written = private.stream_written.load(Ordering::Relaxed);
         control
             .router
             .stream_written
             .store(written, Ordering::Release);
-        self.tell(slot, control, WANTS_DATA);
+        self.notify(slot, control, WANTS_DATA);
     }
 
-    /// Writes a piece of a streamed request body; how much was taken. When that is less than all, the slot completes once
-    /// there is room again.
+    /// Writes a part of a streamed request body; returns how much was accepted. When that is less than all, the slot completes once there
+    /// is room again.
     pub fn request_stream_write(&self, slot: SlotId, bytes: &[u8]) -> usize {
         let Some((control, private)) = self.parts(slot) else {
             return 0;
@@ -476,16 +476,16 @@ impl Segment {
         now.len()
     }
 
-    /// Bytes of pieces, heads included, that the worker can be sent now; when that is less than `wanted`, the slot completes once
-    /// there are more.
+    /// Bytes of pieces, heads included, that can be sent to the worker now; when that is less than `wanted`, the slot completes once there
+    /// are more.
     pub fn message_room(&self, slot: SlotId, wanted: usize) -> usize {
         self.parts(slot).map_or(0, |(control, private)| {
             self.stream_room(control, private, wanted)
         })
     }
 
-    /// Sends the worker the next piece of a WebSocket message, of which `rest` has not been sent: how much went. `is_end`
-    /// says that the message ends with `rest`. `None` when there is no room now: the slot completes when there is.
+    /// Sends the worker the next piece of a WebSocket message, of which `rest` has not been sent; returns how much was sent. `is_end`: the
+    /// message ends with `rest`. `None` when there is no room now: the slot completes when there is.
     pub fn message_write(
         &self,
         slot: SlotId,
@@ -510,8 +510,8 @@ impl Segment {
         fits.then_some(count)
     }
 
-    /// The next piece of a WebSocket message that the worker has sent, after the 101; to be consumed with
-    /// [`response_consume`](Self::response_consume) and [`Piece::consumed`].
+    /// The next piece of a WebSocket message from the worker, after the 101; consume it with [`response_consume`](Self::response_consume)
+    /// and [`Piece::consumed`].
     pub fn message_read(&self, slot: SlotId) -> Result<Option<Piece<'_>>, Violation> {
         let readable = self.response_ready(slot)?;
         let available = readable.len();
@@ -553,32 +553,32 @@ impl Segment {
             {
                 return false;
             }
-            // One that sleeps with a full response ring waits for room in that.
+            // A worker that sleeps with a full response ring waits for room in that.
             let written = control.worker.response_written.load(Ordering::Acquire);
             let consumed = private.response_consumed.load(Ordering::Relaxed);
             filled(written, consumed, RESPONSE_CAPACITY) != Some(RESPONSE_CAPACITY)
         })
     }
 
-    /// Says that the streamed request body is complete.
+    /// Declares that the streamed request body is complete.
     pub fn request_stream_finish(&self, slot: SlotId) {
         if let Some((control, _)) = self.parts(slot) {
             control.router.stream_finished.store(1, Ordering::Release);
-            self.tell(slot, control, WANTS_DATA);
+            self.notify(slot, control, WANTS_DATA);
         }
     }
 
-    /// Says that nobody reads the answer any more: the worker's writes fail from now on.
+    /// Declares that the response is not needed any more: the worker's writes fail from now on.
     pub fn client_gone(&self, slot: SlotId) {
         if let Some((control, _)) = self.parts(slot) {
             control.router.client_gone.store(1, Ordering::Release);
-            // An event loop is told whether it asked or not.
+            // An event loop is notified whether it asked or not.
             let _ = nudge(&control.worker_waits.0, WANTS_DATA | WANTS_ROOM);
             self.attend(slot);
         }
     }
 
-    /// Tells the worker that has a slot, if it has an event loop, that there is news in it.
+    /// Notifies the worker that has a slot of news in it, if it has an event loop.
     fn attend(&self, slot: SlotId) {
         let Some(state) = self.state(slot) else {
             return;

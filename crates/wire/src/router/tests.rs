@@ -338,7 +338,7 @@ fn a_request_that_is_left_to_others_is_theirs_when_its_worker_has_died() {
         assert!(exchange.leave_to_others());
         assert!(exchange.is_ended() && !exchange.leave_to_others());
         drop(exchange);
-        assert_eq!(segment.queue_len(), 0, "nobody else may have it yet");
+        assert_eq!(segment.queue_len(), 0, "no other worker may have it yet");
         let fates = segment.worker_died(worker_number);
         assert_eq!(fates, [(slot, Fate::Requeued)]);
     }
@@ -352,7 +352,7 @@ fn a_request_that_is_left_to_others_is_theirs_when_its_worker_has_died() {
 }
 
 #[test]
-fn a_request_that_was_begun_is_left_to_nobody() {
+fn a_begun_request_is_not_left_to_another_worker() {
     let segment = segment();
     for begin in [
         |exchange: &Exchange| exchange.start(200, std::iter::empty()).unwrap(),
@@ -402,7 +402,7 @@ fn sleepers_are_woken_lowest_first_and_one_at_a_time() {
     assert_eq!(segment.worker_snapshot(0).requests, 50);
     assert_eq!(segment.worker_snapshot(1).requests, 0);
     for id in 0..3 {
-        segment.tell_worker_to_quit(id);
+        segment.ask_worker_to_quit(id);
     }
     for thread in threads {
         thread.join().unwrap();
@@ -440,7 +440,7 @@ fn the_tick_repairs_a_corrupted_queue() {
     queue.cells[1].store(u64::MAX, Ordering::Relaxed);
     assert!(queue.claim(0, |slot| segment.shared.state(slot)).is_none());
     assert!(!segment.wake_stalled(), "first look");
-    assert!(!segment.wake_stalled(), "repaired, though nobody sleeps");
+    assert!(!segment.wake_stalled(), "repaired, though no worker sleeps");
     assert!(queue.claim(0, |slot| segment.shared.state(slot)).is_some());
 }
 
@@ -535,7 +535,7 @@ fn interim_answers_and_trailer_fields_come_in_their_places() {
         exchange
             .trailers([(&b"X-Sum"[..], &b"5"[..]), (&b"B"[..], &b""[..])])
             .unwrap();
-        // They are not the router's to see before the end.
+        // The router must not see them before the end.
         assert!(segment.response_trailers(slot).unwrap().is_empty());
         exchange.finish();
         let mut heads = Vec::new();
@@ -571,7 +571,7 @@ fn interim_answers_and_trailer_fields_have_bounds() {
     assert!(exchange.interim(103, [(&b"A b"[..], &b""[..])]).is_err());
     assert_eq!(exchange.trailers(field), Err(ResponseHeadError::Misplaced));
     exchange.interim(103, field).unwrap();
-    // One that does not fit leaves everything as it was.
+    // One that does not fit changes nothing.
     assert!(exchange.interim(103, field).is_err());
     exchange.start(200, []).unwrap();
     assert!(exchange.trailers(field).is_err());
@@ -582,7 +582,7 @@ fn interim_answers_and_trailer_fields_have_bounds() {
     assert!(segment.response_trailers(slot).unwrap().is_empty());
 }
 
-/// A worker that lies about lengths.
+/// A worker that reports wrong lengths.
 #[test]
 fn lengths_that_cannot_be_are_violations() {
     let segment = segment();
@@ -595,7 +595,7 @@ fn lengths_that_cannot_be_are_violations() {
     };
     for length in [1, 7, 9, HEAD_CAPACITY + 1, u32::MAX] {
         word(|control| &control.worker.interims_length, length);
-        // Of 9 bytes the first 8 are one that is whole.
+        // The first 8 of 9 bytes are a complete one.
         if length == 9 {
             assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 103);
         }

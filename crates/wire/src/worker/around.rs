@@ -1,4 +1,4 @@
-//! Answers before the response's head, and fields behind its body: they share the head area with the head.
+//! Interim responses before the head, and trailer fields after the body: they share the head area with the head.
 
 use super::exchange::Exchange;
 use crate::layout::{HEAD_CAPACITY, HEAD_INLINE};
@@ -7,7 +7,7 @@ use crate::shared::Region;
 use crate::sync::Ordering;
 
 impl Exchange {
-    /// Writes fields in the head area, from this byte on.
+    /// Writes fields in the head area at this offset.
     pub(super) fn encode_at<'f>(
         &self,
         start: usize,
@@ -17,7 +17,7 @@ impl Exchange {
         area.is_some_and(|area| encode_into(area, start, fields))
     }
 
-    /// Sends an answer that another follows, at once: 103 (Early Hints), say. All of one response have the head area to themselves.
+    /// Sends an interim response at once: 103 (Early Hints), for example. All heads of one response share the head area.
     pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
@@ -52,8 +52,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the fields behind the body, which leave with the end, in place of those set before. A client of HTTP/1 gets them only if the head has
-    /// said so with a field `Trailer`. They share the head area with the head.
+    /// Sets the trailer fields, which are sent with the end, in place of those set before. An HTTP/1 client gets them only if the head has
+    /// a field `Trailer`. They share the head area with the head.
     pub fn trailers<'f, I>(&self, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,

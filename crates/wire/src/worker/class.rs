@@ -1,18 +1,18 @@
-//! The scheduling class of a worker's thread (sched(7)): normal, or batch, where it does not interrupt others when it is woken.
+//! The scheduling class of a worker's thread (sched(7)): normal, or batch, in which it does not preempt others when it is woken.
 //!
-//! The router says when batch is of use (docs/project/decisions/0382-workers-in-batch.md); a worker needs no right to change its own class. What
-//! it forks is not in the batch class.
+//! The router decides when batch is of use (docs/project/decisions/0382-workers-in-batch.md); a worker needs no privilege to change its own
+//! class. The processes that it forks are not in the batch class.
 
-/// Changes the class of the calling thread, and remembers which it has.
+/// Changes the class of the calling thread, and remembers it.
 #[derive(Debug, Default)]
 pub(super) struct Class {
     is_batch: bool,
-    /// Somebody else has chosen a class for this process: it stays.
+    /// Another program has set a class for this process, which is kept.
     is_foreign: bool,
 }
 
 impl Class {
-    /// Takes the class that is wanted; a system call when it is another one than before.
+    /// Sets the wanted class; a system call only if it changes.
     pub(super) fn follow(&mut self, is_batch: bool) {
         if is_batch != self.is_batch && !self.is_foreign {
             self.change(is_batch);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_somebody_else_chose_stays() {
+    fn a_class_set_by_another_program_is_kept() {
         std::thread::spawn(|| {
             let none = libc::sched_param { sched_priority: 0 };
             // SAFETY: `none` lives through the call.

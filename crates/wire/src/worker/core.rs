@@ -13,7 +13,7 @@ use crate::queue::Queue;
 use crate::shared::Shared;
 use crate::sync::{AtomicU32, AtomicU64, Futex, Ordering};
 
-/// The state that a worker and its exchanges share: also one that was detached, which another thread has.
+/// The state that a worker and its exchanges share, including detached ones, which other threads have.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) shared: Arc<Shared>,
@@ -21,9 +21,9 @@ pub(super) struct Core {
     pub(super) descriptors: Arc<Descriptors>,
     /// True if the worker has an event loop.
     pub(super) is_loop: AtomicBool,
-    /// True if the process lives on when an exchange is dropped unfinished.
+    /// True if the process survives an exchange that is dropped unfinished.
     pub(super) lives_on: AtomicBool,
-    /// Exchanges begun and not ended, of an event loop; else those that were detached.
+    /// Open exchanges of an event loop; otherwise the detached ones.
     pub(super) open: AtomicU32,
 }
 
@@ -32,7 +32,7 @@ impl Core {
         self.shared.worker(self.id)
     }
 
-    /// Tells the router thread that owns the slot that something happened in it.
+    /// Notifies the router thread that owns the slot.
     pub(super) fn complete(&self, slot: u32, thread: u32) {
         let Some(completions) = self.shared.completions(thread) else {
             return;
@@ -59,7 +59,7 @@ impl Field for Core {
     }
 
     fn state(&self, slot: u32) -> Option<&AtomicU64> {
-        // About to be claimed: the swap of the state takes long enough for the request to arrive meanwhile.
+        // About to be claimed: the swap of the state takes long enough for the data to arrive meanwhile.
         self.shared.prefetch_request(slot);
         self.shared.state(slot)
     }
@@ -76,16 +76,16 @@ impl Field for Core {
         interrupt::is_stopping()
             || self
                 .entry()
-                .is_none_or(|entry| is_told_to_quit(entry) || has_reached_limit(entry))
+                .is_none_or(|entry| is_asked_to_quit(entry) || has_reached_limit(entry))
     }
 }
 
-/// True if the router has told the worker to leave.
-pub(super) fn is_told_to_quit(entry: &WorkerEntry) -> bool {
+/// True if the router has asked the worker to end.
+pub(super) fn is_asked_to_quit(entry: &WorkerEntry) -> bool {
     entry.control.quit.load(Ordering::Relaxed) != 0
 }
 
-/// True if the worker has had all the requests that it may have.
+/// True if the worker has reached its limit of requests.
 pub(super) fn has_reached_limit(entry: &WorkerEntry) -> bool {
     let limit = entry.control.request_limit.load(Ordering::Relaxed);
     limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit

@@ -1,8 +1,8 @@
 //! An exchange that has left its worker: a connection that the application has taken over, or a request that any of its threads may answer.
 //!
-//! Two threads may use it, each for one direction. They share the exchange under a lock that is held while nothing waits, and sleep on the
-//! slot's own word beside it. Must never: sleep on for what came while the other thread went on, or touch the slot once the exchange
-//! has ended (but for the intent to sleep, which means nothing then).
+//! Two threads may use it, each for one direction. They share the exchange under a lock that is never held while waiting, and sleep on the
+//! slot's own word. Must never: miss a wake-up because the other thread took it, or use the slot once the exchange has ended (except for
+//! the intent to sleep, which is meaningless then).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,8 @@ pub struct Detached {
 }
 
 impl Exchange {
-    /// Takes the exchange from its worker, which may take its next request at once. Whoever has it ends it; if it is dropped, it is
-    /// given up. The router still counts it as the worker's, and one that dies takes it along.
+    /// Takes the exchange from its worker, which may take its next request at once. The new owner ends it; dropping it aborts it. The
+    /// router still counts it as the worker's, and it ends with the worker.
     pub fn detach(self) -> Detached {
         self.is_detached.set(true);
         self.core.lives_on.store(true, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Exchange {
 }
 
 impl Detached {
-    /// Calls `act` with the exchange, which must not wait in it: no `write`, no `next_message`.
+    /// Calls `act` with the exchange, which must not wait: no `write`, no `next_message`.
     pub fn with<T>(&self, act: impl FnOnce(&Exchange) -> T) -> T {
         act(&self.lock())
     }
@@ -96,23 +96,23 @@ impl Detached {
         Ok(())
     }
 
-    /// Waits for more of a streamed body, after [`try_read_body`](Exchange::try_read_body) had none; also for its end, and that of the
+    /// Waits for more of a streamed body, after [`try_read_body`](Exchange::try_read_body) returned none; also for its end, and that of the
     /// exchange.
     pub fn wait_for_data(&self) {
         self.wait(|exchange| !exchange.ask_for_data());
     }
 
-    /// Waits for room in the response, after [`try_write`](Exchange::try_write) had none, or for the end of the exchange.
+    /// Waits for room in the response, after [`try_write`](Exchange::try_write) found none, or for the end of the exchange.
     pub fn wait_for_room(&self) {
         self.wait(|exchange| exchange.room() > 0 || exchange.is_client_gone());
     }
 
-    /// Waits for room for a whole piece of a message, after [`try_send`](Exchange::try_send) had none, or for the end of the exchange.
+    /// Waits for room for a whole piece of a message, after [`try_send`](Exchange::try_send) found none, or for the end of the exchange.
     pub fn wait_for_message_room(&self) {
         self.wait(|exchange| exchange.has_room_for(MIN_PIECE));
     }
 
-    /// Waits until the client has gone, or the exchange has ended.
+    /// Waits until the client has disconnected, or the exchange has ended.
     pub fn wait_until_gone(&self) {
         self.wait(Exchange::is_client_gone);
     }
@@ -122,14 +122,14 @@ impl Detached {
         self.end(Exchange::finish);
     }
 
-    /// Gives the response up.
+    /// Aborts the response.
     pub fn abort(&self) {
         self.end(Exchange::abort);
     }
 
     fn end(&self, end: impl FnOnce(&mut Exchange)) {
         self.is_over.store(true, Ordering::Release);
-        // Before the slot is given back: its word is another's then.
+        // Before the slot is released: its word belongs to another request then.
         if let Some(control) = self.core.shared.slot(self.slot) {
             let _ = nudge(&control.worker_waits.0, 0);
         }

@@ -21,7 +21,7 @@ use crate::pull::Field;
 use crate::sync::Ordering;
 
 impl Core {
-    /// Counts exchanges that have begun or ended.
+    /// Counts exchanges that begin or end.
     pub(super) fn count(&self, change: i32) {
         // By addition, which wraps to a subtraction: exchanges that were detached end on other threads.
         let change = change.cast_unsigned();
@@ -33,10 +33,9 @@ impl Core {
 }
 
 impl Worker {
-    /// Makes this worker one with an event loop, which holds up to `concurrency` exchanges (at least one). Before
-    /// [`ready`](Worker::ready).
+    /// Makes this worker an event loop with up to `concurrency` exchanges (at least one). Call it before [`ready`](Worker::ready).
     ///
-    /// Errors: `Unsupported` when the process was given no events for workers.
+    /// Errors: `Unsupported` when the process has no events for workers.
     pub fn enter_loop(&mut self, concurrency: u32) -> io::Result<()> {
         if self.event_fd().is_none() {
             let what = "the router made no events for this application's workers";
@@ -51,15 +50,15 @@ impl Worker {
         Ok(())
     }
 
-    /// The descriptor that becomes readable when there is something to do, for the loop's poll set; never written by the loop.
-    /// `None` when the process was given none.
+    /// The descriptor that becomes readable when there is something to do, for the loop's poll set; never written by the loop. `None` when
+    /// the process has none.
     pub fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         let events = &self.core.descriptors.workers;
         events.get(self.core.id as usize).map(AsFd::as_fd)
     }
 
-    /// Makes the descriptor unreadable again. A level-triggered poll needs this each time it reports the descriptor; for an
-    /// edge-triggered one [`woken`](Worker::woken) does it where it has been written, so that it never fills.
+    /// Makes the descriptor unreadable again. A level-triggered poll needs this each time it reports the descriptor; for an edge-triggered
+    /// one [`woken`](Worker::woken) does it after a write, so that the counter never fills.
     pub fn clear_event(&self) {
         if let Some(event) = self.event_fd() {
             // Fails only when there is nothing to read.
@@ -67,13 +66,13 @@ impl Worker {
         }
     }
 
-    /// Exchanges begun and not ended; without an event loop those that were [detached](Exchange::detach).
+    /// Open exchanges; without an event loop the [detached](Exchange::detach) ones.
     pub fn open(&self) -> u32 {
         self.core.open.load(Ordering::Relaxed)
     }
 
-    /// A request if one waits and this worker may take it. Run its handler until that waits for something before asking for
-    /// the next: what is left in the queue meanwhile, other workers take.
+    /// A request, if one waits and this worker may take it. Run its handler until that waits before asking for the next: meanwhile, other
+    /// workers take what is left in the queue.
     pub fn try_next(&mut self) -> Option<Exchange> {
         self.look();
         loop {
@@ -94,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Takes no further request, and goes on with those it has: another process takes its place then.
+    /// Takes no further request, and continues those it has: another process replaces it then.
     pub fn stop_taking(&mut self) {
         if !self.is_leaving {
             self.is_leaving = true;
@@ -102,8 +101,8 @@ impl Worker {
         }
     }
 
-    /// To be called when the loop has nothing left to do. True: it may sleep, the descriptor will be written when there is
-    /// something to do; false: do not sleep, look again.
+    /// Call this when the loop has nothing left to do. True: it may sleep, the descriptor will be written when there is something to do;
+    /// false: do not sleep, check again.
     #[must_use]
     pub fn prepare_sleep(&mut self) -> bool {
         self.look();
@@ -123,29 +122,29 @@ impl Worker {
         sleeps
     }
 
-    /// The loop is awake again, for whatever reason: nobody need write the descriptor now.
+    /// Call this when the loop is awake again, for any reason: the descriptor need not be written now.
     pub fn woken(&mut self) {
         self.puller.woken(&*self.core);
         self.clear_what_was_rung();
     }
 
-    /// Even where its poll does not need it: a full event cannot be written.
+    /// Even if its poll does not need it: a full event cannot be written.
     fn clear_what_was_rung(&mut self) {
         if self.puller.take_rung() {
             self.clear_event();
         }
     }
 
-    /// Calls `news` for each [slot](Exchange::slot) in which something may have happened that its exchange asked for: data
-    /// after [`try_read_body`](Exchange::try_read_body) or [`try_next_message`](Exchange::try_next_message) had none, room after
-    /// [`try_write`](Exchange::try_write) or [`try_send`](Exchange::try_send) had none; or its client has gone.
+    /// Calls `news` for each [slot](Exchange::slot) in which something may have happened that its exchange asked for: data after
+    /// [`try_read_body`](Exchange::try_read_body) or [`try_next_message`](Exchange::try_next_message) returned none, room after
+    /// [`try_write`](Exchange::try_write) or [`try_send`](Exchange::try_send) found none; or its client has disconnected.
     pub fn drain_attention(&self, news: impl FnMut(u32)) {
         if let Some(attention) = self.core.shared.attention(self.core.id) {
             attention.drain(news);
         }
     }
 
-    /// Tells the router that the loop moves.
+    /// Reports that the loop is not stuck.
     pub fn moves(&self) {
         if let Some(entry) = self.core.entry() {
             let looks = entry.report.looks.load(Ordering::Relaxed);
@@ -156,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// Tells the router that the loop moves, and measures how long it was away from the queue.
+    /// Reports that the loop is not stuck, and measures how long it was away from the queue.
     fn look(&mut self) {
         self.moves();
         if let Some(is_short) = self.pace.finish() {

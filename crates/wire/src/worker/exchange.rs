@@ -17,49 +17,49 @@ use crate::span::SpanMut;
 use crate::state::{SlotKind, SlotState};
 use crate::sync::{Ordering, fence};
 
-/// Nobody reads the response any more.
+/// The response is not needed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("client has gone")]
 pub struct ClientGone;
 
-/// A request with its response. Every method but `finish` takes `&self`, so that parts of the request can be borrowed
-/// while the response is written.
+/// A request with its response. Every method but `finish` takes `&self`, so that parts of the request can be borrowed while the response is
+/// written.
 ///
-/// Dropping it without `finish` or `abort` gives it up in a process that lives on (event loops, threads); else the request is
-/// found when the process dies (502 either way).
+/// Dropping it without `finish` or `abort` aborts it in a process that survives (event loops, threads); otherwise the router finds the
+/// request when the process dies (502 either way).
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) core: Arc<Core>,
     pub(super) slot: u32,
     ticket: u64,
-    /// The record, when it came through the spool.
+    /// The record, if it came through the spool.
     spooled: Option<Vec<u8>>,
     length: u32,
     ended: Cell<bool>,
     /// It is one of those that its worker counts as open.
     pub(super) counted: Cell<bool>,
-    /// It has left its worker, which serves others meanwhile.
+    /// It has left its worker, which serves other requests meanwhile.
     pub(super) is_detached: Cell<bool>,
-    /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by
-    /// chance, would go out without the length of the body, and would be all that the client gets should the worker die.
+    /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by chance, would be
+    /// sent without the length of the body, and would be all that the client gets should the worker die.
     pub(super) head_place: Cell<u32>,
-    /// Bytes of interim answers in front of it, in the head area.
+    /// Bytes of interim responses before it, in the head area.
     pub(super) interims: Cell<usize>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
-    /// Bytes the router has been told of.
+    /// Bytes that have been published to the router.
     signalled: Cell<u64>,
-    /// Bytes the router is known to have taken.
+    /// Bytes known to have been consumed by the router.
     consumed: Cell<u64>,
-    /// Bytes of the body that were read.
+    /// Bytes of the body that have been read.
     pub(super) position: Cell<u64>,
-    /// The beginning of a message whose end has not come.
+    /// The beginning of an incomplete message.
     pub(super) partial: RefCell<Vec<u8>>,
 }
 
 impl Exchange {
-    /// Takes over a claimed slot. `None`: nothing to serve (the client has gone, or the record is unreadable); the slot is
-    /// given back.
+    /// Takes a claimed slot. `None`: there is nothing to serve (the client disconnected, or the record is unreadable); the slot is
+    /// released.
     pub(super) fn begin(core: Arc<Core>, slot: u32, ticket: u64) -> Option<Self> {
         let mut exchange = Self {
             core,
@@ -161,7 +161,7 @@ impl Exchange {
         WireRequestView::parse(bytes)
     }
 
-    /// The request. Empty once the exchange has ended, because the slot is not ours any more.
+    /// The request. Empty once the exchange has ended, because the slot may belong to another request.
     pub fn request(&self) -> WireRequestView<'_> {
         let view = if self.ended.get() { None } else { self.view() };
         view.unwrap_or(WireRequestView::EMPTY)
@@ -172,8 +172,8 @@ impl Exchange {
         self.ticket
     }
 
-    /// Reads from the body; 0 at its end. Waits for streamed bodies. A WebSocket handshake has none. Errors: `ConnectionAborted` when the client went away
-    /// in the middle of a streamed body, and what reading the spool file gives.
+    /// Reads from the body; 0 at its end. Waits for streamed bodies. A WebSocket handshake has none. Errors: `ConnectionAborted` when the client
+    /// disconnected in the middle of a streamed body, and those of reading the spool file.
     pub fn body_read(&self, target: &mut [u8]) -> io::Result<usize> {
         if self.ended.get() || target.is_empty() {
             return Ok(0);
@@ -200,7 +200,8 @@ impl Exchange {
                     self.read_spool(target, offset.saturating_add(position))?
                 }
             }
-            // Messages, and none before the handshake is accepted: no reason to wait for one who refuses it.
+            // The body consists of messages, and there are none before the handshake is accepted: no reason to wait while it may be
+            // refused.
             BodyRef::Stream { .. } if self.request().is_websocket() => 0,
             BodyRef::Stream { .. } => self.stream_read(target)?,
         };
@@ -312,7 +313,7 @@ impl Exchange {
         }
     }
 
-    /// True if the client has gone (or the request was given up): the response goes nowhere.
+    /// True if the client has disconnected (or the request was given up): the response goes nowhere.
     pub fn is_client_gone(&self) -> bool {
         self.control()
             .is_none_or(|control| control.router.client_gone.load(Ordering::Relaxed) != 0)
@@ -328,7 +329,7 @@ impl Exchange {
         self.ended.get()
     }
 
-    /// Sets status and fields. They leave with the first flush, or with the end.
+    /// Sets status and fields. They are sent with the first flush, or with the end.
     pub fn start<'f, I>(&self, status: u16, fields: I) -> Result<(), ResponseHeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
@@ -372,8 +373,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Adds to the body. Waits while the ring is full. The router is told when the ring is half full, at `flush` and at the
-    /// end. Without `start` before, the response is a 200 without fields.
+    /// Writes to the body. Waits while the ring is full. The router is notified when the ring is half full, at `flush` and at the end.
+    /// Without `start` before, the response is a 200 without fields.
     pub fn write(&self, bytes: &[u8]) -> Result<(), ClientGone> {
         self.begin_writing()?;
         let mut rest = bytes;
@@ -404,14 +405,13 @@ impl Exchange {
         Ok(())
     }
 
-    /// Bytes in the ring that the router has not been told of.
+    /// Bytes in the ring that have not been published to the router.
     pub(super) fn unannounced(&self) -> u64 {
         debug_assert!(self.written.get() >= self.signalled.get());
         self.written.get() - self.signalled.get()
     }
 
-    /// Free bytes of the response ring, which can be written without waiting; asks the router's counter only when there seem to be
-    /// none.
+    /// Free bytes of the response ring, which can be written without waiting; reads the router's counter only when there seem to be none.
     pub fn room(&self) -> usize {
         let free = |consumed| {
             filled(self.written.get(), consumed, RESPONSE_CAPACITY)
@@ -425,7 +425,7 @@ impl Exchange {
         free(self.consumed.get()) as usize
     }
 
-    /// Looks how far the router has come with the response ring.
+    /// Reads how far the router has consumed the response ring.
     pub(super) fn refresh(&self) {
         if let Some(control) = self.control() {
             let consumed = control.router.response_consumed.load(Ordering::Acquire);
@@ -469,7 +469,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Makes the head and the bytes in the ring the router's to read.
+    /// Publishes the head and the bytes in the ring.
     pub(super) fn publish(&self) {
         debug_assert!(!self.ended.get(), "the slot is the router's");
         if let Some(control) = self.control() {
@@ -483,7 +483,7 @@ impl Exchange {
         }
     }
 
-    /// Tells the router to look, at all there is in the ring: what it is told of and cannot see would never be told of again.
+    /// Notifies the router of everything in the ring: bytes that it did not see now would never be reported again.
     pub(super) fn signal(&self) {
         self.publish();
         self.signalled.set(self.written.get());
@@ -504,7 +504,7 @@ impl Exchange {
         self.signal();
     }
 
-    /// Completes the response. The slot goes back to the router; user code may go on running.
+    /// Completes the response. The slot returns to the router; user code may continue.
     pub fn finish(&mut self) {
         if self.ended.get() {
             return;
@@ -516,15 +516,16 @@ impl Exchange {
         self.end(END_COMPLETE);
     }
 
-    /// Gives the response up: the router answers 502, or breaks off what it has sent of it.
+    /// Aborts the response: the router answers 502, or cuts short what it is sending.
     pub fn abort(&mut self) {
         if !self.ended.get() {
             self.end(END_ABORTED);
         }
     }
 
-    /// Leaves the request, of which no user code has seen anything, to another worker, which gets it once this process has ended: that must
-    /// come soon. False, and the exchange goes on: something was answered or read from a streamed body, or nobody waits for it any more.
+    /// Leaves the request, of which user code has seen nothing, to another worker, which gets it once this process has ended: that must
+    /// happen soon. False, and the exchange continues: part of the response was sent or part of a streamed body was read, or the client has
+    /// gone.
     #[must_use]
     pub fn leave_to_others(&mut self) -> bool {
         let has_begun = self.is_started() || self.interims.get() > 0;
@@ -555,7 +556,7 @@ impl Exchange {
         {
             entry.report.current.store(0, Ordering::Relaxed);
         }
-        // From here on the slot is the router's.
+        // From here on the slot belongs to the router.
         self.set_state(SlotKind::Done);
         self.core.complete(self.slot, thread);
         if self.counted.replace(false) {
@@ -566,7 +567,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        // A blocking worker that drops one is dying; in a process that lives on nobody else would end it.
+        // A blocking worker that drops one is dying; in a process that survives, the exchange must be ended here.
         if self.core.lives_on.load(Ordering::Relaxed) {
             self.abort();
         }

@@ -1,4 +1,4 @@
-//! Calls of an exchange that do not wait, for event loops, and the messages of a WebSocket.
+//! Methods of an exchange that do not wait, for event loops, and the messages of a WebSocket.
 
 use std::io;
 
@@ -17,29 +17,29 @@ pub enum Message {
     Binary(Vec<u8>),
     /// The client closes: empty, or two bytes of code (big-endian) and a reason in UTF-8.
     Close(Vec<u8>),
-    /// The answer to a ping of the worker's.
+    /// The answer to the worker's ping.
     Pong(Vec<u8>),
 }
 
-/// The outcome of a look for a message.
+/// The result of a check for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// This.
     Message(Message),
-    /// None yet; attention tells.
+    /// None yet; attention reports the next.
     Nothing,
-    /// None any more: the client has closed, or gone.
+    /// There will be no more: the client has closed, or disconnected.
     Over,
 }
 
 impl Exchange {
-    /// The slot it is in: what [`drain_attention`](super::Worker::drain_attention) names it by. Another exchange's once this
+    /// The slot it is in, by which [`drain_attention`](super::Worker::drain_attention) names it. It belongs to another exchange once this
     /// one has ended.
     pub fn slot(&self) -> u32 {
         self.slot
     }
 
-    /// Adds to the body what there is room for, and says how much; 0 when there is none: attention tells when there is.
+    /// Writes as much to the body as there is room for, and returns how much; 0 when there is none: attention reports when there is.
     /// Without `start` before, the response is a 200 without fields.
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone> {
         self.begin_writing()?;
@@ -58,9 +58,9 @@ impl Exchange {
         Ok(now.len())
     }
 
-    /// Reads from the body what is there: `Some(0)` at its end, `None` when nothing has come yet: attention tells.
+    /// Reads the available part of the body: `Some(0)` at its end, `None` when nothing has arrived yet: attention reports more.
     ///
-    /// Errors: `ConnectionAborted` when the client went away before the end, and what reading the spool file gives.
+    /// Errors: `ConnectionAborted` when the client disconnected before the end, and errors of reading the spool file.
     pub fn try_read_body(&self, target: &mut [u8]) -> io::Result<Option<usize>> {
         if let Some(control) = self.control()
             && !self.is_ended()
@@ -71,7 +71,7 @@ impl Exchange {
                 self.has_stream_news(control)
             })
         {
-            // The client may be waiting to be asked for the body, or for what is there of the response.
+            // The client may be waiting for 100 (Continue), or for the available part of the response.
             if self.is_unread() || self.unannounced() > 0 {
                 self.signal();
             }
@@ -80,7 +80,7 @@ impl Exchange {
         self.body_read(target).map(Some)
     }
 
-    /// Asks for attention when data of a streamed body may have come. False when something is there already.
+    /// Asks for attention when data of a streamed body may have arrived. False when there is some already.
     pub fn ask_for_data(&self) -> bool {
         if self.is_detached.get() {
             // Its thread sleeps on the slot itself, and asks then.
@@ -95,8 +95,8 @@ impl Exchange {
         })
     }
 
-    /// Sends the next piece of a message to a WebSocket's client, after `start(101, …)`: how many of `rest` went, the whole
-    /// message with the last piece once nothing is left of it. `None` when there is no room: attention tells.
+    /// Sends the next piece of a message to a WebSocket's client, after `start(101, …)`: returns how many of `rest` were sent; the message
+    /// is complete when nothing is left. `None` when there is no room: attention reports when there is.
     ///
     /// Close, ping and pong may not exceed 125 bytes.
     pub fn try_send(
@@ -107,8 +107,8 @@ impl Exchange {
         self.try_send_part(opcode, rest, true)
     }
 
-    /// As [`try_send`](Self::try_send), of a message that may go on behind `rest`: its end is this only if it `ends` here. A part has the opcode
-    /// of its message.
+    /// As [`try_send`](Self::try_send), for a message that may continue after `rest`: it ends here only if `ends`. All parts have the
+    /// opcode of the message.
     pub fn try_send_part(
         &self,
         opcode: MessageOpcode,
@@ -138,7 +138,7 @@ impl Exchange {
     /// How many of the `rest` bytes of a message can be sent now; `None`: it has to wait for room.
     pub fn message_room(&self, rest: usize) -> Option<usize> {
         PieceHead::fit(rest, self.room()).or_else(|| {
-            // The known room is refreshed only when it seems to be none.
+            // The known room is refreshed only when there seems to be none.
             self.refresh();
             PieceHead::fit(rest, self.room())
         })
@@ -160,7 +160,7 @@ impl Exchange {
         }
     }
 
-    /// True if a piece of a message with so many bytes left can be sent, or nobody is there to read it.
+    /// True if a piece of a message with this many bytes left can be sent, or the client is gone.
     pub(super) fn has_room_for(&self, rest: usize) -> bool {
         self.message_room(rest).is_some() || self.is_client_gone()
     }
@@ -186,7 +186,7 @@ impl Exchange {
                 true => PieceHead::decode(head),
                 false => None,
             };
-            // The router writes whole pieces, or something is badly wrong with it.
+            // The router writes whole pieces, unless it is broken.
             let Some(head) = head.filter(|head| HEAD_LENGTH + head.length <= amount) else {
                 return Incoming::Over;
             };
@@ -217,7 +217,7 @@ impl Exchange {
     fn take_piece(&self, head: PieceHead) -> Option<Message> {
         let control = self.control()?;
         let mut partial = self.partial.borrow_mut();
-        // A message about the connection may come between the pieces of another.
+        // A control message may come between the pieces of another.
         let mut bytes = match head.opcode.is_control() {
             true => Vec::new(),
             false => std::mem::take(&mut *partial),

@@ -1,4 +1,4 @@
-//! Finding the program of a command, before it is started: most mistakes show here, with their cure.
+//! Finds the program of a command before it is started: most mistakes show here, with a hint.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,13 +9,13 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::error::StartError;
 
-/// Where programs are looked for when the environment has no `PATH`: execvp(3) of the C library, and where software is put by hand.
+/// Where programs are searched if the environment has no `PATH`: execvp(3) of the C library, and `/usr/local/bin`.
 const USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The option at fault.
 const MEMBER: &str = "command/0";
 
-/// The program called `name`, as an absolute path. The working directory has been entered; `path` is the environment's `PATH`.
+/// Finds the program called `name`, as an absolute path. The working directory has been entered; `path` is the environment's `PATH`.
 pub(super) fn find(name: &str, path: Option<OsString>) -> Result<PathBuf, StartError> {
     let step = format!("looking for the program `{name}`");
     if name.contains('/') {
@@ -31,14 +31,14 @@ pub(super) fn find(name: &str, path: Option<OsString>) -> Result<PathBuf, StartE
         return check(&full, &step, &absent).map(|()| full);
     }
     let path = path.unwrap_or_else(|| USUAL.into());
-    // A program is looked for where the administrator says, never in a folder that depends on where one is.
+    // A program is searched where the administrator configured, never relative to the current directory.
     let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
     let mut refused = None;
     for folder in folders {
         let full = folder.join(OsStr::from_bytes(name.as_bytes()));
         match check(&full, &step, "") {
             Ok(()) => return Ok(full),
-            // Like a shell: one that may not be executed counts if there is no other.
+            // As in a shell: one that may not be executed is reported only if there is no other.
             Err(error) if full.exists() => refused = refused.or(Some(error)),
             Err(_) => {}
         }
@@ -51,7 +51,7 @@ pub(super) fn find(name: &str, path: Option<OsString>) -> Result<PathBuf, StartE
     }))
 }
 
-/// Succeeds if the file can be executed. `absent` is the cure where there is no such file.
+/// Succeeds if the file can be executed. `absent` is the hint if there is no such file.
 fn check(path: &Path, step: &str, absent: &str) -> Result<(), StartError> {
     let shown = path.display();
     let failed =
@@ -105,7 +105,7 @@ mod tests {
         let absent = find("./no-such-program", path()).unwrap_err();
         assert!(absent.hint.unwrap().contains("working_directory"));
         assert!(find("/bin", None).unwrap_err().message.contains("folder"));
-        // A folder that depends on where one is finds nothing.
+        // A relative folder in PATH finds nothing.
         assert!(find("consume", Some(".".into())).is_err());
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn kill(application: &Application) {
 
 pub(crate) fn retire(application: &Application) {
     let load = application.load(CONNECTIONS);
-    application.wait_for_log("left after");
+    application.wait_for_log("ended after");
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");

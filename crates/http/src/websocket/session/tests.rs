@@ -1,4 +1,4 @@
-//! The session against an application that is a list of messages.
+//! The session with an application that is a list of messages.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ const OPTIONS: SessionOptions = SessionOptions {
 
 type Piece = (Opcode, bool, Vec<u8>);
 
-/// An application with a ring of `room` bytes that nobody empties.
+/// An application with a ring of `room` bytes that is never emptied.
 struct Fake {
     room: usize,
     got: Vec<Piece>,
@@ -97,7 +97,7 @@ fn frames(mut out: &[u8]) -> Vec<(Opcode, bool, &[u8])> {
     found
 }
 
-/// A session, what the client sent, and what it gets.
+/// A session, the client's input, and its output.
 struct Run {
     session: WebSocketSession,
     input: Vec<u8>,
@@ -214,7 +214,7 @@ fn a_message_is_one_frame_up_to_a_mebibyte() {
     }
 }
 
-/// Issue 10: a close frame without a code was answered without one, where Unit's clients hear 1000.
+/// Issue 10: a close frame without a code was answered without one, where Unit answers 1000.
 #[test]
 fn a_close_is_answered_with_its_code_or_1000() {
     for (sent, answer) in [
@@ -227,7 +227,7 @@ fn a_close_is_answered_with_its_code_or_1000() {
         side.ends = Some(1000);
         run.collects(&mut side, 0);
         assert_eq!(frames(&run.out), [(Opcode::Close, true, answer)]);
-        // The application hears what was sent.
+        // The application gets the original code.
         assert_eq!(side.got(), [(Opcode::Close, sent)]);
     }
 }
@@ -332,7 +332,7 @@ fn how_an_application_ends_tells_the_code() {
 }
 
 #[test]
-fn a_fault_ends_it_and_both_sides_are_told() {
+fn a_fault_ends_it_and_closes_both_sides_with_a_code() {
     for (input, code) in [
         (client(Opcode::Text, true, b"\xff"), 1007_u16),
         (client(Opcode::Continuation, true, b""), 1002),
@@ -383,7 +383,7 @@ fn a_full_application_stops_the_client_but_not_its_pings() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_gets_no_more_and_is_not_listened_to() {
+fn a_client_that_reads_nothing_is_neither_sent_to_nor_read_from() {
     let mut run = Run::new();
     let big = vec![0_u8; 60_000];
     let mut side = Fake::default();
@@ -428,7 +428,7 @@ fn silence_is_pinged_and_then_ended() {
 }
 
 #[test]
-fn silence_means_nothing_while_nobody_listens() {
+fn silence_is_not_counted_while_the_application_does_not_read() {
     let mut run = Run::new();
     assert_eq!(run.session.tick(false, &mut run.out, 100_000), 130_000);
     assert_eq!(run.out, b"");
