@@ -129,7 +129,7 @@ pub(crate) async fn run(
 ) -> Ending {
     loop {
         // One that holds a permit counts as under way until its client has the response.
-        if let Step::End(persistence) = &next
+        if let ExchangeStep::End(persistence) = &next
             && persistence.is_open()
             && !exchange.admission.holds_permits()
         {

@@ -1,7 +1,7 @@
 //! Servers of upstreams: which one gets a request, the addresses of their names, the connections to them, and their health.
 //!
-//! Owns the path from a configured upstream to a connection on which a request can be sent, for any protocol. `server` asks an [`ServerGroup`] for a [`ServerClaim`] on
-//! a server from an [`Upstream`], takes a [`UpstreamConnection`] from its thread's [`Pools`] or opens one, uses it, and reports the result to the
+//! Owns the path from a configured upstream to a connection on which a request can be sent, for any protocol. `server` gets a [`ServerClaim`] on
+//! a server from a [`ServerGroup`], takes a [`UpstreamConnection`] from its thread's [`Pools`] or opens one, uses it, and reports the result to the
 //! claim. Nothing here depends on HTTP.
 //!
 //! There are two kinds of state: [`ServerGroup`] and [`GroupServer`] are shared by all threads and contain only numbers; connections belong to the

@@ -1,8 +1,8 @@
 //! FastCGI 1.0, the web server's side of it.
 //!
 //! Section numbers are those of the FastCGI Specification of 29 April 1996 (Open Market, Inc.), which has no other edition.
-//! [`RequestWriter`] writes the head of a request; [`stdin`] appends its body and [`stdin_end`] ends it. A [`Decoder`], one for each
-//! connection, splits the answer into [`RecordEvent`]s by a [`RecordDecoder`], which belongs to the connection.
+//! [`RequestWriter`] writes the head of a request; [`stdin`] appends its body and [`stdin_end`] ends it. A [`RecordDecoder`], one for each
+//! connection, splits the response into [`RecordEvent`]s.
 
 mod read;
 mod write;
