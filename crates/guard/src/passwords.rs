@@ -242,7 +242,7 @@ mod tests {
         for (text, said) in [
             ("anna", "line 1: there is no colon"),
             ("\nanna:secret", "line 2: this is not the hash"),
-            ("anna:$apr1$a$b", "line 1: hashes by MD5"),
+            ("anna:$apr1$a$b", "line 1: MD5 hashes"),
         ] {
             let error = read_htpasswd(text.as_bytes()).unwrap_err();
             assert!(error.starts_with(said), "{error}");

@@ -208,7 +208,7 @@ pub enum FromAcme {
         name: String,
         value: String,
     },
-    /// Forward this to the process that follows the source.
+    /// Forward this to the source process.
     Shared { id: u64, request: SharedRequest },
     /// The certificate of [`ToAcme::Want`] or [`ToAcme::Renew`] is in force, or could not be obtained.
     Wanted { id: u64, error: Option<String> },

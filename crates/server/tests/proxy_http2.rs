@@ -23,7 +23,7 @@ use support::Site;
 use support::backend::Backend;
 use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
 use tokio::sync::Semaphore;
-use tutti_testkit::{PATIENCE, nobody, wait_until};
+use tutti_testkit::{PATIENCE, refusing_address, wait_until};
 
 /// The interval of polling the state of a server.
 const POLL: Duration = Duration::from_millis(2);
@@ -485,7 +485,7 @@ fn requests_before_goaway_are_answered() {
 
 #[test]
 fn failures_become_grpc_statuses() {
-    let site = site(nobody(), "");
+    let site = site(refusing_address(), "");
     let ask = |kind: &str| {
         let mut client = site.connect();
         client.send(format!(

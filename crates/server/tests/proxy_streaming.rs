@@ -332,7 +332,7 @@ fn a_body_that_a_server_has_read_is_not_sent_to_another_server() {
 #[test]
 fn another_server_is_asked_while_nothing_of_the_body_was_taken() {
     // No server listens there: nothing was sent, so every method may be retried.
-    let closed = tutti_testkit::nobody();
+    let closed = tutti_testkit::refusing_address();
     let lives = Backend::new(echo);
     let servers = format!(
         r#""{}": {{}}, "{}": {{"backup": true}}"#,

@@ -409,7 +409,7 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
     assert_eq!(status("bert", "secret"), 401);
     // One that has gone wrong changes nothing.
     fs::write(&file, "bert:changed\n").unwrap();
-    server.wait_for_log("line 1: this is not the hash of a password");
+    server.wait_for_log("line 1: this is not a password hash");
     assert_eq!(status("bert", "changed"), 200);
     assert_eq!(status("anna", "secret"), 200);
 }
