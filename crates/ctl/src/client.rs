@@ -319,7 +319,7 @@ impl ControlResponse {
         }
         if self.status == 412 {
             return Err(
-                Failure::new("someone else has changed the configuration in the meantime")
+                CommandError::new("someone else has changed the configuration in the meantime")
                     .hint("read it again, and repeat the change"),
             );
         }

@@ -30,9 +30,6 @@ const STEADY: Duration = Duration::from_secs(10);
 /// be unused for long when it is back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A boxed future.
-pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
-
 /// Provides access to files and to the DNS.
 pub trait ClusterEnvironment: Send + Sync {
     /// Reads the current content of a file.

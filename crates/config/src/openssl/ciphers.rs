@@ -161,7 +161,7 @@ fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), RejectedCommand>
         }
         // Below 3 it excludes none of the available ones.
         "SECLEVEL=0" | "SECLEVEL=1" | "SECLEVEL=2" => Ok(()),
-        _ => Err(Refusal::new(format!("`@{directive}` is not supported"))
+        _ => Err(RejectedCommand::new(format!("`@{directive}` is not supported"))
             .expect("`@STRENGTH`, or `@SECLEVEL` up to 2")),
     }
 }
