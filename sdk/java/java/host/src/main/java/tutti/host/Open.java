@@ -78,7 +78,7 @@ final class Open {
         return streams;
     }
 
-    /** Closes the WebSockets, also those to come: the process leaves, and nobody takes its place before it has ended. */
+    /** Closes the WebSockets, also those to come: the process leaves, and no process takes its place before it has ended. */
     void closeWebSockets() {
         isLeaving = true;
         streams.forEach(Stream::closeWebSocket);
