@@ -83,7 +83,7 @@ class Session:
     between: dict = field(default_factory=dict)
     # The status of the command that begins so, where it is not 0.
     status: dict = field(default_factory=dict)
-    # A command that stays in the foreground: it is told to stop gracefully after a while.
+    # A command that stays in the foreground: it is stopped gracefully after a while.
     stays: str | None = None
 
 
@@ -251,12 +251,12 @@ def run_session(machine, session):
 
 
 def run(machine):
-    """All sessions; a page with commands that nobody runs is a fault. What was served before is served again then."""
+    """All sessions; a page with commands that no test runs is a fault. What was served before is served again then."""
     pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
     ours = {session.page for session in SESSIONS}
     for page in pages:
         if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:
-            assert page in ELSEWHERE, f"nobody runs the commands of {page}: give it a session in tests/packages/guides.py"
+            assert page in ELSEWHERE, f"no test runs the commands of {page}: give it a session in tests/packages/guides.py"
             test, takes = ELSEWHERE[page]
             code = without_comments((ROOT / test).read_text(encoding="utf-8"))
             assert re.search(rf'"[^"\n]*\b{re.escape(Path(page).name)}"', code), f"{test} does not read {page}"

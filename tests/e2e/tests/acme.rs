@@ -87,7 +87,7 @@ impl Pair {
             .to_owned()
     }
 
-    /// The status of an answer to curl, which trusts nobody but the authority; empty where there is none.
+    /// The status of an answer to curl, which trusts only the authority; empty where there is none.
     fn curl(&self, name: &str) -> String {
         let root = self.server.folder().join("root.pem");
         self.pebble.root(&root);
@@ -152,7 +152,7 @@ fn a_certificate_comes_by_http_before_the_routes_and_though_nonces_are_refused()
         "{status}"
     );
     assert_eq!(pair.pebble.issued(), 1);
-    // Nobody else reads the keys.
+    // No other user may read the keys.
     let state = pair.server.folder().join("state/acme");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);
@@ -205,11 +205,11 @@ fn a_certificate_for_all_names_below_one_comes_by_a_hook() {
 }
 
 #[test]
-fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
+fn a_hook_belongs_to_the_servers_user_and_its_output_is_reported() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
     let hook = pair.server.write(
         "hook",
-        "#!/bin/sh\necho \"I am $(id -u), was told $1 $2\" >&2\nexit 7\n",
+        "#!/bin/sh\necho \"I am $(id -u), was given $1 $2\" >&2\nexit 7\n",
     );
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     pair.configure(
@@ -218,7 +218,7 @@ fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
     );
     let told = pair.wait_for_failure();
     assert!(
-        told.contains("was told present _acme-challenge.example.com"),
+        told.contains("was given present _acme-challenge.example.com"),
         "{told}"
     );
     assert!(!told.contains("I am 0,"), "{told}");
@@ -229,7 +229,7 @@ fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
 #[test]
 fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
-    // Nobody answers the authority.
+    // No server answers the authority.
     let mut configuration = pair.configuration(&json!({}), &json!("example.com"));
     configuration["listeners"]
         .as_object_mut()
@@ -257,7 +257,7 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
     wait_until("the next", || !pair.server.pids("tutti: acme").is_empty());
     // Neither does another certificate for the same name, after more than one failure, get around it.
     assert_eq!(pair.pebble.orders(), 1);
-    // Another reason for a connection to fail is told as before.
+    // Another reason for a connection to fail is reported as before.
     let run = Command::new("curl")
         .args([
             "--silent",
@@ -276,11 +276,11 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
 /// Where an order is, by what is kept of it and what its authority has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// The account has a key, and nobody knows yet if it is registered.
+    /// The account has a key, and it is unknown yet if it is registered.
     AccountKey,
     /// It is registered.
     Account,
-    /// The order has a key, and nobody knows yet if there is an order.
+    /// The order has a key, and it is unknown yet if there is an order.
     OrderKey,
     /// There is an order.
     Order,
@@ -432,7 +432,7 @@ fn an_address_has_a_certificate_too() {
 }
 
 #[test]
-fn an_order_that_was_finished_while_nobody_looked_is_taken() {
+fn an_order_that_was_finished_while_the_server_was_away_is_taken() {
     let mut pair = Pair::start("1", |_| {});
     let configuration = pair.configuration(&json!({}), &json!("example.com"));
     pair.server.put("/config", &configuration);
@@ -517,7 +517,7 @@ fn an_account_may_be_bound_to_another() {
 }
 
 #[test]
-fn what_the_authority_refuses_is_told_in_its_words() {
+fn what_the_authority_refuses_is_reported_in_its_words() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
     pair.configure(&json!({}), &json!("www.refused.example"));
     let told = pair.wait_for_failure();
@@ -541,7 +541,7 @@ fn an_authority_that_is_not_there_or_another_is_no_trouble_for_others() {
         "{}",
         pair.status()
     );
-    // Nobody vouches for it.
+    // No trusted root has signed it.
     configuration["settings"]["acme"]["test"] = json!({"directory": pair.pebble.directory(), "roots": pair.server.folder().join("state/none")});
     pair.server.put("/config", &configuration);
     wait_until("a failure", || {
@@ -843,7 +843,7 @@ fn the_guide_s_examples_work() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let server = Server::start(&ServerOptions::default());
     let port = free_port();
     let faults = |acme: Value, certificate: Value| {
@@ -880,7 +880,7 @@ fn mistakes_are_told_with_their_place() {
             "HTTPS only",
         ),
         (
-            json!({"le": {"contact": "nobody"}}),
+            json!({"le": {"contact": "anyone"}}),
             wanted(&["a.example.com"]),
             "no mail address",
         ),
