@@ -11,7 +11,6 @@ mod book;
 mod breach;
 mod c_files;
 mod circles;
-mod comments;
 mod documents;
 mod features;
 mod generated;
@@ -19,11 +18,13 @@ mod interfaces;
 mod lengths;
 mod names;
 mod notices;
+mod passages;
 mod sentences;
 mod source;
 mod targets;
 mod tolerated;
 mod unsafety;
+mod words;
 mod workspace;
 
 use std::path::Path;
@@ -113,7 +114,7 @@ fn check() -> Result<Vec<Breach>> {
     }
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
     breaches.extend(interfaces::check(&root, &crates)?);
-    breaches.extend(comments::check(&root)?);
+    breaches.extend(words::check(&root)?);
     breaches.extend(documents::check(&root)?);
     breaches.extend(sentences::check(&root)?);
     breaches.extend(features::check(&root)?);
