@@ -241,7 +241,7 @@ void tutti_message_free(struct tutti_message *message);
 
 // Sends a message to the client: how many bytes of it went. With `wait` all of them. Without, a part may go, and
 // TUTTI_AGAIN says that nothing did: call again with the rest, and with nothing else until all of it went. A close, ping or
-// pong has at most 125 bytes. TUTTI_GONE: the response has no reader any more.
+// pong has at most 125 bytes. TUTTI_GONE: the message has no reader any more.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended; `length` bytes from `data` are readable.

@@ -56,7 +56,7 @@ typedef struct {
 
 enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1, TUTTI_FAILED = 2 };
 
-/* How a life of a resident script ended. */
+/* The end of a life of a resident script. */
 enum {
 	TUTTI_LIFE_OVER = 0,    /* it left, by itself or because the worker has to */
 	TUTTI_LIFE_REBOOT = 1,  /* it wants to boot anew */

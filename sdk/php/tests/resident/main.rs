@@ -121,7 +121,7 @@ fn the_same_script_runs_without_the_mode() {
     let mut classic = Host::with(&classic);
     for php in [&mut resident, &mut classic] {
         assert_eq!(php.get("/?name=a").text(), "GET a");
-        assert_eq!(php.get("/").text(), "GET nobody");
+        assert_eq!(php.get("/").text(), "GET anyone");
     }
 }
 
