@@ -236,7 +236,7 @@ fn a_trap_is_500_with_a_backtrace_in_the_log() {
     let site = single();
     let workers = site.workers();
     assert_eq!(site.get("/trap").status, 500);
-    site.wait_for_log("this component has to fail");
+    site.wait_for_log("this component fails, told to fail");
     site.wait_for_log(
         "GET /trap: the component failed: wasm trap: wasm `unreachable` instruction executed\n",
     );
@@ -509,7 +509,7 @@ fn another_root_is_enough_for_a_component() {
     assert!(site.text("/read?/etc/passwd").starts_with("refused: "));
 }
 
-/// The program of the guide in Rust, built and run with its three commands.
+/// The program of the guide in Rust, built and run with its commands.
 #[test]
 fn the_commands_of_the_guide_build_and_run() {
     let guide = include_str!("../../../docs/languages/wasm.md");
@@ -539,7 +539,9 @@ fn the_commands_of_the_guide_build_and_run() {
         ("tutti run", tutti.as_str()),
     ];
     let commands = guide::commands(guide);
-    let [target, build, run] = guide::filled(&commands, &places).try_into().unwrap();
+    let shown = commands[3].prints.join("\n") + "\n";
+    let [target, build, run, _ask] = guide::filled(&commands, &places).try_into().unwrap();
+    let run = run.strip_suffix(" &").unwrap();
     let shell = |line: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&project);
@@ -553,11 +555,11 @@ fn the_commands_of_the_guide_build_and_run() {
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{line}: {said}");
     }
-    let mut server = shell(&run).stdout(Stdio::null()).spawn().unwrap();
+    let mut server = shell(run).stdout(Stdio::null()).spawn().unwrap();
     let address = listen.parse().unwrap();
     wait_until("the component answers", || {
         assert!(server.try_wait().unwrap().is_none(), "it has ended");
-        client::get(address, "/").is_ok_and(|reply| reply.text() == "Hello from a component\n")
+        client::get(address, "/").is_ok_and(|reply| reply.text() == shown)
     });
     let pid = i32::try_from(server.id()).unwrap();
     signal::send(pid, libc::SIGINT).unwrap();
