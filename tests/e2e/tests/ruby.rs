@@ -352,7 +352,7 @@ fn exceptions_are_500_with_a_backtrace_in_the_log() {
     for (target, texts) in [
         ("/raises", ["no such thing (ArgumentError)", "in `raises'"]),
         ("/cause", ["outer (ArgumentError)", "inner (KeyError)"]),
-        ("/throws", ["uncaught throw :nobody", "in `throws'"]),
+        ("/throws", ["uncaught throw :nothing", "in `throws'"]),
         ("/deep", ["SystemStackError", "in `deep'"]),
         ("/nobody", ["NoMethodError", "nobody"]),
         ("/raw/bad_name", ["bad name", "a name is a token"]),
