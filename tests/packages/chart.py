@@ -67,6 +67,11 @@ def guide_values(page):
     return found
 
 
+def kinds_of(text):
+    """The kinds of objects in a text, in its order."""
+    return re.findall(r"^kind: (\w+)$", text, re.M)
+
+
 class Chart:
     def __init__(self, helm):
         self.helm = helm
@@ -220,6 +225,8 @@ def main():
     for text in texts:
         done = chart.run("lint", text, "--strict")
         assert done.returncode == 0, f"{text}: {done.stdout}{done.stderr}"
+    kinds = kinds_of(chart.render(shown[0]))
+    assert kinds == kinds_of(page), f"the guide shows other kinds than {kinds}"
     one_by_default(chart)
     each_thing_when_it_is_asked_for(chart)
     mistakes_are_refused(chart)

@@ -13,7 +13,7 @@ use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
 use tutti_e2e::way::watched_way;
-use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, is_root, wait_until};
+use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, guide, is_root, wait_until};
 
 /// A server and its authority, which asks it at two ports.
 struct Pair {
@@ -87,22 +87,30 @@ impl Pair {
             .to_owned()
     }
 
-    /// The status of an answer to curl, which trusts only the authority; empty where there is none.
+    /// The status of a response to curl, which trusts only the authority; empty where there is none.
     fn curl(&self, name: &str) -> String {
+        self.curl_with(
+            name,
+            &["--output", "/dev/null", "--write-out", "%{http_code}"],
+        )
+    }
+
+    /// The output of curl with these arguments; empty where there is no response.
+    fn curl_with(&self, name: &str, arguments: &[&str]) -> String {
         let root = self.server.folder().join("root.pem");
         self.pebble.root(&root);
         let run = Command::new("curl")
-            .args(["--silent", "--max-time", "60", "--output", "/dev/null"])
-            .args(["--write-out", "%{http_code}"])
+            .args(["--silent", "--max-time", "60"])
+            .args(arguments)
             .arg("--cacert")
             .arg(&root)
             .args(["--resolve", &format!("{name}:{}:127.0.0.1", self.tls)])
             .arg(format!("https://{name}:{}/", self.tls))
             .output()
             .unwrap();
-        let status = String::from_utf8_lossy(&run.stdout).into_owned();
+        let output = String::from_utf8_lossy(&run.stdout).into_owned();
         if run.status.success() {
-            status
+            output
         } else {
             String::new()
         }
@@ -794,7 +802,12 @@ fn the_guide_s_examples_work() {
     let page = fs::read_to_string(source("docs/http/acme.md")).unwrap();
     let pair = Pair::start("1", |_| {});
     let hook = guide_hook(&page, &pair).display().to_string();
-    let www = pair.server.write("www/index.html", "hello");
+    let session = guide::commands(&page);
+    let [file, site_json, .., ask] = &session[..] else {
+        panic!("a session of files, and a request");
+    };
+    assert_eq!(file.line, "cat /srv/site/index.html");
+    let www = pair.server.write("www/index.html", file.prints.join("\n"));
     let site = www.parent().unwrap().display().to_string();
     let ports = [("*:80", pair.http), ("*:443", pair.tls)];
     let ports = ports.map(|(from, port)| (from, format!("127.0.0.1:{port}")));
@@ -804,8 +817,9 @@ fn the_guide_s_examples_work() {
         .collect();
     places.push(("/usr/local/lib/tutti-dns", &hook));
     places.push(("/srv/site", &site));
+    let first = format!("```json\n{}\n```\n", site_json.prints.join("\n"));
     let mut seen = 0;
-    for mut example in json_examples(&page, &places) {
+    for mut example in json_examples(&(first + &page), &places) {
         let text = example.to_string();
         if text.contains("rfc2136") || text.contains("on_demand") {
             // Those are run where there is a name server, and where names are asked about.
@@ -835,8 +849,11 @@ fn the_guide_s_examples_work() {
         let reply = pair.server.call("PUT", "/config", &example);
         assert_eq!(reply.status, 200, "{}", reply.text());
         pair.wait_for_certificate();
-        let expected = if seen == 0 { "200" } else { "204" };
-        assert_eq!(pair.curl("example.com"), expected);
+        if seen == 0 {
+            assert_eq!(pair.curl_with("example.com", &[]), ask.prints.join("\n"));
+        } else {
+            assert_eq!(pair.curl("example.com"), "204");
+        }
         seen += 1;
     }
     assert_eq!(seen, 2);

@@ -18,12 +18,17 @@ use std::process::Command;
 use tutti_e2e::c;
 use tutti_e2e::documents::{chapter, examples};
 use tutti_e2e::external::source;
+use tutti_e2e::fleet::Fleet;
 use tutti_e2e::fpm::Fpm;
 use tutti_testkit::server::built;
 use tutti_testkit::{Server, ServerOptions, free_port, guide};
 
 const COOKBOOK: &str = include_str!("../../../docs/start/cookbook.md");
 const FIRST_SITE: &str = include_str!("../../../docs/start/first-site.md");
+
+/// The store of a fleet, and the name of the node that follows it.
+const STORE: &str = "etcd://127.0.0.1:2379/shop";
+const NODE: &str = "web-01";
 
 /// Where PHP-FPM listens.
 const FPM: &str = "/run/php/fpm.sock";
@@ -54,6 +59,7 @@ const GUIDES: &[(&str, &str)] = &[
     page!("http/websocket.md"),
     page!("proxy/upstreams.md"),
     page!("proxy/fastcgi.md"),
+    page!("operate/fleet.md"),
     page!("operate/isolation.md"),
     page!("operate/logs.md"),
     page!("operate/processes.md"),
@@ -141,10 +147,21 @@ fn missing<'page>(shown: &'page [String], printed: &str) -> Option<&'page str> {
         .find(|line| !rest.by_ref().any(|other| is_alike(line, other)))
 }
 
-/// Runs a session in a folder of its own beside a server, and beside PHP-FPM where the session asks for it.
+/// Runs a session in a folder of its own beside a server, and beside PHP-FPM or an etcd where the session asks for it.
 fn run(name: &str, session: &str) {
-    let server = Server::start(&ServerOptions::default());
-    let mut places = Places::new(session, &server);
+    let fleet = session.contains(STORE).then(|| Fleet::start(1, &[NODE]));
+    let own = fleet
+        .is_none()
+        .then(|| Server::start(&ServerOptions::default()));
+    let server = own
+        .as_ref()
+        .or(fleet.as_ref().map(|fleet| &fleet.nodes[0]))
+        .unwrap();
+    let mut places = Places::new(session, server);
+    if let Some(fleet) = &fleet {
+        let source = fleet.source.display().to_string();
+        places.0.insert(0, (STORE.to_owned(), source));
+    }
     let fpm = session
         .contains(FPM)
         .then(|| Fpm::start(&server.write("php.ini", ""), 2));
@@ -167,6 +184,9 @@ fn run(name: &str, session: &str) {
     let commands = guide::commands(&format!("```console\n{session}```\n"));
     assert!(!commands.is_empty(), "{name} has no commands");
     for guide::Command { line, prints } in &commands {
+        if line.starts_with("tuttid --source") {
+            continue;
+        }
         if let (Some(file), false) = (line.strip_prefix("cat "), prints.is_empty())
             && !file.contains(' ')
         {
