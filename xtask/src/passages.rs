@@ -225,9 +225,12 @@ impl<'a> Scanner<'a> {
     /// The length of the comment that begins here and ends with the line.
     fn line_comment(&mut self, syntax: &Syntax) -> Option<usize> {
         let mark = syntax.line;
+        if !self.rest().starts_with(mark) {
+            return None;
+        }
         let may_begin =
             !syntax.is_script || self.begins_line() || self.before().ends_with(char::is_whitespace);
-        if !may_begin || !self.rest().starts_with(mark) {
+        if !may_begin {
             return None;
         }
         let comment = self.rest().lines().next().unwrap_or_default();
@@ -249,9 +252,8 @@ impl<'a> Scanner<'a> {
 
     fn block_comment(&mut self, syntax: &Syntax) -> Option<usize> {
         let (open, close) = syntax.block;
-        let begins_line = self.begins_line();
         let inner = self.rest().strip_prefix(open)?;
-        if syntax.is_script && !begins_line {
+        if syntax.is_script && !self.begins_line() {
             return None;
         }
         let length = inner.find(close).unwrap_or(inner.len());

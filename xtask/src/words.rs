@@ -168,6 +168,7 @@ impl Rules {
     fn judge(&self, passage: &Passage) -> Vec<(usize, String)> {
         let mut found = Vec::new();
         let words = passage.words();
+        let lower: Vec<String> = words.iter().map(|word| word.text.to_lowercase()).collect();
         for (first, word) in words.iter().enumerate() {
             let is_opening = passage.is_comment && word.begins_paragraph;
             if is_opening && self.openings.contains(&word.text) {
@@ -178,14 +179,13 @@ impl Rules {
                 found.push((word.line, fault));
             }
             for (unwanted, instead) in &self.words {
-                let here = words.get(first..first + unwanted.len()).unwrap_or_default();
-                let is_same = here.len() == unwanted.len()
-                    && here
-                        .iter()
-                        .zip(unwanted)
-                        .all(|(here, word)| here.text.to_lowercase() == *word)
-                    && here.iter().skip(1).all(|word| word.follows);
-                if is_same && !here.iter().any(|word| word.is_name) {
+                let end = first + unwanted.len();
+                if lower.get(first..end) != Some(unwanted.as_slice()) {
+                    continue;
+                }
+                let here = words.get(first..end).unwrap_or_default();
+                let is_phrase = here.iter().skip(1).all(|word| word.follows);
+                if is_phrase && !here.iter().any(|word| word.is_name) {
                     let fault = format!("`{}`: write {instead}", unwanted.join(" "));
                     found.push((word.line, fault));
                 }
