@@ -312,7 +312,7 @@ static void end_boot(void)
 	state.time_limit = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
 	tutti_baseline_take();
 	if (tutti_baseline_in_session()) {
-		tutti_boot_tell("has started a session, which is closed and of no request,", "call `session_start()`");
+		tutti_boot_tell("has started a session, which belongs to no request and is closed,", "call `session_start()`");
 	}
 	/* Otherwise the first request would find it open, from any client. */
 	state.restart_session = tutti_baseline_end_modules();

@@ -631,7 +631,7 @@ fn what_only_a_request_can_do_is_reported_when_the_boot_does_it() {
         "`X-Frame-Options`",
         "while it booted (hint: set them in each request)",
         "has begun a buffer of output, which is closed, while it booted (hint: begin it in each request)",
-        "has started a session, which is closed and of no request, while it booted (hint: call `session_start()` in each request)",
+        "has started a session, which belongs to no request and is closed, while it booted (hint: call `session_start()` in each request)",
     ] {
         assert!(log.contains(part), "{part} is not in: {log}");
     }
