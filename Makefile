@@ -19,7 +19,7 @@ DEMO := $(CURDIR)/.work/demo/dist
 DEBS := $(CURDIR)/.work/debs
 # A file that runs is replaced by rename: it cannot be written to.
 replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
-# Root's language hosts are for nobody to read: see packaging/build-each.
+# No user may read root's language hosts: see packaging/build-each.
 HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # The host for WebAssembly components takes as long to build as all the rest; `make build WASM=` leaves it out.
 WASM = 1
@@ -38,7 +38,7 @@ SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omi
 WITHOUT_STACK = --param asan-stack=0
 SANITIZED_BUILD = CARGO_TARGET_DIR=$(TARGET)/sanitized \
     RUSTFLAGS="-Clinker=$(CURDIR)/packaging/link-sanitized -Clink-arg=$(TARGET)/sanitized/options.o"
-# How long each step takes, which tests are skipped, and what the tests print; `packaging/test-summary` tells of each.
+# The files for the time of each step, the skipped tests, and the output of the tests; `packaging/test-summary` reports each.
 ifeq ($(origin TUTTI_TIMES),undefined)
 export TUTTI_TIMES := $(CURDIR)/.work/test-times
 SUMMARY = packaging/test-summary
@@ -52,7 +52,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -125,7 +125,7 @@ test-steps:
 	$(STEP) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(STEP) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 
-# What a newcomer calls, each by itself. Of `bench` the round that shows that it works: all of it takes hours.
+# The commands of a newcomer, each by itself; of `bench` only the round that shows that it works, since all of it takes hours.
 FRESH ?= build test bench-quick dist site
 test-fresh: ## the targets FRESH (build, test, bench-quick, dist, site), each with nothing built and nothing downloaded (hours)
 	@status=0; for target in $(FRESH); do packaging/fresh make $$target || { status=1; echo "test-fresh: \`make $$target\` failed"; }; done; exit $$status
@@ -307,6 +307,8 @@ lint: deps ## formatting, clippy, licences and advisories, the repository's own 
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check
 	@$(MAKE) --no-print-directory lint-texts
+	@if [[ -x .work/tools/bin/vale ]] || command -v vale >/dev/null; then $(MAKE) --no-print-directory lint-words; \
+	else echo "vale is not installed: only xtask has looked at the words (packaging/fetch-tool vale)"; fi
 
 lint-texts: ## of these what needs nothing built: formatting, unused dependencies, licences and advisories
 	$(CARGO) fmt --all --check
@@ -320,6 +322,9 @@ lint-texts: ## of these what needs nothing built: formatting, unused dependencie
 	    if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
 	    else echo "the advisory database cannot be reached: advisories not checked"; fi; \
 	fi
+
+lint-words: ## comments, documents and messages: the words of packaging/vale, by Vale, which is fetched once (minutes)
+	packaging/vale/check
 
 clean:
 	$(CARGO) clean

@@ -314,7 +314,7 @@ def read_options():
 
 
 def main():
-    # In a network of its own nobody else's connections are counted.
+    # In a network of its own, no other program's connections are counted.
     if os.geteuid() == 0 and not os.environ.get(INSIDE):
         command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, *sys.argv]
         if not subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:

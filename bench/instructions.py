@@ -40,7 +40,7 @@ WRAPPER = """
 #include <unistd.h>
 #define AT(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
-/* PR_GET_AUXV tells of the vDSO, which valgrind has taken away: it is refused. */
+/* PR_GET_AUXV names the vDSO, which valgrind has taken away: it is refused. */
 static struct sock_filter refusal[] = {
     AT(nr), IS(SYS_prctl, 0, 2), AT(args[0]), IS(0x41555856, 1, 0),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),

@@ -42,7 +42,7 @@ def draw(run):
 
 
 def description(run):
-    """For whoever does not see the picture."""
+    """The picture in words, for readers who cannot see it."""
     last = sorted(one["last"] for one in run["roll_outs"])
     death = run["deaths"][0]
     return (f"{run['nodes']} nodes have a document {last[len(last) // 2]:.2f} seconds after the command was begun (median of {len(last)} roll-outs, longest {last[-1]:.2f}); "

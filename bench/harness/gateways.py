@@ -19,7 +19,7 @@ def p28(context):
     return Case("P28", "FastCGI to php-fpm, 4 children", "≥ 1.15 × nginx with keep-alive FastCGI",
                 [(server, 4, None) for server in (FloorFpm, NginxFpm, NginxFpmKept, NginxFpmSpare, TuttiFpm, TuttiFpmBound)],
                 [(load, path), (few, path)], verdict,
-                note="With as many kept connections as children nginx starves whoever else connects: see its slowest answers.")
+                note="With as many kept connections as children nginx starves all other clients: see its slowest responses.")
 
 
 def cases(context):

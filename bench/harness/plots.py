@@ -194,7 +194,7 @@ def escaped(text):
 
 
 def description(case):
-    """For whoever does not see the picture: the figures are in the table beside it."""
+    """The picture in words, for readers who cannot see it: the figures are in the table beside it."""
     if case.get("timelines"):
         lost = [f"{line['server']} {sum(slot[1] for slot in line['slots'])} errors, {line['late']} requests not made" for line in case["timelines"]]
         return f"{case['id']}, {case['title']}: " + "; ".join(lost)

@@ -38,7 +38,7 @@ def cpu_seconds(root):
     """User and system time of the whole tree, with all threads.
 
     `utime` and `stime` cover a process's threads; `cutime` and `cstime` its *reaped* descendants. So the sum of
-    the four over the living counts each process once, the dead through whoever reaped them.
+    the four over the living counts each process once, the dead through the process that reaped them.
     """
     ticks = 0
     for pid in tree(root):

@@ -44,7 +44,7 @@ class Place:
     ports: Iterator = field(default_factory=lambda: itertools.count(8080))
 
     def port(self):
-        """Free on loopback; in a namespace of our own nobody else takes one, so they are counted."""
+        """Free on loopback; in a namespace of our own no other program takes one, so they are counted up."""
         return next(self.ports) if self.prefix else free_port()
 
 
@@ -52,7 +52,7 @@ class Server:
     """A started peer. Subclasses write the configuration in `arguments`."""
 
     label = "?"
-    # How many seconds it may take until it answers.
+    # Seconds within which it has to answer.
     start_seconds = 30
 
     def __init__(self, folder, site, workers=4, place=None):
@@ -348,7 +348,7 @@ class Tutti(Server):
     dist = None
     # The language host that it cannot do without, as a pattern below `modules`.
     host = None
-    # How many seconds an answer of the control API may take: applications start before it.
+    # Seconds that the control API may take to answer: applications start before it does.
     patience = 60
 
     def launch(self):

@@ -1,4 +1,4 @@
-"""Requests over time while a server is told to take its code or its configuration anew (P24-time)."""
+"""Requests over time while a server reloads its code or its configuration (P24-time)."""
 
 import os
 import signal

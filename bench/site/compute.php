@@ -1,5 +1,5 @@
 <?php
-// Computes for 20 ms of this machine's time, whoever else uses it.
+// Computes for 20 ms of this machine's time, whatever else runs.
 $end = getrusage();
 $end = $end['ru_utime.tv_sec'] * 1e6 + $end['ru_utime.tv_usec'] + 20000;
 $hash = 'tutti';

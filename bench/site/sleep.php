@@ -1,4 +1,4 @@
 <?php
-// How long, in milliseconds.
+// Milliseconds to sleep.
 usleep(1000 * (int) ($_GET['ms'] ?? 500));
 echo "slept\n";

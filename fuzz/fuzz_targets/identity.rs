@@ -1,5 +1,5 @@
-//! Tokens, sets of keys and files of passwords, as strangers and mistakes bring them: nothing panics, and no token is believed whose signature
-//! nobody has made.
+//! Tokens, sets of keys and files of passwords, as strangers and mistakes bring them: nothing panics, and no token without a valid signature
+//! is believed.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ static WANTED: LazyLock<(Jwt, VerificationKeys, Verifier)> = LazyLock::new(|| {
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let (wanted, keys, verifier) = &*WANTED;
-    assert!(verifier.verify(bytes, keys).is_err(), "a token that nobody has signed");
+    assert!(verifier.verify(bytes, keys).is_err(), "a token without a valid signature");
     if let Ok(set) = VerificationKeys::read_set(bytes, wanted) {
         let _ = verifier.verify(bytes, &set);
     }

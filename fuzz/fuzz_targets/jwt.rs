@@ -1,6 +1,6 @@
-//! Tokens whose signature is right, whatever they say: what is believed has exactly one reading, and nobody can change it.
+//! Tokens whose signature is right, whatever they say: what is believed has exactly one reading, and no client can change it.
 //!
-//! `identity` feeds tokens that nobody has signed; few of them get past the signature. Here the first line of the input is a header, the rest
+//! `identity` feeds tokens without a valid signature; few of them get past the signature. Here the first line of the input is a header, the rest
 //! are claims, and both are signed with the secret.
 #![no_main]
 
@@ -16,7 +16,7 @@ use tutti_guard::token::{VerificationKeys, Verifier, claim};
 
 const SECRET: &[u8] = b"a secret of the test alone, which is long enough";
 
-/// The facts that verifier and oracle are told alike.
+/// The facts that verifier and oracle both receive.
 const AUDIENCE: &str = "site";
 const LEEWAY_SECONDS: f64 = 120.0;
 

@@ -28,16 +28,16 @@ type call struct {
 
 	mu    sync.Mutex
 	ended bool
-	// The handler has been told that its client has gone.
+	// The handler knows that its client has gone.
 	toldGone bool
 	// Where the head is, once it is written. The router sees it from the first publish on: a head that it saw before, by chance, would
 	// go out without the length of the body, and would be all that the client gets should the process die.
 	headPlace uint32
-	// Bytes put in the response ring; those the router has been told of; those it is known to have taken.
+	// Bytes put in the response ring; those announced to the router; those it is known to have taken.
 	written, signalled, consumed uint64
 	// Bytes of the body that were read.
 	position uint64
-	// Who waits for data, for room.
+	// The goroutines that wait for data, and for room.
 	data, room bell
 	goneNotify chan bool
 	socket     *socket
@@ -318,7 +318,7 @@ func (c *call) takeStream(target []byte) int {
 	return len(target)
 }
 
-// end gives the slot back to the router. Whoever still waits is told.
+// end gives the slot back to the router. Goroutines that still wait are woken.
 func (c *call) end(how uint32) {
 	c.mu.Lock()
 	if c.ended {

@@ -107,7 +107,7 @@ func (w *worker) wakeOne() {
 	}
 }
 
-// passOn is for who has cleared a bit that wakers relied on: if there is work, another worker must look.
+// passOn is called by a worker that has cleared a bit that wakers relied on: if there is work, another worker must look.
 func (w *worker) passOn() {
 	fence()
 	if w.segment.hasWork() {

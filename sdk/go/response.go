@@ -44,7 +44,7 @@ type response struct {
 	trailers []string
 	// The encoded head, where it does not go straight into the slot's head area.
 	large  []byte
-	length int // Of the head, encoded so far.
+	length int // The bytes of the head that are encoded so far.
 	fields uint32
 }
 

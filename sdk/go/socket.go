@@ -29,7 +29,7 @@ type socket struct {
 	headPlace [14]byte
 	left      uint64
 	inMessage bool
-	// The process is to end: the program is told by a close frame of a client that goes away.
+	// The process is to end: the program gets the close frame of a client that goes away.
 	leaving, toldLeaving bool
 	// The client has gone without a close.
 	vanished bool

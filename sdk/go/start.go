@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// How the server tells a program that it is a worker (spec/wire.md, 9).
+// The variable that makes a program a worker of the server (spec/wire.md, 9).
 const (
 	variableWire        = "TUTTI_WIRE"
 	variableWorker      = "TUTTI_WORKER"
@@ -122,7 +122,7 @@ func (in *inheritance) takeEvents(start *startDocument) (threads, workers []int,
 
 // tell sends the one message that a worker sends, and closes the socket.
 func (in *inheritance) tell(message []byte) {
-	// Without a router there is nobody to tell, and there will be no request either.
+	// Without a router there is nothing to notify, and there will be no request either.
 	syscall.Write(in.control, message)
 	syscall.Close(in.control)
 }

@@ -78,5 +78,5 @@ func serve(server *http.Server) error {
 	return nil
 }
 
-// stringBytes is the bytes of a string that nobody writes to.
+// stringBytes returns the bytes of a string, which must not be written to.
 func stringBytes(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }

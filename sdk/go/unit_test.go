@@ -417,7 +417,7 @@ func TestContextEndsWhenTheClientGoes(t *testing.T) {
 		<-derived.Done()
 		ended <- derived.Err()
 		<-notify
-		_, err := io.WriteString(w, "nobody reads this")
+		_, err := io.WriteString(w, "this has no reader")
 		ended <- err
 	})
 	r.queue(2, get("/"))
@@ -429,7 +429,7 @@ func TestContextEndsWhenTheClientGoes(t *testing.T) {
 		}
 	}
 	if err := <-ended; err == nil {
-		t.Error("writing to nobody is no error")
+		t.Error("writing after the client has gone is no error")
 	}
 	r.response(2)
 }
@@ -451,7 +451,7 @@ func TestContextEndsWhenAWriteFindsTheClientGoneFirst(t *testing.T) {
 	atomic.StoreUint32(r.s.u32(r.s.slotAt(2)+atClientGone), 1)
 	close(hasGone)
 	if err := <-flushed; err == nil {
-		t.Error("flushing to nobody is no error")
+		t.Error("flushing after the client has gone is no error")
 	}
 	r.clientGoes(2)
 	if err := <-ended; err != context.Canceled {

@@ -30,7 +30,7 @@ type worker struct {
 	beganUs      uint64
 	concurrency  int64
 
-	// By slot; whom attention is for.
+	// By slot: the calls that attention bits belong to.
 	calls []atomic.Pointer[call]
 	open  atomic.Int64
 	// Somebody leads.
@@ -151,7 +151,7 @@ func (w *worker) work() {
 				if c == nil {
 					w.retire()
 					close(w.finished)
-					return // Keeping the lead: nobody looks for work any more.
+					return // Keeping the lead: no worker looks for work any more.
 				}
 				w.led.Store(false)
 				w.appointSuccessor()
@@ -229,7 +229,7 @@ func (w *worker) mustLeave() bool {
 			return false
 		}
 		w.leaving.Store(true)
-		// Those that would go on for ever are told.
+		// Calls that would go on for ever are notified.
 		for index := range w.calls {
 			if c := w.calls[index].Load(); c != nil {
 				c.tellLeaving()

@@ -8,7 +8,7 @@
 const { AsyncResource } = require('async_hooks');
 const { Duplex } = require('stream');
 
-// How far an answer is (`State` of the library).
+// The states of a response (`State` of the library).
 const TAKEN = 0;
 const FULL = 1;
 const WHOLE = 2;
@@ -94,7 +94,7 @@ module.exports = function take(library, server, client) {
                 return undefined;
             }
             if (state !== WHOLE) {
-                // Nobody reads it: as a connection that its client has closed.
+                // It has no reader, like a connection that its client has closed.
                 this.release();
                 this.destroy();
                 return callback();
@@ -255,7 +255,7 @@ module.exports = function take(library, server, client) {
             return this;
         }
 
-        // The time counts while a request is under way: a connection at rest is nobody's.
+        // The time counts while a request is under way: an idle connection has no client.
         watch() {
             if (this.timeout <= 0 || this.slot === -1 || this.timer !== null) return;
             this.timer = setTimeout(() => this.emit('timeout'), this.timeout).unref();

@@ -122,7 +122,7 @@ function begin(told) {
         const cures = {
             'http2.createServer': 'the listener speaks HTTP/2 with clients, and HTTP/1 with the application',
             'http2.createSecureServer': 'TLS and HTTP/2 are the listener\'s (`"tls"`), which speaks HTTP/1 with the application',
-            'https.createServer': 'TLS is the listener\'s (`"tls"`), and `request.socket.encrypted` tells of it',
+            'https.createServer': 'TLS is the listener\'s (`"tls"`), and `request.socket.encrypted` is true',
             'net.createServer': 'requests go to the first server of `http` that listens; TLS and HTTP/2 are the listener\'s (`"tls"`)',
         };
         return {
@@ -353,7 +353,7 @@ function begin(told) {
         return emit.call(this, name, ...rest);
     });
 
-    // `cluster` is told that this is one of its workers: the server has started the others.
+    // `cluster` takes this process for one of its workers: the server has started the others.
     const cluster = require('cluster');
     const worker = new (require('events'))();
     Object.assign(worker, {

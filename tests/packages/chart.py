@@ -3,7 +3,7 @@
 
 It is linted, and rendered with its own values, with each block of values of docs/operate/kubernetes.md and with values that are to be refused. What comes
 of it is held to Kubernetes' schemas, of an old and a new version, and to what the page promises: probes, the way out, rights, who may write where.
-The configuration in it is one. helm and kubernetes-validate are fetched where they are not installed; what cannot run here is told as skipped.
+The configuration in it is one. helm and kubernetes-validate are fetched where they are not installed; what cannot run here is reported as skipped.
 """
 
 import json
@@ -45,7 +45,7 @@ def version():
 
 
 def tool(name, tell):
-    """The path of a tool, which is fetched where it is not installed; None: it is not to be had, which is told."""
+    """The path of a tool, which is fetched where it is not installed; None, with a message, where it cannot be fetched."""
     fetched = subprocess.run([ROOT / "packaging/fetch-tool", name], capture_output=True, text=True, check=False)
     if fetched.returncode:
         tell(fetched.stderr.strip())
@@ -63,8 +63,13 @@ def guide_values(page):
     found = blocks(page, "# values.yaml")
     packed, = re.findall(r"^\$ helm install site (\S+) --values values.yaml$", page, re.M)
     assert packed == f"dist/tutti-{version()}.tgz", "what `make chart` packs"
-    assert len(found) >= 4, "docs/operate/kubernetes.md shows values for each thing that it tells of"
+    assert len(found) >= 4, "docs/operate/kubernetes.md shows values for each of its subjects"
     return found
+
+
+def kinds_of(text):
+    """The kinds of objects in a text, in its order."""
+    return re.findall(r"^kind: (\w+)$", text, re.M)
 
 
 class Chart:
@@ -106,7 +111,7 @@ def one_by_default(chart):
     assert sorted(objects) == ["ConfigMap", "Deployment", "PodDisruptionBudget", "Service"], sorted(objects)
     pod = pod_of(objects)
     container = pod["containers"][0]
-    # Nobody is root, nothing is written but in the folders for it, and there is no token.
+    # No process is root, nothing is written but in the folders for it, and there is no token.
     assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     assert pod["automountServiceAccountToken"] is False and "serviceAccountName" not in pod
@@ -220,6 +225,8 @@ def main():
     for text in texts:
         done = chart.run("lint", text, "--strict")
         assert done.returncode == 0, f"{text}: {done.stdout}{done.stderr}"
+    kinds = kinds_of(chart.render(shown[0]))
+    assert kinds == kinds_of(page), f"the guide shows other kinds than {kinds}"
     one_by_default(chart)
     each_thing_when_it_is_asked_for(chart)
     mistakes_are_refused(chart)

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/operate/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
     "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
-    "docs/languages/sdk.md": ("tests/e2e/tests/contract/guides.rs", 'line.starts_with("cc ")'),
+    "docs/languages/sdk.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/start/first-site.md": ("tests/e2e/tests/sessions.rs", 'examples(FIRST_SITE, "console")'),
     "docs/languages/php.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/python.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
@@ -35,6 +35,10 @@ ELSEWHERE = {
     "docs/languages/ruby.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/java.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/external.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/go.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/http/websocket.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/proxy/fastcgi.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/isolation.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/http/access.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/proxy/upstreams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/processes.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
@@ -83,7 +87,7 @@ class Session:
     between: dict = field(default_factory=dict)
     # The status of the command that begins so, where it is not 0.
     status: dict = field(default_factory=dict)
-    # A command that stays in the foreground: it is told to stop gracefully after a while.
+    # A command that stays in the foreground: it is stopped gracefully after a while.
     stays: str | None = None
 
 
@@ -121,8 +125,8 @@ SESSIONS = [
     ),
     Session(
         "docs/operate/logs.md",
-        before=f"{STOP}; mkdir -p /var/log/tutti",
-        between={"tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
+        before=f"{START}; mkdir -p /var/log/tutti",
+        between={"tuttid --log /var": STOP, "tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
         stays="tuttid --no-daemon",
     ),
     Session("docs/http/scripting.md"),
@@ -251,12 +255,12 @@ def run_session(machine, session):
 
 
 def run(machine):
-    """All sessions; a page with commands that nobody runs is a fault. What was served before is served again then."""
+    """All sessions; a page with commands that no test runs is a fault. What was served before is served again then."""
     pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
     ours = {session.page for session in SESSIONS}
     for page in pages:
         if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:
-            assert page in ELSEWHERE, f"nobody runs the commands of {page}: give it a session in tests/packages/guides.py"
+            assert page in ELSEWHERE, f"no test runs the commands of {page}: give it a session in tests/packages/guides.py"
             test, takes = ELSEWHERE[page]
             code = without_comments((ROOT / test).read_text(encoding="utf-8"))
             assert re.search(rf'"[^"\n]*\b{re.escape(Path(page).name)}"', code), f"{test} does not read {page}"

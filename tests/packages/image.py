@@ -3,7 +3,7 @@
 
 What compose.yaml says is read from there: a read-only root, no capability, the folders, the time for a stop. A site is served by a user that
 is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. Also lints the Dockerfile with hadolint, which
-is fetched where it is not installed. What cannot run here is told as skipped. The chart has a test of its own: chart.py.
+is fetched where it is not installed. What cannot run here is reported as skipped. The chart has a test of its own: chart.py.
 """
 
 import json
@@ -77,7 +77,7 @@ def composed(folder, name):
     flags += [word for capability in service.pop("cap_drop") for word in ("--cap-drop", capability)]
     # Docker's `:true` is podman's default.
     flags += [word for option in service.pop("security_opt") for word in ("--security-opt", option.removesuffix(":true"))]
-    assert not service and not whole, f"compose.yaml says what nobody tries: {service or whole}"
+    assert not service and not whole, f"compose.yaml says what no test tries: {service or whole}"
     return flags, grace, [f"{name}-{volume}" for volume in named]
 
 

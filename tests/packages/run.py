@@ -4,7 +4,7 @@
 On a fresh Debian with systemd: install and serve a site within a minute, read the manual, complete commands, upgrade to FOLDER's newer
 packages under load without a lost request, remove, install again, purge; nothing is left. `--all` also serves an application of each language
 host, and uses the packages that few install: `tutti-unitd`, `tutti-dev`, `tutti-wasm` and debug information. The packages are of this
-machine's Debian release, unless `--suite` says another. What cannot run here is told as skipped.
+machine's Debian release, unless `--suite` says another. What cannot run here is reported as skipped.
 """
 
 import argparse

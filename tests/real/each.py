@@ -15,7 +15,7 @@ class Fault(Exception):
 def run_each(sites, wanted, what, run):
     """Ends the program: successfully if `run(SITE, FOLDER)`, which returns what to say, has raised nothing for any.
 
-    `wanted` are names of sites; none means all. `what(SITE)` is how one is told of.
+    `wanted` are names of sites; none means all. `what(SITE)` is how one is printed.
     """
     folder = Path(tempfile.mkdtemp(prefix="tutti-real-"))
     folder.chmod(0o755)

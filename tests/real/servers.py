@@ -48,7 +48,7 @@ class RealNginx(NginxFpm):
 
 
 def own(*paths):
-    """Gives files to the user that applications run as (nobody), when root prepares them."""
+    """Gives files to the user that applications run as (`nobody`), when root prepares them."""
     if os.geteuid() != 0:
         return
     import grp

@@ -15,7 +15,7 @@ use crate::source::SourceFile;
 /// A path, segment by segment.
 type Path = Vec<String>;
 
-/// How many names a path is followed through: more would be a circle of `use`.
+/// The most names that a path is followed through: more would be a circle of `use`.
 const MOST_STEPS: u32 = 16;
 
 /// A module.
@@ -33,7 +33,7 @@ struct Module {
     public_children: BTreeSet<String>,
     /// Names that it takes from elsewhere.
     imports: BTreeMap<String, Path>,
-    /// Of those, the ones that it passes on.
+    /// Those of the imports that it passes on.
     passed_on: BTreeSet<String>,
     /// Of those, the ones that it passes on to other crates.
     exported: BTreeSet<String>,
@@ -249,7 +249,7 @@ impl Names {
                 if name.ident != "self" {
                     path.push(name.ident.to_string());
                 }
-                // `use … as _` has a name that nobody can use, but it is a use.
+                // `use … as _` has a name that no code can use, but it is a use.
                 let key = match name.rename.to_string().as_str() {
                     "_" => path.join("::"),
                     rename => rename.to_owned(),

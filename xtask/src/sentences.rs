@@ -10,7 +10,7 @@ use crate::breach::Breach;
 use crate::documents::all;
 
 /// Pages that are made by a program.
-const GENERATED: &[&str] = &[
+pub(crate) const GENERATED: &[&str] = &[
     "docs/reference/command-line.md",
     "docs/reference/options.md",
     "docs/reference/variables.md",

@@ -19,7 +19,7 @@ pub(crate) struct SourceFile {
     pub(crate) whole: syn::File,
     /// All of it but for tests.
     pub(crate) production: syn::File,
-    /// How many of its lines are tests.
+    /// The number of its lines that are tests.
     test_lines: usize,
 }
 
@@ -123,7 +123,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
         .any(|predicate| !possible(&predicate).0)
 }
 
-/// How a predicate may come out in a build that is no test: true if it may be true, true if it may be false.
+/// Returns, for a build that is no test, if a predicate may be true, and if it may be false.
 fn possible(predicate: &Meta) -> (bool, bool) {
     let inner = || -> Vec<(bool, bool)> {
         let Meta::List(list) = predicate else {

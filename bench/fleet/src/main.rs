@@ -72,7 +72,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     })
 }
 
-/// Waits until nobody can say anything any more.
+/// Waits until the other end has closed.
 async fn end_of_input() {
     let (sender, ended) = oneshot::channel();
     std::thread::spawn(move || {
@@ -152,6 +152,6 @@ fn applied(number: u32, generation: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let at = now.map_or(0.0, |time| time.as_secs_f64());
     let line = serde_json::json!({"node": number, "generation": generation, "at": at});
-    // Whoever reads has gone: so will this program.
+    // The reader has gone, so this program ends, too.
     let _ = writeln!(io::stdout(), "{line}");
 }

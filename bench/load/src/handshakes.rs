@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::http3::{ask, connect, report, request};
 use crate::quic;
 
-/// How long a server may be silent.
+/// The longest silence of a server that is no failure.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A load.

@@ -17,13 +17,13 @@ use crate::connection::{LoadConnection, Progress, Target};
 /// An answer later than this is counted as an error and the connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long one slot of the report's time line is.
+/// The length of one slot of the report's time line.
 const SLOT: Duration = Duration::from_millis(100);
 
 /// The timer's mark among the events; clients have their numbers.
 const TIMER: u64 = u64::MAX;
 
-/// How many clients, how often each asks, and for how long.
+/// The number of clients, the rate of each, and the duration.
 pub(crate) struct Plan {
     pub(crate) clients: usize,
     pub(crate) interval: Duration,

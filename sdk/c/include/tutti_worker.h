@@ -20,7 +20,7 @@
 // It worked.
 #define TUTTI_OK 0
 
-// The client has gone, or the request was given up: nobody reads the response any more.
+// The client has gone, or the request was given up: the response has no reader any more.
 #define TUTTI_GONE -1
 
 // Not now: attention tells when. Event loops only.
@@ -72,7 +72,7 @@ typedef enum tutti_number {
   TUTTI_LOCAL_PORT = 3,
   // The body's length; -1 where it is not known.
   TUTTI_CONTENT_LENGTH = 4,
-  // How many fields there are.
+  // The number of fields.
   TUTTI_FIELDS = 5,
   // 1 if it opens a WebSocket.
   TUTTI_WEBSOCKET = 6,
@@ -108,7 +108,7 @@ typedef struct tutti_worker tutti_worker;
 typedef struct tutti_bytes {
   // The first byte; never NULL.
   const uint8_t *data;
-  // How many.
+  // The number of fields.
   size_t length;
 } tutti_bytes;
 
@@ -174,7 +174,7 @@ int32_t tutti_response_interim(struct tutti_exchange *exchange,
 // Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
 // replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
 // `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
-// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach nobody. TUTTI_INVALID: a field
+// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach no client. TUTTI_INVALID: a field
 // that may not be sent, or the response has not been started. TUTTI_TOO_LARGE: they share 16 KiB with the head and what went before
 // it. What fails leaves those that were set before.
 //
@@ -185,7 +185,7 @@ int32_t tutti_response_trailers(struct tutti_exchange *exchange,
                                 size_t count);
 
 // Adds to the response's body: how many bytes were taken. With `wait` all of them; without, as many as there is room
-// for, and TUTTI_AGAIN when there is none. TUTTI_GONE: nobody reads it any more.
+// for, and TUTTI_AGAIN when there is none. TUTTI_GONE: the response has no reader any more.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended; `length` bytes from `data` are readable.
@@ -241,7 +241,7 @@ void tutti_message_free(struct tutti_message *message);
 
 // Sends a message to the client: how many bytes of it went. With `wait` all of them. Without, a part may go, and
 // TUTTI_AGAIN says that nothing did: call again with the rest, and with nothing else until all of it went. A close, ping or
-// pong has at most 125 bytes. TUTTI_GONE: nobody reads it any more.
+// pong has at most 125 bytes. TUTTI_GONE: the message has no reader any more.
 //
 // # Safety
 // `exchange` is NULL or this thread's and has not ended; `length` bytes from `data` are readable.
@@ -267,13 +267,13 @@ struct tutti_process *tutti_process_open(int32_t *status);
 // `process` is NULL or from tutti_process_open, and not used again.
 void tutti_process_close(struct tutti_process *process);
 
-// How many threads the process is to serve with (`threads` of the configuration); at least 1.
+// The number of threads that the process is to serve with (`threads` of the configuration); at least 1.
 //
 // # Safety
 // `process` is NULL or from tutti_process_open.
 uint32_t tutti_process_threads(const struct tutti_process *process);
 
-// How many exchanges an event loop should hold at most (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
+// The most exchanges that an event loop should hold (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
 //
 // # Safety
 // `process` is NULL or from tutti_process_open.

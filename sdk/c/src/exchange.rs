@@ -127,7 +127,7 @@ pub unsafe extern "C" fn tutti_response_interim(
 /// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
 /// replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
 /// `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
-/// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach nobody. TUTTI_INVALID: a field
+/// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach no client. TUTTI_INVALID: a field
 /// that may not be sent, or the response has not been started. TUTTI_TOO_LARGE: they share 16 KiB with the head and what went before
 /// it. What fails leaves those that were set before.
 ///
@@ -175,7 +175,7 @@ unsafe fn send_fields<'a>(
 }
 
 /// Adds to the response's body: how many bytes were taken. With `wait` all of them; without, as many as there is room
-/// for, and TUTTI_AGAIN when there is none. TUTTI_GONE: nobody reads it any more.
+/// for, and TUTTI_AGAIN when there is none. TUTTI_GONE: the response has no reader any more.
 ///
 /// # Safety
 /// `exchange` is NULL or this thread's and has not ended; `length` bytes from `data` are readable.

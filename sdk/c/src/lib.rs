@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct tutti_bytes {
     /// The first byte; never NULL.
     pub data: *const u8,
-    /// How many.
+    /// The number of fields.
     pub length: usize,
 }
 
@@ -59,7 +59,7 @@ pub struct tutti_field {
 
 /// It worked.
 pub const TUTTI_OK: i32 = 0;
-/// The client has gone, or the request was given up: nobody reads the response any more.
+/// The client has gone, or the request was given up: the response has no reader any more.
 pub const TUTTI_GONE: i32 = -1;
 /// Not now: attention tells when. Event loops only.
 pub const TUTTI_AGAIN: i32 = -2;
@@ -122,7 +122,7 @@ unsafe fn fields_in<'a>(
 /// A buffer that the caller hands in to be filled; `None` for NULL with a length.
 ///
 /// # Safety
-/// `data` is NULL, or `length` bytes from it are writable, initialised, and used by nobody else during `'a`.
+/// `data` is NULL, or `length` bytes from it are writable, initialised, and not used by any other code during `'a`.
 unsafe fn buffer_in<'a>(data: *mut u8, length: usize) -> Option<&'a mut [u8]> {
     if length == 0 {
         return Some(&mut []);

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn tutti_message_free(message: *mut tutti_message) {
 
 /// Sends a message to the client: how many bytes of it went. With `wait` all of them. Without, a part may go, and
 /// TUTTI_AGAIN says that nothing did: call again with the rest, and with nothing else until all of it went. A close, ping or
-/// pong has at most 125 bytes. TUTTI_GONE: nobody reads it any more.
+/// pong has at most 125 bytes. TUTTI_GONE: the message has no reader any more.
 ///
 /// # Safety
 /// `exchange` is NULL or this thread's and has not ended; `length` bytes from `data` are readable.

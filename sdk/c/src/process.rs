@@ -61,7 +61,7 @@ pub unsafe extern "C" fn tutti_process_close(process: *mut tutti_process) {
     }
 }
 
-/// How many threads the process is to serve with (`threads` of the configuration); at least 1.
+/// The number of threads that the process is to serve with (`threads` of the configuration); at least 1.
 ///
 /// # Safety
 /// `process` is NULL or from tutti_process_open.
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn tutti_process_threads(process: *const tutti_process) ->
     process.map_or(1, |process| guard(1, || process.0.threads()))
 }
 
-/// How many exchanges an event loop should hold at most (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
+/// The most exchanges that an event loop should hold (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
 ///
 /// # Safety
 /// `process` is NULL or from tutti_process_open.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn tutti_process_concurrency(process: *const tutti_process
 /// `process` is NULL or from tutti_process_open, and used by no other thread meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_worker_take(process: *mut tutti_process) -> *mut tutti_worker {
-    // SAFETY: NULL or a live process that nobody else uses, by the contract of this function.
+    // SAFETY: NULL or a live process that no other code uses, by the contract of this function.
     let Some(process) = (unsafe { process.as_mut() }) else {
         return std::ptr::null_mut();
     };
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn tutti_worker_take(process: *mut tutti_process) -> *mut 
 /// `process` is NULL or from tutti_process_open, and used by no other thread meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_process_ready(process: *mut tutti_process) {
-    // SAFETY: NULL or a live process that nobody else uses, by the contract of this function.
+    // SAFETY: NULL or a live process that no other code uses, by the contract of this function.
     if let Some(process) = unsafe { process.as_mut() } {
         guard((), || process.0.ready());
     }
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn tutti_process_fail(
     step: *const c_char,
     message: *const c_char,
 ) {
-    // SAFETY: NULL or a live process that nobody else uses, by the contract of this function.
+    // SAFETY: NULL or a live process that no other code uses, by the contract of this function.
     let Some(process) = (unsafe { process.as_mut() }) else {
         return;
     };

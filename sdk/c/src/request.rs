@@ -43,7 +43,7 @@ pub enum tutti_number {
     TUTTI_LOCAL_PORT = 3,
     /// The body's length; -1 where it is not known.
     TUTTI_CONTENT_LENGTH = 4,
-    /// How many fields there are.
+    /// The number of fields.
     TUTTI_FIELDS = 5,
     /// 1 if it opens a WebSocket.
     TUTTI_WEBSOCKET = 6,

@@ -25,7 +25,7 @@ static struct tutti_bytes text(const char *string) {
     return bytes;
 }
 
-/* Fields that no answer may have: each is refused by whoever is to send it, and nothing of it is sent. */
+/* Fields that no answer may have: the function that should send one refuses it, and sends nothing of it. */
 static const struct tutti_field bad[] = {
     {{(const uint8_t *)"a b", 3}, {(const uint8_t *)"c", 1}},
     {{(const uint8_t *)"a:", 2}, {(const uint8_t *)"c", 1}},

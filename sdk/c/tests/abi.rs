@@ -59,7 +59,7 @@ fn every_function_does_what_it_says() {
 }
 
 #[test]
-fn the_first_sample_serves_until_it_is_told_to_leave() {
+fn the_first_sample_serves_until_it_has_to_leave() {
     let (program, _place) = compile("sdk/c/samples/hello.c");
     let server = Server::start(&program);
     server.ready();

@@ -90,7 +90,7 @@ fn a_killed_worker_costs_what_it_had_and_no_more() {
     stream.write_all(head.as_bytes()).unwrap();
     let mut writer = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
-        // Nobody may read it to the end.
+        // No client may read it to the end.
         let _ = writer.write_all(&vec![b'x'; length]);
     });
     let mut start = [0; 1000];

@@ -114,7 +114,7 @@ pub(crate) fn after_sleep() {
     });
 }
 
-/// Waits for the next request; `None` when the worker has been told to leave and has finished what it had.
+/// Waits for the next request; `None` when the worker has to leave and has finished its requests.
 pub async fn next_request() -> Option<Exchange> {
     std::future::poll_fn(|context| {
         CURRENT.with_borrow_mut(|current| {
@@ -137,7 +137,7 @@ pub async fn next_request() -> Option<Exchange> {
     .await
 }
 
-/// True if the worker has been told to leave.
+/// True if the worker has to leave.
 pub fn is_leaving() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_none_or(|this| this.worker.must_stop()))
 }

@@ -2,7 +2,7 @@
 //!
 //! The prototype checks once that there is such a program. A worker is that program (`tutti_worker::Program`), if it speaks
 //! the wire itself; or starts it and relays (`tutti-relay`), if it speaks HTTP, as Node.js does. Called by main, like every language
-//! host. What must never happen: a program that cannot run and nobody told why.
+//! host. What must never happen: a program cannot run, and no message says why.
 
 mod program;
 

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_told_with_its_cure() {
+    fn what_is_no_program_is_reported_with_its_cure() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("app");
         let failure = |path: &Path| {

@@ -48,7 +48,7 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives the threads of the process to whoever begins; each has at most so many requests open with the WebSockets among them.
+/// Gives a thread of the process to each caller that begins; each has at most so many requests open with the WebSockets among them.
 pub(crate) fn offer(places: Vec<UnstartedThread>, most_open: u32) {
     MOST_OPEN.store(most_open, Ordering::Relaxed);
     *PLACES.lock().unwrap_or_else(PoisonError::into_inner) = places;

@@ -95,7 +95,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Home, StartError> {
     Ok(found)
 }
 
-/// The Java that nobody has named.
+/// The Java that is used when none is configured.
 pub(crate) fn default_home() -> Option<Home> {
     in_path().next().or_else(|| {
         let newest = |home: &Home| (home.major(), home.version.clone());

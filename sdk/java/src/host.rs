@@ -7,7 +7,7 @@ use tutti_worker::{Common, Describe, Exchange, Host, Process, Served, Start, Sta
 use crate::lifecycle::Java;
 use crate::{home, jars};
 
-/// The version where there is no Java: its absence is told when an application wants it, with the cure.
+/// The version where there is no Java: its absence is reported when an application wants it, with the cure.
 const NO_VERSION: &str = "0";
 
 /// The files that a Java needs beside those in its own folder: Debian has its settings and certificates elsewhere.

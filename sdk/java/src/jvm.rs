@@ -248,7 +248,7 @@ pub(crate) fn length_of(env: *mut JNIEnv, array: jobject) -> usize {
 /// The bytes of a direct buffer from `start` on.
 ///
 /// # Safety
-/// A live direct buffer that has so many bytes, and that nobody writes to while they are borrowed.
+/// A live direct buffer that has so many bytes, and that no code writes to while they are borrowed.
 pub(crate) unsafe fn direct<'a>(
     env: *mut JNIEnv,
     buffer: jobject,
@@ -266,6 +266,6 @@ pub(crate) unsafe fn direct<'a>(
     }
     // SAFETY: `start` is within the buffer, as `end` is.
     let from = unsafe { address.cast::<u8>().add(start) };
-    // SAFETY: `length` bytes of a live buffer, which nobody writes to by the contract of this function.
+    // SAFETY: `length` bytes of a live buffer, which no code writes to by the contract of this function.
     Some(unsafe { std::slice::from_raw_parts(from, length) })
 }

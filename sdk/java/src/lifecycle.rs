@@ -1,6 +1,6 @@
 //! An application: what it is, which Java runs it, and the life of its virtual machine.
 //!
-//! The prototype looks at everything that can be looked at without Java, so that most mistakes are told at once; it never has a
+//! The prototype looks at everything that can be looked at without Java, so that most mistakes are reported at once; it never has a
 //! virtual machine, and its forks may so have one each. The web application starts in the worker, before that is ready.
 
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ impl Java {
         })
     }
 
-    /// Starts the virtual machine with the web application, and serves until all threads have been told to leave.
+    /// Starts the virtual machine with the web application, and serves until all threads have to leave.
     ///
     /// # Errors
     /// The web application or the virtual machine does not start.

@@ -60,7 +60,7 @@ pub(crate) fn find(given: &Path, chosen: Option<Servlet>) -> Result<Webapp, Star
     })?;
     let servlet = chosen.unwrap_or(found.servlet);
     if let Some(other) = found.uses.other_than(servlet) {
-        // Its servlets would not be found, and nobody told.
+        // Its servlets would not be found, and no message would say so.
         let message = format!(
             "its classes use `{other}.servlet`, which version {} of the servlet API is not",
             servlet.word()
@@ -144,7 +144,7 @@ fn in_folder(folder: &Path) -> Result<Found, Unfit> {
         }));
     }
     let told = read_file(&inside.join("web.xml")).ok();
-    let told = told.as_deref().and_then(told_by_descriptor);
+    let told = told.as_deref().and_then(from_descriptor);
     let mut uses = Uses::default();
     look_into_folder(&inside.join("classes"), &mut uses);
     if told.is_none() && uses.none() {
@@ -178,7 +178,7 @@ fn in_file(path: &Path) -> Result<Found, Unfit> {
     let text = descriptor
         .map(|descriptor| archive.read(descriptor, LONGEST_FILE))
         .transpose()?;
-    let told = text.as_deref().and_then(told_by_descriptor);
+    let told = text.as_deref().and_then(from_descriptor);
     let mut uses = Uses::default();
     uses.look_into(&mut archive, "WEB-INF/classes/");
     if told.is_none() && uses.none() {
@@ -208,7 +208,7 @@ fn is_program<R: ReaderAt>(archive: &mut Archive<R>) -> bool {
 }
 
 /// The generation that `web.xml` tells by its namespace and version (Jakarta Servlet, 14.4; the schemas' own history).
-fn told_by_descriptor(text: &[u8]) -> Option<Servlet> {
+fn from_descriptor(text: &[u8]) -> Option<Servlet> {
     let text = String::from_utf8_lossy(text);
     let start = text.find("<web-app")?;
     let element = text.get(start..)?;

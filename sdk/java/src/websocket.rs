@@ -32,7 +32,7 @@ struct Outgoing {
     begun: Vec<u8>,
 }
 
-/// How far the closing handshake is.
+/// The state of the closing handshake.
 #[derive(Debug, Default)]
 struct Closing {
     /// Payload of the close frame that was sent. With it the exchange has ended: the server sees to the rest of the handshake.
@@ -186,7 +186,7 @@ impl WebSocket {
         }
         closing.sent = Some(payload.to_vec());
         drop(closing);
-        // A client that has gone is told nothing; one that does not read is told by the end of its connection.
+        // A client that has gone gets no frame; one that does not read notices the end of its connection.
         let _ = exchange.with(|exchange| exchange.try_send(MessageOpcode::Close, payload));
         exchange.finish();
     }

@@ -1,8 +1,8 @@
 //! Node.js: which `node` runs which script, and how it comes to listen at the worker's socket.
 //!
 //! A worker executes `node` with a module that is loaded before the script (`preload.js`). Used by the host for `node`, and by that for
-//! `external`, whose configuration for Unit names `node` as its executable. Must never happen: a script that does not start and
-//! nobody told why.
+//! `external`, whose configuration for Unit names `node` as its executable. Must never happen: a script does not start, and no
+//! message says why.
 
 mod preload;
 mod runtime;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_cure() {
+    fn what_is_missing_is_reported_with_its_cure() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("app.js");
         let error = failure(&serde_json::json!({"script": script, "runtime": "/bin/sh"}));

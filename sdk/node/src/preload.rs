@@ -26,7 +26,7 @@ pub fn preload(runtime_member: &'static str, script_member: &'static str) -> Pre
 /// The name of the library by which Node.js takes its requests itself (`sdk/node/addon`).
 const LIBRARY: &str = "libtutti_node_addon.so";
 
-/// The variable that has all requests come by a socket, when it is set: for whoever suspects the library.
+/// The variable that has all requests come by a socket, when it is set: to find out if the library is at fault.
 const SOCKET: &str = "TUTTI_NODE_SOCKET";
 
 /// The library, if requests may come by it.

@@ -19,7 +19,7 @@ typedef struct {
 	Off_t length;   /* of the body; -1: not known */
 	UV serial;      /* the request */
 	uint32_t body;
-	int descriptor; /* and 1, of a file with the body, for those who ask for one; 0: nobody has */
+	int descriptor; /* and 1, of a file with the body, for applications that ask for one; 0: there is none */
 } input_layer;
 
 /* Other handles may have been opened on the descriptor (`<&=`): perl counts them, and the last one closes it. */
@@ -310,7 +310,7 @@ static GV *open_glob(pTHX_ const PerlIO_funcs *table, const char *name, char typ
 	return glob;
 }
 
-/* True if nobody but us holds the glob, and it is as we made it. */
+/* True if no other code holds the glob, and it is as we made it. */
 static bool is_reusable(pTHX_ GV *glob, PerlIO *file, const PerlIO_funcs *table)
 {
 	if (!glob || SvREFCNT(glob) != 1 || SvOBJECT(glob) || SvTYPE(glob) != SVt_PVGV || !GvGP(glob) || !GvIOp(glob)) {

@@ -286,7 +286,7 @@ static void respond_lines(pTHX_ tutti_perl *perl, AV *response, SV *body)
 	if (host_is_client_gone(perl->exchange)) {
 		tutti_finish(perl);
 	}
-	/* The end is told after `close`, which may find that something is wrong. */
+	/* The end is announced after `close`, which may find that something is wrong. */
 	close_body(aTHX_ body);
 	tutti_finish(perl);
 }

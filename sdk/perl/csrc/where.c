@@ -100,7 +100,7 @@ static void tell(tutti_perl *perl)
 	pthread_mutex_unlock(&tutti_answering);
 }
 
-/* Called by perl between two instructions when it has been told to look for signals. */
+/* Called by perl between two instructions when it has to look for signals. */
 static void on_pending(pTHX)
 {
 	tutti_perl *perl = tutti_current;
@@ -110,7 +110,7 @@ static void on_pending(pTHX)
 	Perl_despatch_signals(aTHX);
 }
 
-/* In the thread that hears questions. Which interpreter is meant is not known: each that serves is told of. */
+/* In the thread that hears questions. Which interpreter is meant is not known: the answer names each that serves. */
 static void answer_question(void)
 {
 	for (tutti_perl *perl = tutti_first; perl; perl = perl->next) {

@@ -146,7 +146,7 @@ extern "C" fn host_start(
 ) -> c_int {
     // SAFETY: the C half passes `count` fields, which live until the call returns.
     let fields = unsafe { text::fields(fields, count) };
-    // SAFETY: null, or the exchange that `serve` has lent for the call that this one is made in; nobody else uses it meanwhile.
+    // SAFETY: null, or the exchange that `serve` has lent for the call that this one is made in; no other code uses it meanwhile.
     unsafe {
         functions::with(exchange, -1, |exchange: &mut Exchange| {
             response::start(exchange, u16::try_from(status).unwrap_or(500), fields);

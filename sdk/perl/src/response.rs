@@ -5,7 +5,7 @@ use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{Exchange, ResponseHeadError};
 
-/// Sends status and fields. A field that is none is left out and told of: the page itself may be good.
+/// Sends status and fields. An invalid field is left out and logged: the page itself may be good.
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) {
     let pairs = fields.iter().map(|field| (field.name(), field.value()));
     let Err(error) = exchange.start(status, pairs) else {

@@ -57,7 +57,7 @@ static setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
-/* How many functions the user's session handlers are. */
+/* The number of functions of the user's session handlers. */
 #define SESSION_HANDLERS ((int) (sizeof(((php_ps_globals *) NULL)->mod_user_names) / sizeof(zval)))
 
 static struct {

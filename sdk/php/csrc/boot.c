@@ -1,6 +1,6 @@
 /* The boot of a resident script: says what it does in vain, since there is no request, and why it came to an end.
  *
- * Called by resident.c. What only a request can do is no error: a script may do it for other servers. But nobody would look for it here.
+ * Called by resident.c. What only a request can do is no error: a script may do it for other servers. But no reader would look for it here.
  */
 
 #include <php.h>

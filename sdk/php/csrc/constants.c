@@ -71,7 +71,7 @@ static PHP_FUNCTION(resident_define)
 		php_define(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 		return;
 	}
-	/* PHP itself looks at an array and copies it, under a name that nobody has. */
+	/* PHP itself looks at an array and copies it, under a name that no script uses. */
 	zval own;
 	ZVAL_COPY_VALUE(&own, name);
 	zend_string *other = zend_string_init(ZEND_STRL("tutti\1redefined"), 0);

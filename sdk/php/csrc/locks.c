@@ -3,7 +3,7 @@
  * Before its first script of a request each process puts a shared lock on byte 1 of opcache's lock file, and at the end takes all its locks off;
  * a process that wants to restart the cache asks with F_GETLK whether anyone holds byte 1. Two fcntl() calls a request: a fifth of what a
  * small script costs, and all processes meet at one list in the kernel. Here byte 1 is a table in shared memory with a line for each worker;
- * the answer to F_GETLK looks at the table, and then at the kernel for whoever is not in it. The exclusive lock on byte 0 stays where it is.
+ * the answer to F_GETLK looks at the table, and then at the kernel for processes that are not in it. The exclusive lock on byte 0 stays where it is.
  *
  * PHP loads extensions with RTLD_DEEPBIND, so a function of ours would not be found by name: the one place in opcache.so that holds the
  * address of fcntl() is changed instead, after the loader has filled it and before the first fork. Where it is not found, nothing changes.

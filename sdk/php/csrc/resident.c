@@ -146,7 +146,7 @@ static void close_body(void)
 	php_stream_free(body, PHP_STREAM_FREE_CLOSE);
 }
 
-/* Does what PHP does at the end of a script with an exception that nobody caught; `exit` is one. */
+/* Does what PHP does at the end of a script with an uncaught exception; `exit` is one. */
 static void report_exception(void)
 {
 	if (!EG(exception)) {
@@ -312,9 +312,9 @@ static void end_boot(void)
 	state.time_limit = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
 	tutti_baseline_take();
 	if (tutti_baseline_in_session()) {
-		tutti_boot_tell("has started a session, which is nobody's and closed,", "call `session_start()`");
+		tutti_boot_tell("has started a session, which belongs to no request and is closed,", "call `session_start()`");
 	}
-	/* Else the first request would find it open, whoever that comes from. */
+	/* Otherwise the first request would find it open, from any client. */
 	state.restart_session = tutti_baseline_end_modules();
 	tutti_declared_end_request();
 	tutti_booting = false;

@@ -41,7 +41,7 @@ static size_t sapi_ub_write(const char *data, size_t len)
 		return len;
 	}
 	if (tutti_finished) {
-		/* After fastcgi_finish_request() nobody listens; the script goes on undisturbed. */
+		/* After fastcgi_finish_request() the response has no reader; the script goes on undisturbed. */
 		return len;
 	}
 	size_t written = host_write(data, len);

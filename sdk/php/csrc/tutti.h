@@ -56,9 +56,9 @@ typedef struct {
 
 enum { TUTTI_SERVED = 0, TUTTI_RECYCLE = 1, TUTTI_FAILED = 2 };
 
-/* How a life of a resident script ended. */
+/* The end of a life of a resident script. */
 enum {
-	TUTTI_LIFE_OVER = 0,    /* it left, or was told to */
+	TUTTI_LIFE_OVER = 0,    /* it left, by itself or because the worker has to */
 	TUTTI_LIFE_REBOOT = 1,  /* it wants to boot anew */
 	TUTTI_LIFE_FATAL = 2,   /* by a fatal error within a request */
 	TUTTI_LIFE_NO_LOOP = 3, /* without having called tutti_handle_request() */

@@ -99,7 +99,7 @@ function slim(string $front): void
                 return get_defined_vars();
             })($front);
             $app = find($built, ['Slim\App'], $front);
-            // How they are made; a container does not give that away once it has made them, unless asked this way.
+            // The factories of services: a container does not reveal them once it has called them, unless asked this way.
             $container = $app->getContainer();
             if (!is_callable([$container, 'raw'])) {
                 $app = null;

@@ -7,7 +7,7 @@ use std::io;
 
 pub use crate::abi::PhpField;
 
-/// The client has gone, or nobody waits for the response any more. PHP sees `connection_aborted()`.
+/// The client has gone, or the response has no reader any more. PHP sees `connection_aborted()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestAborted;
 
@@ -57,7 +57,7 @@ pub trait PhpRequest {
     fn flush(&mut self) -> Result<(), RequestAborted>;
     /// Ends the response.
     fn finish(&mut self);
-    /// Nobody listens any more.
+    /// The response has no reader any more.
     fn is_client_gone(&self) -> bool;
 }
 

@@ -44,10 +44,10 @@ pub(crate) fn serve(request: &Request, current: &mut dyn Current) -> c_int {
     during(current, || unsafe { tutti_php_serve(request) })
 }
 
-/// How a life of a resident script ended.
+/// The end of a life of a resident script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It left, or was told to.
+    /// It left, by itself or because the worker has to.
     Over,
     /// It wants to boot anew.
     Reboot,
@@ -131,7 +131,7 @@ extern "C" fn host_read(buffer: *mut u8, len: usize) -> usize {
     }
     // SAFETY: PHP passes a buffer of `len` writable bytes. They are initialised first: PHP's may not be.
     unsafe { ptr::write_bytes(buffer, 0, len) };
-    // SAFETY: as above, and nobody else holds it during the call.
+    // SAFETY: as above, and no other code holds it during the call.
     let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
     with(0, |serving| serving.read(buffer))
 }

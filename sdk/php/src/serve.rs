@@ -23,7 +23,7 @@ use crate::{
     variables::{Constants, Variables},
 };
 
-/// How PHP is named to people.
+/// The name of PHP in messages.
 pub const VERSION: &str = env!("TUTTI_PHP_VERSION");
 
 /// A started PHP with the targets of one application.

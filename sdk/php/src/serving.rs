@@ -1,4 +1,4 @@
-//! The request that PHP is at, as its callbacks see it, and the strings PHP is told of it.
+//! The request that PHP is at, as its callbacks see it, and the strings of it that PHP receives.
 //!
 //! Made by `serve` and `resident`, used by `running`.
 
@@ -24,7 +24,7 @@ pub(crate) struct Serving<'a> {
     pub(crate) progress: &'a mut Progress,
 }
 
-/// How far an answer has got.
+/// The state of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) is_started: bool,

@@ -52,7 +52,7 @@ impl Pool {
         Self(Prototype::ready(host, start, workers))
     }
 
-    /// How the worker ended that has, and what became of its requests.
+    /// Returns how the worker that is gone ended, and what became of its requests.
     fn exited(&self) -> (ExitStatus, Vec<(SlotId, Fate)>) {
         let (_, status, fates) = self.0.exited();
         (status, fates)

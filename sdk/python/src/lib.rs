@@ -3,7 +3,7 @@
 //! `lifecycle` starts the interpreter and imports the application; `wsgi` and `asgi` are the two interfaces, each with a
 //! `request` and a `response` side; `host` puts them on the worker base. Nothing on a request's way is written in Python.
 //! Must never happen: a request without exactly one answer, the interpreter touched without being attached to it, an
-//! exception that nobody hears of.
+//! exception that is not reported.
 
 mod asgi;
 pub mod host;

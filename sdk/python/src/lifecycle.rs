@@ -26,7 +26,7 @@ pub(crate) struct Target {
     pub(crate) interface: Interface,
 }
 
-/// How an application wants to be called.
+/// The interface by which an application is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interface {
     /// `application(environ, start_response)`.
@@ -274,7 +274,7 @@ fn interface(callable: &Bound<'_, PyAny>, is_asgi: bool) -> PyResult<Interface> 
     })
 }
 
-/// How many positional arguments a callable must be given; `None` when that cannot be told.
+/// The number of positional arguments that a callable needs; `None` when that is unknown.
 fn parameters(inspect: &Bound<'_, PyModule>, callable: &Bound<'_, PyAny>) -> Option<usize> {
     let signature = inspect.call_method1("signature", (callable,)).ok()?;
     let values = signature

@@ -12,7 +12,7 @@ use tutti_worker::Exchange;
 /// An exchange that Python objects may use until they are unlinked.
 ///
 /// Each object that has a link is a Python class of ours, used through `&mut self` only: Python's class borrow keeps a
-/// second thread out while one is in a call, also one that waits detached. And whoever serves the request unlinks them all,
+/// second thread out while one is in a call, also one that waits detached. And the code that serves the request unlinks them all,
 /// which needs the same borrow, before it lets go of the exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Link(Option<NonNull<Exchange>>);
@@ -33,12 +33,12 @@ impl Link {
     pub(crate) fn get(&self) -> PyResult<&Exchange> {
         let over = || PyRuntimeError::new_err("the request is over");
         let exchange = self.0.ok_or_else(over)?;
-        // SAFETY: whoever linked unlinks before the exchange moves, ends or is used mutably.
+        // SAFETY: the code that linked unlinks before the exchange moves, ends or is used mutably.
         Ok(unsafe { exchange.as_ref() })
     }
 }
 
-/// A reference that may be used by the detached part of a call: same thread, and nobody else uses it meanwhile.
+/// A reference that may be used by the detached part of a call: same thread, and no other code uses it meanwhile.
 pub(crate) struct Detached<'a>(&'a Exchange);
 
 // SAFETY: `Python::detach` runs its closure on the calling thread; the bound is there for Python objects.

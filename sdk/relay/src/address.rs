@@ -64,7 +64,7 @@ pub(crate) fn choose(listen: Listen) -> io::Result<Chosen> {
     })
 }
 
-/// A port that nobody listens on, and that no worker of another program has chosen or may still connect to. Whoever knows nothing of this may
+/// A port that no program listens on, and that no worker of another program has chosen or may still connect to. Other software may
 /// take it meanwhile; then another one is tried.
 fn free_port() -> io::Result<Chosen> {
     let mut seen = Vec::new();
@@ -102,7 +102,7 @@ mod tests {
             unreachable!("a port is TCP's");
         };
         assert!(chosen.reserved.is_some());
-        // Nobody listens there yet, and another worker could be given it.
+        // No program listens there yet, and another worker could be given it.
         assert!(TcpListener::bind(address).is_ok());
         assert!(reserve(address).is_none());
         drop(chosen.reserved);

@@ -13,10 +13,10 @@ use tutti_sys::tcp::refuse_itself;
 
 use crate::address::Address;
 
-/// How often unused connections are looked at.
+/// The interval at which idle connections are looked at.
 pub(super) const SWEEP: Duration = Duration::from_secs(1);
-/// A connection that nobody has used at so many looks is closed: many servers close theirs after five seconds, and a request
-/// that meets the closing would have to be given up. Counted so that nobody need read the clock for each request.
+/// A connection that has been idle at so many looks is closed: many servers close theirs after five seconds, and a request
+/// that meets the closing would have to be given up. Looks are counted so that no request has to read the clock.
 const LONGEST_REST: u32 = 4;
 /// Bytes read at once.
 const READ_SIZE: usize = 16 * 1024;
@@ -38,7 +38,7 @@ pub(crate) struct RelayConnection {
     pub(crate) out: Vec<u8>,
     /// It has carried a request before.
     pub(crate) is_used: bool,
-    /// The program is told who the client is, in a field of ours.
+    /// A field of ours gives the program the client's address.
     pub(crate) tells_client: bool,
 }
 

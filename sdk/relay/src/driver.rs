@@ -22,11 +22,11 @@ use crate::program::Child;
 use crate::request::{Relay, relay};
 use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
 
-/// How long what a program said before its end may take to its clients: the router takes what the system's buffers hold at once, but from a
-/// machine that is busy. Processes that the program has left behind may hold a connection for ever.
+/// The longest time that a response from before the program's end may take to its clients: the router takes what the system's buffers hold at
+/// once, unless the machine is busy. Processes that the program has left behind may hold a connection for ever.
 const REST_LIMIT: Duration = Duration::from_secs(5);
 
-/// How it went on with a program that takes its requests itself.
+/// The state of a program that takes its requests itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
     /// It has none any more and takes none: it is to be ended.
@@ -122,7 +122,7 @@ pub(crate) struct Serving {
     pub(crate) orphans: Signals,
 }
 
-/// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how.
+/// Serves until the worker has to leave and has finished its requests, or until the program ends: then returns how.
 pub(crate) fn run(
     worker: Worker,
     child: Child,
@@ -146,7 +146,7 @@ pub(crate) fn run(
             });
         }
         if let Some(leave) = leave {
-            tokio::task::spawn_local(stop_when_told(leave));
+            tokio::task::spawn_local(stop_on_signal(leave));
         }
         let pid = child.pid();
         tokio::task::spawn_local(async move { reap_orphans(&orphans, pid).await });
@@ -173,7 +173,7 @@ async fn pass_on_the_rest(all_taken: JoinHandle<()>) {
 }
 
 /// Has the worker leave at the first of these signals.
-async fn stop_when_told(leave: Signals) -> io::Result<()> {
+async fn stop_on_signal(leave: Signals) -> io::Result<()> {
     let told = readable(leave.as_fd().try_clone_to_owned()?)?;
     // Some may have come before.
     while leave.next().is_none() {

@@ -40,7 +40,7 @@ impl From<tutti_worker::ClientGone> for RelayError {
 }
 
 impl RelayError {
-    /// True if the program may be about to end: the system closes a process's connections before it tells of its end.
+    /// True if the program may be about to end: the system closes a process's connections before it reports its end.
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(
             self,
@@ -58,7 +58,7 @@ impl RelayError {
         matches!(self, Self::Connect(_) | Self::Unsent(_))
     }
 
-    /// True if the program has not read all of what was sent to it: the system resets a connection that is closed with bytes that nobody has read.
+    /// True if the program has not read all of what was sent to it: the system resets a connection that is closed with unread bytes.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self, Self::Send(error) | Self::Receive(error) if error.kind() == io::ErrorKind::ConnectionReset)
     }

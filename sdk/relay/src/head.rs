@@ -25,7 +25,7 @@ pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u
     }
 }
 
-/// How the request's body is to be written.
+/// The framing of the request's body.
 pub fn framing(request: &WireRequestView<'_>) -> RequestFraming {
     let length = match request.body() {
         // A request that may have a body says that it has none.

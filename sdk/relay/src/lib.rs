@@ -38,7 +38,7 @@ use connection::Pool;
 use driver::{Course, Serving, WorkerSignals};
 use request::Relay;
 
-/// Signals by which a worker is told to leave.
+/// Signals that make a worker leave.
 const STOPS: [i32; 2] = [libc::SIGTERM, libc::SIGQUIT];
 
 /// A relaying application, as its workers start with it.

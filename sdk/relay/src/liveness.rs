@@ -1,7 +1,7 @@
 //! A program whose event loop does not turn any more: it is made to say where it stands, and ended.
 //!
 //! The router asks where a worker is when one of its requests has run out of time (`tutti_worker::WHERE_SIGNAL`). A program that waits for
-//! something answers at its `alive` socket and is left alone, for it serves others. One that does not answer serves nobody.
+//! something answers at its `alive` socket and is left alone, for it serves others. One that does not answer serves no client.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ use tutti_event_loop::readable;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for a worker that is leaving, which the server kills a second after it has asked.
 const PATIENCE_OF_THE_LEAVING: Duration = Duration::from_millis(400);
-/// How often `moves` is called: the server kills an event loop that has not moved for a second.
+/// The interval at which `moves` is called: the server kills an event loop that has not moved for a second.
 const PACE: Duration = Duration::from_millis(200);
 /// For the runtime to print its stack.
 const TO_PRINT: Duration = Duration::from_secs(1);

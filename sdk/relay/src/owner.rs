@@ -20,7 +20,7 @@ pub(crate) fn is_strange(port: u16, program: i32) -> bool {
         && sockets.iter().all(|socket| {
             let holders = holders(socket.inode);
             match holders.as_slice() {
-                // Nobody whose descriptors we may see.
+                // No process whose descriptors we may see.
                 [] => socket.user != own_user,
                 holders => !holders.iter().any(|pid| is_of(*pid, program, port)),
             }
@@ -68,7 +68,7 @@ fn holders(inode: u64) -> Vec<i32> {
     proc::all().into_iter().filter(holds).collect()
 }
 
-/// True if a process is the program or was started by it: it descends from it, or, if it went its own way, was told the same port.
+/// True if a process is the program or was started by it: it descends from it, or, if it went its own way, was given the same port.
 fn is_of(pid: i32, program: i32, port: u16) -> bool {
     let mut ancestor = Some(pid);
     while let Some(at) = ancestor.filter(|at| *at > 1) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_nobody_has_is_no_strangers() {
+    fn a_port_without_an_owner_is_not_a_strangers() {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -2,7 +2,7 @@
 //!
 //! It has the application listen at the worker's socket, whatever place that asks for, learns each request's client from a field that
 //! only the relay writes ([`head`](crate::head)), and leaves the reason in a file when the application does not listen. Its files are in the worker's
-//! own folder, which nobody else may enter.
+//! own folder, which no other user may enter.
 
 use std::ffi::OsString;
 use std::io::{self, Read};

@@ -27,11 +27,11 @@ use crate::preload::{InheritedDescriptors, ListenError, Preload, PreloadFiles};
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_PART: u32 = 32;
-/// How long a connection and an answer are waited for, at most what is left of the time for the start.
+/// The longest wait for a connection and a response, bounded by what is left of the time for the start.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// `HTTP/1.1 200`.
 const ANSWER_START: usize = 12;
-/// How long it may take to leave when told to.
+/// The longest time that it may take to leave.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// So many other ports are tried where somebody else has taken the one that was chosen.
@@ -63,7 +63,7 @@ pub(crate) struct Child {
     pid: i32,
     pidfd: OwnedFd,
     address: Address,
-    /// Nobody else's as long as it may be connected to.
+    /// No other program gets it for as long as it may be connected to.
     reserved: Option<Reserved>,
     /// The files of its preloaded module.
     places: Option<PreloadFiles>,
@@ -165,7 +165,7 @@ impl Child {
         })
     }
 
-    /// Its number; that of nobody else until it is [reaped](Self::ended).
+    /// Its number, which no other process has until it is [reaped](Self::ended).
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -283,14 +283,14 @@ impl Child {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let ended = reap_one(self.pid)?;
         self.has_ended = true;
         Some(ended)
     }
 
-    /// How it ended, if it has; it is not looked at again.
+    /// Returns how it ended, if it has; the system is not asked again.
     pub(crate) fn how_it_ended(mut self) -> Option<Ended> {
         self.ended()
     }
@@ -346,7 +346,7 @@ fn hint(listen: Listen) -> &'static str {
     }
 }
 
-/// How the program learns where it is to listen.
+/// The way in which the program learns where to listen.
 enum ListenHandover {
     /// By this, in the variables and arguments of `listen`.
     Place(OsString),
@@ -354,7 +354,7 @@ enum ListenHandover {
     Variables(Vec<(&'static str, OsString)>),
 }
 
-/// Variables that tell a program where to listen, and by which it is told about itself only.
+/// Variables that tell a program where to listen, and those that are only about itself.
 const OURS: [&str; 6] = [
     "PORT",
     "HOST",
@@ -399,7 +399,7 @@ fn spawn(
         (ListenHandover::Place(port), Listen::Port) => spawn
             .variable("HOST", "127.0.0.1")?
             .variable("PORT", port)?,
-        // `PORT` is a number or nothing: many programs read it as one whatever else they are told.
+        // `PORT` is a number or nothing: many programs read it as one whatever else they are given.
         (ListenHandover::Place(path), Listen::Unix) => spawn.variable("SOCKET", path)?,
         (ListenHandover::Place(_), Listen::Inherit) => spawn
             .variable("LISTEN_FDS", "1")?
@@ -546,7 +546,7 @@ mod tests {
         assert_eq!(fill("port"), "port");
     }
 
-    /// The part of the time for the start that a look may take; nobody is as slow as the longest look.
+    /// The part of the time for the start that a look may take; no program is as slow as the longest look.
     const SHORT: Duration = Duration::from_millis(50);
 
     #[test]

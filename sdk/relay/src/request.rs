@@ -17,7 +17,7 @@ use crate::feed::{Feed, Transfer};
 use crate::http::{is_small, pass_on, receive_head, send};
 use crate::websocket;
 
-/// Requests told of when the program ends, and protocols told of: beyond that, a line of the log is no help.
+/// Requests logged when the program ends, and protocols logged: beyond that, a line of the log is no help.
 const MOST_TOLD: usize = 16;
 
 /// A connection that ended this long before the program was heard to end was closed by its end, and so long its end is waited for. Both come
@@ -31,7 +31,7 @@ pub(super) struct Relay {
     broken_off: RefCell<BrokenOff>,
     /// Wakes who waits for the program's end.
     ending: Notify,
-    /// Protocols that clients have asked for in vain, as far as the log has been told.
+    /// Protocols that clients have asked for in vain, as far as they have been logged.
     upgrades_told: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -69,7 +69,7 @@ impl Relay {
         line(Level::Notice, "", message.as_bytes());
     }
 
-    /// The program has ended. What breaks off with it is told [with its end](Self::broken_off), in one message.
+    /// The program has ended. The requests that break off with it are reported [with its end](Self::broken_off), in one message.
     pub(super) fn program_ended(&self) {
         self.broken_off.borrow_mut().end = Some(Instant::now());
         self.ending.notify_waiters();
@@ -175,7 +175,7 @@ fn is_unseen(failure: &RelayError, exchange: &Exchange) -> bool {
     failure.is_unsent() || failure.is_unread() && may_be_repeated
 }
 
-/// A request on its way. If the event loop ends, it is noted, so that the program's end can be told with what it was at.
+/// A request on its way. If the event loop ends, it is noted, so that the report of the program's end names it.
 struct UnderWay<'r> {
     relay: &'r Relay,
     exchange: &'r Exchange,

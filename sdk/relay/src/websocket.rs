@@ -28,9 +28,9 @@ const RESTART: [u8; 2] = close_code::SERVICE_RESTART.to_be_bytes();
 const AWAY: [u8; 2] = close_code::GOING_AWAY.to_be_bytes();
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;
-/// How long nothing may move in either direction once one side has closed.
+/// The longest silence in both directions once one side has closed.
 const QUIET_LIMIT: Duration = Duration::from_secs(5);
-/// How long a program may go on talking after the client's close.
+/// The longest time that a program may go on talking after the client's close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayError> {
@@ -73,7 +73,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
     let last = socket.close_of(Vec::new());
     match outcome? {
         End::Closed => Ok(()),
-        // Neither the rest of a message nor a close inside one could be told from the other.
+        // Neither the rest of a message nor a close inside one could be distinguished from the other.
         End::GivenUp if rest.is_some_and(|message| message.is_begun) => Err(RelayError::WebSocket(
             "did not close after its client had".to_owned(),
         )),
@@ -84,7 +84,7 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
     }
 }
 
-/// How both directions ended.
+/// The end of both directions.
 enum End {
     Closed,
     /// One side has closed, and nothing more came of the other.

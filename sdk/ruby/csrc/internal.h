@@ -41,7 +41,7 @@ typedef struct tutti_thread {
 	bool is_started;
 	bool is_ended;
 	bool is_head;
-	bool is_gone; /* a write has found that the client has gone: once the answer has ended, nobody can be asked */
+	bool is_gone; /* a write has found that the client has gone: once the response has ended, there is no way to ask */
 	bool is_away; /* a call has given the GVL away with `serving` in its hands */
 	bool is_over; /* it takes no further request */
 	VALUE errors;

@@ -195,7 +195,7 @@ static VALUE settle(VALUE argument)
 	return rb_funcall(tutti.module, id_settle, 0);
 }
 
-/* Before the first fork: memory is put together, and threads that will not be in the workers are told of. */
+/* Before the first fork: memory is compacted, and threads that will not be in the workers are logged. */
 void tutti_ruby_settle(void)
 {
 	protect(settle, Qnil, NULL);
@@ -208,7 +208,7 @@ static VALUE fork_process(VALUE argument)
 	return Qnil;
 }
 
-/* As ruby forks, so that it and whoever has hooked `Process._fork` know of it. -1: it failed. */
+/* As ruby forks, so that it and code that has hooked `Process._fork` know of it. -1: it failed. */
 int tutti_ruby_fork(void)
 {
 	int pid = -1;

@@ -3,7 +3,7 @@
  * Rules, on which the soundness of the Rust half rests:
  *  - `host_*` functions are Rust's. They never call into ruby, so no longjmp ever crosses a Rust frame.
  *  - `tutti_ruby_*` functions are C's. Those that run Ruby code catch every jump (raise, throw, exit, Thread#kill) before they return.
- *  - The serving object of a thread is used by one thread at a time: by whoever has the GVL, or by the one call that has given it away
+ *  - The serving object of a thread is used by one thread at a time: by the thread with the GVL, or by the one call that has given it away
  *    (`tutti_away`), which the others wait for.
  */
 #ifndef TUTTI_H

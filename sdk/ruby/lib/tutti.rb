@@ -59,7 +59,7 @@ module Tutti
       exception.full_message(highlight: false, order: :top).chomp
     end
 
-    # Prepares memory for the forks, and tells of threads that will not be in them.
+    # Prepares memory for the forks, and logs threads that will not be in them.
     def settle
       others = Thread.list - [Thread.main]
       others.each do |thread|

@@ -18,7 +18,7 @@ use tutti_worker::{Process, StartError};
 use crate::ffi::{Interpreter, Options};
 use crate::serving::ThreadSlot;
 
-/// The variable by which ruby is told the stack of its threads (ruby's `vm_core.h`, `RUBY_VM_THREAD_MACHINE_STACK_SIZE`).
+/// The variable that sets the stack of ruby's threads (ruby's `vm_core.h`, `RUBY_VM_THREAD_MACHINE_STACK_SIZE`).
 const STACK_VARIABLE: &CStr = c"RUBY_THREAD_MACHINE_STACK_SIZE";
 
 /// An application with the ruby that it runs in.
@@ -88,7 +88,7 @@ impl Ruby {
         self.interpreter.boot().map_err(hook_failed)
     }
 
-    /// Serves until all threads have been told to leave.
+    /// Serves until all threads have to leave.
     pub fn serve(&mut self, process: &mut Process) -> Result<(), StartError> {
         let most_taken_over = process.concurrency();
         for thread in process.take_threads() {

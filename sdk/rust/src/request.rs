@@ -64,7 +64,7 @@ async fn feed(
     {
         let mut piece = vec![0; PIECE];
         loop {
-            // Nothing is read that nobody has asked for: the client waits.
+            // Nothing is read before it is asked for: the client waits.
             let Ok(place) = give.reserve().await else {
                 break;
             };

@@ -33,7 +33,7 @@ use crate::waiting::Waiting;
 const PIPE: usize = 64 * 1024;
 /// The code of a close that was none: the client has vanished.
 const ABNORMAL: [u8; 2] = 1006_u16.to_be_bytes();
-/// How long a service may take to answer a close.
+/// The longest time that a service may take to answer a close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The protocol that the two ends of the pipe negotiate between themselves.

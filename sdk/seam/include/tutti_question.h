@@ -50,7 +50,7 @@ static inline void tutti_peek_text(char *to, size_t room, const char *from)
 	to[len] = '\0';
 }
 
-/* Waits until the interpreter has taken the question back, which is its answer; else the question is taken from it. True: nobody has answered. */
+/* Waits until the interpreter has taken the question back, which is its answer; else the question is taken from it. True: the interpreter has not answered. */
 static bool tutti_is_unanswered(atomic_bool *asked)
 {
 	const struct timespec pause = { .tv_nsec = 1000 * 1000 };

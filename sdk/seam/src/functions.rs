@@ -27,7 +27,7 @@ impl Serving for Exchange {
 /// Calls `act` with the object behind the pointer; `otherwise` where there is none, or on a panic.
 ///
 /// # Safety
-/// `serving` must be null, or point to an `S` that nobody else uses while the call runs.
+/// `serving` must be null, or point to an `S` that no other code uses while the call runs.
 pub unsafe fn with<S, T>(
     serving: *mut c_void,
     otherwise: T,
@@ -117,7 +117,7 @@ pub unsafe fn answer_500<S: Serving>(serving: *mut c_void) {
 /// `host_read`: bytes of the request's body from `offset` on; 0 at its end, -1 when it cannot be read.
 ///
 /// # Safety
-/// As for [`with`]; `buffer` points to `len` writable bytes that nobody else uses while the call runs.
+/// As for [`with`]; `buffer` points to `len` writable bytes that no other code uses while the call runs.
 pub unsafe fn read<S: Serving>(
     serving: *mut c_void,
     offset: u64,
@@ -126,7 +126,7 @@ pub unsafe fn read<S: Serving>(
 ) -> isize {
     // SAFETY: `len` writable bytes, as the caller promises.
     unsafe { std::ptr::write_bytes(buffer, 0, len) };
-    // SAFETY: as above, and initialized now; nobody else uses them.
+    // SAFETY: as above, and initialized now; no other code uses them.
     let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, len) };
     // SAFETY: as the caller promises.
     unsafe {

@@ -1,7 +1,7 @@
 //! The structures that cross between the halves of a language host that is C below and Rust above: those of `include/tutti_seam.h`.
 //!
 //! Owns how a request looks to the C half, `PATH_INFO` included, and the functions that every C half calls. Perl's and Ruby's hosts use
-//! it. What must never happen: bytes that are read after their request has ended; whoever makes a [`Bytes`] answers for their life.
+//! it. What must never happen: bytes that are read after their request has ended; the code that makes a [`Bytes`] answers for their life.
 
 pub mod functions;
 mod request;
@@ -43,7 +43,7 @@ impl Bytes {
     }
 }
 
-// SAFETY: bytes that are only read; whoever sends a bytes answers for their life, as its maker does.
+// SAFETY: bytes that are only read; the code that sends them answers for their life, as their maker does.
 unsafe impl Send for Bytes {}
 
 /// A header field (`tutti_field`).
@@ -115,6 +115,6 @@ pub struct RawRequest {
     pub inline_body: Bytes,
     /// Its fields.
     pub fields: *const Field,
-    /// How many.
+    /// The number of them.
     pub field_count: usize,
 }

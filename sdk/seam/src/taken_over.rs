@@ -38,7 +38,7 @@ static CONNECTIONS: Mutex<Vec<Weak<HijackedConnection>>> = Mutex::new(Vec::new()
 /// The process leaves of its own accord.
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// Closes the WebSockets, also those that are accepted later, as a process does that leaves of its own accord: nobody takes its place before it has ended. Answers that are
+/// Closes the WebSockets, also those that are accepted later, as a process does that leaves of its own accord: no process takes its place before it has ended. Answers that are
 /// under way are left to come to their end.
 pub fn close_websockets() {
     IS_LEAVING.store(true, Ordering::SeqCst);
@@ -87,7 +87,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 /// The reason why a connection broke off.
 #[derive(Debug)]
 enum Disconnect {
-    /// Nobody is to blame.
+    /// The client has gone, which is no fault.
     ClientGone,
     Io(io::Error),
     /// The application has not said what it should.
@@ -168,7 +168,7 @@ impl HijackedConnection {
             return;
         }
         let reason = close_code::SERVICE_RESTART.to_be_bytes();
-        // A client that does not read is told by the end of its connection.
+        // A client that does not read notices the end of its connection.
         let _ = self
             .exchange
             .with(|exchange| exchange.try_send(MessageOpcode::Close, &reason));

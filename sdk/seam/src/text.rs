@@ -7,7 +7,7 @@ use crate::{Bytes, Field};
 /// Takes over a text that C has allocated with malloc(); `None` for a null pointer.
 ///
 /// # Safety
-/// `text` must be null, or a string with a NUL at its end from malloc() that nobody else uses.
+/// `text` must be null, or a string with a NUL at its end from malloc() that no other code uses.
 pub unsafe fn take(text: *mut c_char) -> Option<String> {
     if text.is_null() {
         return None;

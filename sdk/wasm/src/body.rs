@@ -85,7 +85,7 @@ pub(crate) fn of(exchange: &Exchange) -> (Body, Feed) {
     (Body::Pieces(pieces, length), Some(give))
 }
 
-/// Reads a body for as long as the guest takes it; never returns. Nothing is read that nobody has asked for: the client waits.
+/// Reads a body for as long as the guest takes it; never returns. Nothing is read before it is asked for: the client waits.
 pub(crate) async fn feed(exchange: &Exchange, mut place: Feed) -> Infallible {
     let mut piece = vec![0; if place.is_some() { PIECE } else { 0 }];
     while let Some(give) = &place {

@@ -15,7 +15,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 
 use crate::fault::Stopped;
 
-/// How long an instance computes until others get their turn; the resolution of its limit.
+/// The time that an instance computes until others get their turn; the resolution of its limit.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Ticks without any instance after which the thread sleeps: to wake it costs more than a request that does little.
@@ -76,7 +76,7 @@ impl Shared {
             }
             quiet = 0;
             self.sleeps.store(true, Ordering::SeqCst);
-            // Who begins after this sees that we sleep.
+            // An instance that begins after this sees that we sleep.
             if self.begun.load(Ordering::SeqCst) == last {
                 std::thread::park();
             }

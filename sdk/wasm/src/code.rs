@@ -34,12 +34,12 @@ pub(crate) struct Code {
     /// The option that names it.
     member: &'static str,
     bytes: Vec<u8>,
-    /// Its form; `None`: one that nobody knows.
+    /// Its form; `None`: an unknown one.
     pub(crate) form: Option<Form>,
 }
 
 impl Code {
-    /// Reads the file that the option `member` names. What people give in place of WebAssembly is told by its name.
+    /// Reads the file that the option `member` names. The error names the formats that people often give in place of WebAssembly.
     pub(crate) fn read(settings: &Settings, member: &'static str) -> Result<Self, StartError> {
         let mut code = Self {
             shown: settings.file.display().to_string(),

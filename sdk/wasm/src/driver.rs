@@ -14,7 +14,7 @@ use crate::guest::Maker;
 use crate::instance::Instances;
 use crate::response::serve;
 
-/// Serves until the worker has been told to leave and its instances are done.
+/// Serves until the worker has to leave and its instances are done.
 pub(crate) fn run<M: Maker>(
     worker: Worker,
     process: &mut Process,

@@ -6,7 +6,7 @@ use wasmtime::{Config, Engine, PoolingAllocationConfig, ResourcesRequired, WasmB
 
 use crate::settings::Settings;
 
-/// Functions of a backtrace that are told.
+/// The most functions of a backtrace that are logged.
 const MOST_FRAMES: usize = 20;
 
 /// Core instances that a component may consist of: those of Python and JavaScript have some twenty.

@@ -12,7 +12,7 @@ pub(crate) enum Stopped {
     /// It computed for too long.
     #[error("it has computed for {}, as long as `time` of `instance` allows", seconds(.0))]
     Computing(Duration),
-    /// Nobody waits for its answer any more.
+    /// No client waits for its response any more.
     #[error("the time of its request was up (`limits`) while it computed")]
     Late,
     /// Its client has gone, and the time that it had to finish is over.

@@ -32,7 +32,7 @@ struct Overtime {
     news: Notify,
 }
 
-/// The client of a request that has run out of time is told right before the worker is asked, so each may be seen first.
+/// The client of a request that has run out of time is answered right before the worker is asked, so either may be seen first.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 impl<M: Maker> Instances<M> {
@@ -80,7 +80,7 @@ impl<M: Maker> Instances<M> {
 
     /// Waits until no instance is at work, then ends those that rest.
     pub(crate) async fn end(&self) {
-        // Nobody closes it.
+        // It is never closed.
         let _room = self.room.acquire_many(self.settings.concurrency).await;
         let _work = self.clock.begin();
         let resting = std::mem::take(&mut *self.resting.borrow_mut());

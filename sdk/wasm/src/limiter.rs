@@ -1,4 +1,4 @@
-//! Memory of an instance: as much as is allowed, and the log told of what is refused.
+//! Memory of an instance: as much as is allowed, with a line in the log when more is refused.
 
 use std::sync::Arc;
 

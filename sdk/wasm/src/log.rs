@@ -59,7 +59,7 @@ impl Pending {
         self.text.drain(..whole);
     }
 
-    /// Nobody can be told that the log is gone.
+    /// There is no place to report that the log is gone.
     fn put(&self, count: usize) {
         use std::io::Write as _;
         let bytes = self.text.get(..count).unwrap_or_default();
@@ -89,7 +89,7 @@ impl IsTerminal for Lines {
 }
 
 impl StdoutStream for Lines {
-    /// Of WASI 0.3, which is not served.
+    /// An interface of WASI 0.3, which is not served.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
     }

@@ -24,13 +24,13 @@ use crate::guest::{Guest, GuestResponse, Maker, Order};
 use crate::instance::Instances;
 use crate::log;
 
-/// How the client's part of an exchange ended.
+/// The end of the client's part of an exchange.
 enum Ended {
     /// It has the answer.
     Whole,
     /// It gets none, or not all of it.
     Failed,
-    /// It has gone, or has been told that the request took too long.
+    /// It has gone, or knows that the request took too long.
     Gone,
 }
 
@@ -115,7 +115,7 @@ fn fail(exchange: &mut Exchange, status: u16) {
     }
 }
 
-/// Ready when the client has gone, or has been told that it took too long.
+/// Ready when the client has gone, or knows that it took too long.
 fn gone(exchange: &Exchange, context: &mut Context<'_>) -> Poll<Ended> {
     listen(exchange.slot(), context.waker());
     match exchange.is_client_gone() {
@@ -167,7 +167,7 @@ struct Work<F, G> {
 }
 
 impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
-    /// Ready when the instance has come back; the log is told how, if that was not by itself.
+    /// Ready when the instance has come back; the end is logged if the instance did not end by itself.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(handling) = &mut self.handling else {
             return Poll::Ready(());
@@ -188,7 +188,7 @@ impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
         Poll::Ready(())
     }
 
-    /// Nobody waits any more. True if the instance computes, and is to tell where it does; one that waits ends here.
+    /// Called when no client waits any more. True if the instance computes, and has to report where; one that waits ends here.
     fn is_to_stop(&self, meter: &Meter, reason: Stopped) -> bool {
         if self.handling.is_none() {
             return false;
@@ -209,7 +209,7 @@ struct Reply<'e> {
     exchange: &'e Exchange,
     title: Arc<str>,
     state: State,
-    /// The router has not been told of all that was written.
+    /// Some of what was written has not been announced to the router.
     is_unsent: bool,
     /// There is nothing to send until the instance gives more; else it is the client that is waited for.
     awaits_body: bool,

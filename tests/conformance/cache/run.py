@@ -148,7 +148,7 @@ def known():
 
 
 def summary(all_cases, results):
-    """Passed and all, of each kind; a case whose precondition failed counts for nobody."""
+    """Passed and all, of each kind; a case whose precondition failed does not count."""
     counts = {}
     for case in all_cases:
         if case["kind"] == "check" or any(results.get(need) is not True for need in case["needs"]):

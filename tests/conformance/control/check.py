@@ -32,7 +32,7 @@ def free_port():
 
 
 def start(program, folder, port):
-    # Whoever asks may not be able to see where it was built.
+    # The process that asks may not be able to see where it was built.
     server = folder / "tutti"
     shutil.copy(program, server)
     for name in ("state", "tmp", "modules"):

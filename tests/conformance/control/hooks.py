@@ -59,7 +59,7 @@ def pem(context, value):
 
 @schemathesis.check
 def faults_are_told(ctx, response, case):
-    """Only what cannot be applied on this machine is a 500, and its places are told; each place is one of what was asked for."""
+    """Only what cannot be applied on this machine is a 500, and it names the places, each of which is in the request."""
     with open("answers", "a") as answers:
         print(case.operation.method.upper(), response.status_code, file=answers)
     if response.status_code >= 400:

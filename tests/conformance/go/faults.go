@@ -28,7 +28,7 @@ func faults(mux *http.ServeMux) {
 		select {}
 	})
 	mux.HandleFunc("/crash", func(w http.ResponseWriter, r *http.Request) {
-		go func() { panic("in a goroutine of its own: nobody can recover") }()
+		go func() { panic("in a goroutine of its own: no handler can recover") }()
 		time.Sleep(time.Minute)
 	})
 	mux.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) { select {} })

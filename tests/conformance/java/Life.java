@@ -4,7 +4,7 @@ import javax.servlet.ServletContextEvent;
 import javax.servlet.ServletContextListener;
 import javax.servlet.annotation.WebListener;
 
-/** Notes when the application starts and stops; does not start when it is told so. */
+/** Notes when the application starts and stops; does not start when its configuration says so. */
 @WebListener
 public class Life implements ServletContextListener {
     @Override

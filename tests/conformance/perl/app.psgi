@@ -1,4 +1,4 @@
-# What the interface promises beyond Plack's own suite: each path is one question, answered by its sub below.
+# The promises of the interface beyond Plack's own suite: each path is one question, answered by its sub below.
 package Questions;
 use strict;
 use warnings;
@@ -160,7 +160,7 @@ my %answers = (
     },
     stream_endless => sub { sub { my $writer = $_[0]->([200, []]); $SIG{__DIE__} = sub { note('gone', $_[0]) }; $writer->write('x' x 10_000) while 1 } },
 
-    # What goes wrong.
+    # The failures.
     die => sub { die "the application dies\n" },
     die_object => sub { die Textual->new('a false object dies') },
     die_text => sub { eval { die "caught\n" }; die "in ", "pieces" },

@@ -6,7 +6,7 @@ switch ($_GET['how']) {
     case 'exit-message': exit('message');
     case 'return': echo 'returned'; return;
     case 'fatal': undefined_function();
-    case 'exception': throw new RuntimeException('nobody catches me');
+    case 'exception': throw new RuntimeException('no handler catches me');
     case 'exception-late': while (ob_get_level()) { ob_end_flush(); } echo 'sent'; flush(); throw new RuntimeException('too late');
     case 'memory': ini_set('memory_limit', '8M'); $all = []; while (true) { $all[] = str_repeat('x', 100000); }
     case 'time': set_time_limit(1); while (true) { }

@@ -1,5 +1,5 @@
 <?php
-// Writes until it learns that nobody reads, and tells what it learnt. Without `ignore` PHP ends it there.
+// Writes until it learns that the client has gone, and reports what it learnt. Without `ignore` PHP ends it there.
 ignore_user_abort(isset($_GET['ignore']));
 while (ob_get_level()) { ob_end_flush(); }
 $went_on = false;

@@ -107,7 +107,7 @@ def stepwise(environ, start_response, folder):
 
 
 class Closing:
-    """An iterable that tells of its end."""
+    """An iterable that reports its end."""
 
     def __init__(self, folder, parts, fail=False):
         self.folder, self.parts, self.fail = folder, iter(parts), fail

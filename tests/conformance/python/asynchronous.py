@@ -339,7 +339,7 @@ async def seen(scope, receive, send, **query):
 
 @socket
 async def push(scope, receive, send, count="100", size="100000", **query):
-    """More than fits anywhere, with nobody reading at first."""
+    """More than fits anywhere, with no reader at first."""
     await receive()
     await send({"type": "websocket.accept"})
     for number in range(int(count)):
@@ -397,4 +397,4 @@ async def raises_at_startup(scope, receive, send):
 
 
 def connect_to_the_database():
-    raise OSError("nobody answers at the database")
+    raise OSError("the database does not answer")

@@ -1,6 +1,6 @@
 """Orders of receive, accept and close of a WebSocket, from one task and from several.
 
-Each is a function; what it saw is told by `GET /CASE` once it has ended. The client does what it is sent: `say TEXT` has it send the text,
+Each is a function; `GET /CASE` returns what it saw once it has ended. The client does what it is sent: `say TEXT` has it send the text,
 `close CODE` close, `drop` go away. Run by Tutti and by uvicorn, both must say the same.
 """
 

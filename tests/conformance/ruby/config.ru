@@ -170,7 +170,7 @@ module Answers
   end
 
   def throws(_)
-    throw :nobody
+    throw :nothing
   end
 
   def deep(env)

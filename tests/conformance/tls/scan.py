@@ -39,7 +39,7 @@ def check(result):
         yield "renegotiation at the client's wish"
     if not scan.tls_fallback_scsv.result.supports_fallback_scsv:
         yield "no defence against being made to speak an older version (RFC 7507)"
-    # Of tickets it says nothing that counts: a session that is taken up gets a new ticket, which sslyze takes for a new session.
+    # Its verdict on tickets is ignored: a session that is taken up gets a new ticket, which sslyze takes for a new session.
     kept = scan.session_resumption.result.session_id_resumption_result
     if kept is not TlsResumptionSupportEnum.FULLY_SUPPORTED:
         yield f"sessions that are kept: {kept}"

@@ -145,7 +145,7 @@ async def main():
     server = await asyncio.start_server(relay, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    # Whoever still talks has been left by its client.
+    # An application that still talks has been left by its client.
     server.close()
 
 

@@ -201,7 +201,7 @@ impl Running {
             Kind::Node => {
                 let file = write("app.js", script);
                 let mut command = program("/usr/bin/node");
-                // Debian's packages, whoever made the program.
+                // Debian's packages, also where `node` is not Debian's.
                 command.env("NODE_PATH", "/usr/share/nodejs").arg(file);
                 command
             }

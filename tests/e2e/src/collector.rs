@@ -1,4 +1,4 @@
-//! An OpenTelemetry collector that keeps what it is sent, and can be told to be dead, slow or of bad temper.
+//! An OpenTelemetry collector that keeps what it is sent, and can be made dead, slow or failing.
 //!
 //! Over HTTP it is a socket and the published messages; over gRPC, Python's grpcio hands the bytes on.
 
@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tutti_testkit::wait_until;
 
-/// How a collector treats the spans that it is sent.
+/// The way in which a collector treats the spans that it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
     /// It takes it.
@@ -30,7 +30,7 @@ pub enum Temper {
 /// Everything that has been said to it.
 #[derive(Default)]
 struct Heard {
-    /// Of each export that was taken.
+    /// The exports that were taken.
     exports: Vec<ExportTraceServiceRequest>,
     /// The line and the fields of the last one.
     head: String,
@@ -131,7 +131,7 @@ impl Collector {
         look(&self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often something was sent, taken or not.
+    /// The number of exports, taken or not.
     pub fn attempts(&self) -> usize {
         self.heard(|heard| heard.attempts)
     }
@@ -146,7 +146,7 @@ impl Collector {
         self.heard(|heard| heard.exports.clone())
     }
 
-    /// How many spans came with each export.
+    /// The number of spans in each export.
     pub fn batches(&self) -> Vec<usize> {
         let exports = self.exports();
         exports.iter().map(|export| spans(export).count()).collect()
@@ -202,7 +202,7 @@ fn serve(mut stream: TcpStream, heard: &Mutex<Heard>, temper: &Mutex<Temper>) {
             (Some(end), Some(length)) if data.len() >= length => {
                 let rest = data.split_off(length);
                 let whole = std::mem::replace(&mut data, rest);
-                // Before it counts: whoever has waited for that may look at it.
+                // This comes before the count, because a test that has waited for the count may look at it.
                 heard.lock().unwrap_or_else(PoisonError::into_inner).head =
                     String::from_utf8_lossy(&whole[..end]).into_owned();
                 let now = *temper.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A server with an application whose commands are looked at: mules, and those of schedules. Nobody asks it for anything.
+//! A server with an application whose commands are looked at: mules, and those of schedules. It gets no requests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -110,7 +110,7 @@ pub fn shell(script: &str) -> Value {
     json!({"command": ["sh", "-c", script]})
 }
 
-/// A mule that does nothing for ever and ends when it is told.
+/// A mule that does nothing until it is stopped.
 pub fn sleeper() -> Value {
     json!({"command": ["sleep", "100000"]})
 }

@@ -34,14 +34,3 @@ pub fn json_examples(page: &str, places: &[(&str, &str)]) -> Vec<Value> {
         .map(|text| serde_json::from_str(&fill(text)).expect("an example is JSON"))
         .collect()
 }
-
-/// The blocks of a page that are marked with no language.
-pub fn plain_examples(page: &str) -> Vec<String> {
-    // Every other mark closes a block.
-    page.split("```")
-        .skip(1)
-        .step_by(2)
-        .filter_map(|block| block.strip_prefix('\n'))
-        .map(str::to_owned)
-        .collect()
-}

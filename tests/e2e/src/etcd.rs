@@ -17,7 +17,7 @@ pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
     is_secure: bool,
-    /// How often it was restored from a snapshot: each time it is another cluster.
+    /// The number of times that it was restored from a snapshot: each time it is another cluster.
     restored: u32,
 }
 
@@ -28,7 +28,7 @@ pub struct Entry {
     pub key: String,
     /// The text.
     pub text: String,
-    /// How often it was written.
+    /// The number of times that it was written.
     pub version: u64,
 }
 
@@ -389,7 +389,7 @@ impl Etcd {
         path
     }
 
-    /// A file with keys of a fleet, one a line, that nobody else can read.
+    /// A file with keys of a fleet, one a line, that no other user can read.
     pub fn secret(&self, name: &str, lines: &[&str]) -> PathBuf {
         let path = self.write(name, &(lines.join("\n") + "\n"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -452,7 +452,7 @@ fn copy_folder(from: &Path, to: &Path) {
 /// The folder with etcd's programs, which `packaging/etcd` fills.
 fn programs() -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let folder = server::binaries().join("etcd-programs");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/etcd");
     let run = Command::new(script).arg(&folder).output().expect("it runs");

@@ -40,7 +40,7 @@ pub fn source(folder: &str) -> PathBuf {
 /// changed.
 pub fn build(folder: &str, to: &Path) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let programs = binaries().join("go-programs");
     fs::create_dir_all(&programs).expect("a folder");
     let kept = programs.join(folder.replace('/', "-"));

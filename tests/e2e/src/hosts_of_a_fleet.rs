@@ -359,7 +359,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // Nobody is left stopped, to be waited for in vain.
+        // No process stays stopped, to be waited for in vain.
         for node in 0..self.fleet.nodes.len() {
             self.signal_node(node, libc::SIGCONT);
         }

@@ -41,7 +41,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
     Built { jars, applications }
 });
 
-/// The Java that the host takes when nobody names one.
+/// The Java that the host takes when none is named.
 fn java_home() -> PathBuf {
     let output = Command::new("sh")
         .args(["-c", "readlink -f \"$(command -v java)\""])

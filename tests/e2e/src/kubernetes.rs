@@ -193,7 +193,7 @@ impl ApiServer {
         self.change(|state| state.ended += 1);
     }
 
-    /// Changes the endpoints of a slice so that no watch hears of it, and forgets all versions so far: whoever watches from one is told 410.
+    /// Changes the endpoints of a slice so that no watch hears of it, and forgets all versions so far: a watch from one of them gets 410.
     pub fn put_unheard(&self, name: &str, endpoints: &[Value]) {
         self.change(|state| {
             state.version += 1;

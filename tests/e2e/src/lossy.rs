@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Says how a datagram of this number passes.
 pub type Fate = fn(usize) -> Passes;
 
-/// How a datagram passes.
+/// The fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passes {
     /// As it is.

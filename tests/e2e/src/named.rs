@@ -80,7 +80,7 @@ pub fn wait_for(server: &Server, expected: &[u8]) {
     });
 }
 
-/// Who answers so many requests, in turn.
+/// The servers that answer so many requests, in turn.
 pub fn answers(server: &Server, count: usize) -> BTreeSet<u8> {
     let one = |_| {
         let reply = server.get("/");

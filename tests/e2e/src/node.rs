@@ -30,7 +30,7 @@ pub fn packages(folder: &str) -> PathBuf {
 /// When npm cannot install them.
 pub fn packages_of(source: &Path, name: &str) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let installed = binaries().join("node-packages").join(name);
     let lock = fs::read_to_string(source.join("package-lock.json")).expect("a lock file");
     let mark = installed.join("installed");

@@ -19,7 +19,7 @@ const VERSION: &str = "v2.10.1";
 /// The folder of the two programs, as Go names it.
 const MODULE: &str = "github.com/letsencrypt/pebble/v2/cmd";
 
-/// How a test wants its authority.
+/// The authority that a test wants.
 #[derive(Debug, Clone)]
 pub struct PebbleOptions {
     /// Where it asks by HTTP.
@@ -227,7 +227,7 @@ impl Pebble {
 /// The folder with both programs.
 fn programs() -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let folder = binaries()
         .join("go-programs")
         .join(format!("pebble-{VERSION}"));

@@ -138,7 +138,7 @@ fn seen(work: &Path) -> Vec<Value> {
     lines.filter_map(Result::ok).collect()
 }
 
-/// How often each job was delivered.
+/// The number of deliveries of each job.
 pub fn by_id(seen: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for job in seen {

@@ -37,7 +37,7 @@ pub fn listed(disabled: &str) -> Vec<&str> {
 }
 
 /// Fails unless these tests of a package passed: at least `least` of them, and all that `disabled` does not have in a line of its own. What
-/// is in that list and passes is told too, but for lines that begin with `either`.
+/// is in that list and passes is reported too, but for lines that begin with `either`.
 pub fn assert_passed(outcomes: &Value, disabled: &str, least: usize) {
     let outcomes: BTreeMap<&str, &str> = outcomes
         .as_object()

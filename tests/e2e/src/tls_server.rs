@@ -1,4 +1,4 @@
-//! An HTTPS server to be asked: Python's `ssl`, which is OpenSSL. It tells what it sees of a client, and ends connections as it is told to.
+//! An HTTPS server to be asked: Python's `ssl`, which is OpenSSL. It reports what it sees of a client, and ends connections as the test says.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

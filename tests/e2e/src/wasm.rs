@@ -24,7 +24,7 @@ const TARGET: &str = "wasm32-wasip2";
 /// The component in Rust.
 pub fn rust() -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let built = binaries().join("components/rust");
     // In the sources' folder, so that no setting of this repository's own build is theirs.
     let output = Command::new("cargo")
@@ -102,7 +102,7 @@ pub fn javascript() -> PathBuf {
 /// The module in C, of Unit's SDK: with a function that no server has, if `STRANGER` is defined.
 pub fn module(definitions: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let _turn = ONE_AT_A_TIME.lock().expect("no holder panics");
     let folder = source(SOURCES).join("module");
     let sdk = package(&folder, "unit-wasm-sys").join("libunit-wasm");
     let built = binaries().join("components/module");

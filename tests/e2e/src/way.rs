@@ -38,7 +38,7 @@ async fn watched(
 ) {
     let mut room = vec![0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut room).await {
-        // A look that has begun already may have missed what this piece tells of; the one after it ends two later.
+        // A look that has begun already may have missed the event of this piece; the one after it ends two later.
         let enough = *looked.borrow() + 2;
         let has_looked = looked.wait_for(|looks| *looks >= enough).await.is_ok();
         if !has_looked || to.write_all(&room[..count]).await.is_err() {

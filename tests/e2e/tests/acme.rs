@@ -13,7 +13,7 @@ use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
 use tutti_e2e::way::watched_way;
-use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, is_root, wait_until};
+use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, guide, is_root, wait_until};
 
 /// A server and its authority, which asks it at two ports.
 struct Pair {
@@ -87,22 +87,30 @@ impl Pair {
             .to_owned()
     }
 
-    /// The status of an answer to curl, which trusts nobody but the authority; empty where there is none.
+    /// The status of a response to curl, which trusts only the authority; empty where there is none.
     fn curl(&self, name: &str) -> String {
+        self.curl_with(
+            name,
+            &["--output", "/dev/null", "--write-out", "%{http_code}"],
+        )
+    }
+
+    /// The output of curl with these arguments; empty where there is no response.
+    fn curl_with(&self, name: &str, arguments: &[&str]) -> String {
         let root = self.server.folder().join("root.pem");
         self.pebble.root(&root);
         let run = Command::new("curl")
-            .args(["--silent", "--max-time", "60", "--output", "/dev/null"])
-            .args(["--write-out", "%{http_code}"])
+            .args(["--silent", "--max-time", "60"])
+            .args(arguments)
             .arg("--cacert")
             .arg(&root)
             .args(["--resolve", &format!("{name}:{}:127.0.0.1", self.tls)])
             .arg(format!("https://{name}:{}/", self.tls))
             .output()
             .unwrap();
-        let status = String::from_utf8_lossy(&run.stdout).into_owned();
+        let output = String::from_utf8_lossy(&run.stdout).into_owned();
         if run.status.success() {
-            status
+            output
         } else {
             String::new()
         }
@@ -152,7 +160,7 @@ fn a_certificate_comes_by_http_before_the_routes_and_though_nonces_are_refused()
         "{status}"
     );
     assert_eq!(pair.pebble.issued(), 1);
-    // Nobody else reads the keys.
+    // No other user may read the keys.
     let state = pair.server.folder().join("state/acme");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);
@@ -205,11 +213,11 @@ fn a_certificate_for_all_names_below_one_comes_by_a_hook() {
 }
 
 #[test]
-fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
+fn a_hook_belongs_to_the_servers_user_and_its_output_is_reported() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
     let hook = pair.server.write(
         "hook",
-        "#!/bin/sh\necho \"I am $(id -u), was told $1 $2\" >&2\nexit 7\n",
+        "#!/bin/sh\necho \"I am $(id -u), was given $1 $2\" >&2\nexit 7\n",
     );
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     pair.configure(
@@ -218,7 +226,7 @@ fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
     );
     let told = pair.wait_for_failure();
     assert!(
-        told.contains("was told present _acme-challenge.example.com"),
+        told.contains("was given present _acme-challenge.example.com"),
         "{told}"
     );
     assert!(!told.contains("I am 0,"), "{told}");
@@ -229,7 +237,7 @@ fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
 #[test]
 fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
-    // Nobody answers the authority.
+    // No server answers the authority.
     let mut configuration = pair.configuration(&json!({}), &json!("example.com"));
     configuration["listeners"]
         .as_object_mut()
@@ -257,7 +265,7 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
     wait_until("the next", || !pair.server.pids("tutti: acme").is_empty());
     // Neither does another certificate for the same name, after more than one failure, get around it.
     assert_eq!(pair.pebble.orders(), 1);
-    // Another reason for a connection to fail is told as before.
+    // Another reason for a connection to fail is reported as before.
     let run = Command::new("curl")
         .args([
             "--silent",
@@ -276,11 +284,11 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
 /// Where an order is, by what is kept of it and what its authority has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OrderPhase {
-    /// The account has a key, and nobody knows yet if it is registered.
+    /// The account has a key, and it is unknown yet if it is registered.
     AccountKey,
     /// It is registered.
     Account,
-    /// The order has a key, and nobody knows yet if there is an order.
+    /// The order has a key, and it is unknown yet if there is an order.
     OrderKey,
     /// There is an order.
     Order,
@@ -432,7 +440,7 @@ fn an_address_has_a_certificate_too() {
 }
 
 #[test]
-fn an_order_that_was_finished_while_nobody_looked_is_taken() {
+fn an_order_that_was_finished_while_the_server_was_away_is_taken() {
     let mut pair = Pair::start("1", |_| {});
     let configuration = pair.configuration(&json!({}), &json!("example.com"));
     pair.server.put("/config", &configuration);
@@ -517,7 +525,7 @@ fn an_account_may_be_bound_to_another() {
 }
 
 #[test]
-fn what_the_authority_refuses_is_told_in_its_words() {
+fn what_the_authority_refuses_is_reported_in_its_words() {
     let pair = Pair::start(LONG_PAUSE, |_| {});
     pair.configure(&json!({}), &json!("www.refused.example"));
     let told = pair.wait_for_failure();
@@ -541,7 +549,7 @@ fn an_authority_that_is_not_there_or_another_is_no_trouble_for_others() {
         "{}",
         pair.status()
     );
-    // Nobody vouches for it.
+    // No trusted root has signed it.
     configuration["settings"]["acme"]["test"] = json!({"directory": pair.pebble.directory(), "roots": pair.server.folder().join("state/none")});
     pair.server.put("/config", &configuration);
     wait_until("a failure", || {
@@ -794,7 +802,12 @@ fn the_guide_s_examples_work() {
     let page = fs::read_to_string(source("docs/http/acme.md")).unwrap();
     let pair = Pair::start("1", |_| {});
     let hook = guide_hook(&page, &pair).display().to_string();
-    let www = pair.server.write("www/index.html", "hello");
+    let session = guide::commands(&page);
+    let [file, site_json, .., ask] = &session[..] else {
+        panic!("a session of files, and a request");
+    };
+    assert_eq!(file.line, "cat /srv/site/index.html");
+    let www = pair.server.write("www/index.html", file.prints.join("\n"));
     let site = www.parent().unwrap().display().to_string();
     let ports = [("*:80", pair.http), ("*:443", pair.tls)];
     let ports = ports.map(|(from, port)| (from, format!("127.0.0.1:{port}")));
@@ -804,8 +817,9 @@ fn the_guide_s_examples_work() {
         .collect();
     places.push(("/usr/local/lib/tutti-dns", &hook));
     places.push(("/srv/site", &site));
+    let first = format!("```json\n{}\n```\n", site_json.prints.join("\n"));
     let mut seen = 0;
-    for mut example in json_examples(&page, &places) {
+    for mut example in json_examples(&(first + &page), &places) {
         let text = example.to_string();
         if text.contains("rfc2136") || text.contains("on_demand") {
             // Those are run where there is a name server, and where names are asked about.
@@ -835,15 +849,18 @@ fn the_guide_s_examples_work() {
         let reply = pair.server.call("PUT", "/config", &example);
         assert_eq!(reply.status, 200, "{}", reply.text());
         pair.wait_for_certificate();
-        let expected = if seen == 0 { "200" } else { "204" };
-        assert_eq!(pair.curl("example.com"), expected);
+        if seen == 0 {
+            assert_eq!(pair.curl_with("example.com", &[]), ask.prints.join("\n"));
+        } else {
+            assert_eq!(pair.curl("example.com"), "204");
+        }
         seen += 1;
     }
     assert_eq!(seen, 2);
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let server = Server::start(&ServerOptions::default());
     let port = free_port();
     let faults = |acme: Value, certificate: Value| {
@@ -880,7 +897,7 @@ fn mistakes_are_told_with_their_place() {
             "HTTPS only",
         ),
         (
-            json!({"le": {"contact": "nobody"}}),
+            json!({"le": {"contact": "anyone"}}),
             wanted(&["a.example.com"]),
             "no mail address",
         ),

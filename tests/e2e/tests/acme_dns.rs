@@ -171,7 +171,7 @@ fn a_name_server_takes_the_records_and_nothing_is_left_there() {
 }
 
 #[test]
-fn a_key_that_is_wrong_is_told_with_its_cure_and_a_right_one_goes_on() {
+fn a_key_that_is_wrong_is_reported_with_its_cure_and_a_right_one_goes_on() {
     let site = Site::start();
     let (secret, other) = (site.secret("secret", SECRET), site.secret("other", OTHER));
     site.configure(
@@ -207,14 +207,14 @@ fn a_key_that_is_wrong_is_told_with_its_cure_and_a_right_one_goes_on() {
         &json!({"key": "tutti", "secret_file": secret, "zone": "example.com"}),
     );
     wait_until("a certificate", || site.certificate()["state"] == "valid");
-    // No secret is told to anybody.
+    // No message has the secret.
     for told in [site.server.log(), site.server.status("").to_string()] {
         assert!(!told.contains(SECRET) && !told.contains(OTHER));
     }
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let server = Server::start(&ServerOptions::default());
     let port = free_port();
     let right =

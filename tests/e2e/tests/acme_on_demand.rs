@@ -193,7 +193,7 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
     assert_eq!(site.curl("b.ok.example.com"), "");
     site.server.wait_for_log("cannot be asked");
     assert_eq!(site.pebble.orders(), 0);
-    // A client that speaks no TLS is told so as ever.
+    // A client that speaks no TLS gets the usual 400.
     let plain = Command::new("curl")
         .args([
             "--silent",
@@ -449,7 +449,7 @@ fn on_a_full_disk_nothing_is_ordered_twice_and_it_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_certificate_that_nobody_uses_is_deleted() {
+fn an_unused_certificate_is_deleted() {
     let mut site = Site::start(&json!({}));
     for name in ["used.ok.example.com", "unused.ok.example.com"] {
         assert_eq!(site.curl(name), "201");
@@ -479,7 +479,7 @@ fn a_certificate_that_nobody_uses_is_deleted() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let server = Server::start(&ServerOptions::default());
     let port = free_port();
     for (account, certificate, told) in [

@@ -1,4 +1,4 @@
-//! Guards of actions: bounds on requests, pages of other origins, and who is let in; and the words that nobody but the server says.
+//! Guards of actions: bounds on requests, pages of other origins, and the clients that are admitted; and fields that only the server sets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -108,7 +108,7 @@ fn a_rate_refuses_what_is_beyond_it_and_tells_when_to_come_again() {
         "an empty key is not counted"
     );
     server.wait_for_log("`rate` of `/limits/shared` is exceeded");
-    // A body that nobody wants is not waited for.
+    // The server does not wait for an unwanted body.
     let refused = client::request(
         server.address(),
         b"POST /one HTTP/1.1\r\nHost: a\r\nX-Key: a\r\nContent-Length: 1000000\r\n\r\n",
@@ -415,7 +415,7 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
 }
 
 #[test]
-fn a_flood_of_passwords_is_bounded_and_holds_up_nobody_else() {
+fn a_flood_of_passwords_is_bounded_and_holds_up_no_other_client() {
     let server = Server::start(&ServerOptions::default());
     // `secret`, with a cost of some tenths of a second.
     let costly = "$2y$11$qe13AWqbRFH8FpnwtJIp0OXuZvrRUCoQqkTC6HTehSvcFpOjoJtOy";
@@ -436,7 +436,7 @@ fn a_flood_of_passwords_is_bounded_and_holds_up_nobody_else() {
             client
         })
         .collect();
-    // Who is known already and who needs no password goes by.
+    // Clients that are known already, and those that need no password, pass.
     assert_eq!(ask(&server, "/", &[(right[0].0, &right[0].1)]).status, 200);
     assert_eq!(ask(&server, "/open", &[]).status, 200);
     let statuses: Vec<u16> = clients
@@ -546,7 +546,7 @@ fn over_http2(server: &Server, target: &str, fields: &[(&str, &str)]) -> String 
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Who is asked about requests: what the cookie says is what it answers. The heads that it got.
+/// The server that is asked about requests: it answers what the cookie says. Returns the heads that it got.
 fn doorkeeper() -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -678,7 +678,7 @@ fn somebody_else_says_who_is_let_in() {
     ] {
         assert!(!lower.contains(gone), "{gone} in {asked}");
     }
-    // Who is not named is nobody, whatever the client says.
+    // A request without a name stays without one, whatever the client says.
     let text = ask(&server, "/", &[("Cookie", "nobody"), ("X-User", "root")]).text();
     assert!(
         text.starts_with("GET / ") && !text.contains("root"),
@@ -879,7 +879,7 @@ fn signed_tokens_let_in() {
         (with("iss", json!(7)), "an issuer that is none"),
         (without("iss"), "no issuer"),
         (with("aud", json!(["other"])), "for somebody else"),
-        (without("aud"), "for nobody"),
+        (without("aud"), "without an audience"),
     ] {
         let reply = ask(&server, "/secret", &[("Authorization", &wrong)]);
         assert_eq!(reply.status, 401, "{why}");
@@ -910,7 +910,7 @@ fn signed_tokens_let_in() {
     assert_eq!(status_of(&server, "/cookie", &right), 401);
     let twice = format!("session=x; session={bare}");
     assert_eq!(ask(&server, "/cookie", &[("Cookie", &twice)]).status, 401);
-    // A public key is no secret: whoever has it could sign.
+    // A public key is no secret: everyone who knew it could sign.
     let rs = |id: &str| json!({"alg": "RS256", "kid": id});
     assert_eq!(
         status_of(&server, "/public", &token(&rs("any"), &good, by_rsa(&one))),
@@ -963,7 +963,7 @@ fn signed_tokens_let_in() {
 }
 
 #[test]
-fn without_its_file_nobody_is_let_in() {
+fn without_its_file_no_client_is_admitted() {
     let mut server = Server::start(&ServerOptions::default());
     let file = server.write("passwords", format!("anna:{SECRET}\n"));
     configured(
@@ -1084,7 +1084,7 @@ fn the_guide_of_limits_is_right() {
 }
 
 #[test]
-fn the_guide_of_who_is_let_in_is_right() {
+fn the_guide_of_access_is_right() {
     let guide = Guide::new("Authentication");
     assert_eq!(guide.examples.len(), 5);
     let right = basic("anna", "secret");
@@ -1106,7 +1106,7 @@ fn the_guide_of_who_is_let_in_is_right() {
         200
     );
     assert_eq!(guide.status("/page", &[]), 200);
-    // Whose password the hash of the page is, nobody remembers.
+    // The password of the hash on the page is forgotten.
     assert!(guide.examples[1].contains("$2y$10$"));
     guide.apply(1, &[]);
     assert_eq!(guide.status("/page", &[("Authorization", &right)]), 401);
@@ -1273,7 +1273,7 @@ fn connections_beyond_the_bound_of_a_listener_wait() {
     third.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     server.wait_for_log("has `max_connections` open; others wait to be accepted");
     assert!(third.is_quiet());
-    // Who has a connection does not notice.
+    // Clients with a connection do not notice.
     assert!(is_served(&mut first));
     drop(second);
     assert_eq!(third.response("GET").status, 200);
@@ -1303,7 +1303,7 @@ fn connections_of_one_client_are_bounded_and_those_of_proxies_are_not() {
     wait_until("there is room again", || {
         is_served(&mut from("127.0.0.1", &server))
     });
-    // Whoever speaks for others is no client.
+    // A trusted proxy is not counted as a client.
     bounded(
         &server,
         json!({"max_connections_per_client": 2, "forwarded": {"source": "127.0.0.1", "client_ip": "X-Forwarded-For"}}),
@@ -1342,7 +1342,7 @@ fn the_user_is_known_to_log_and_application_and_refusals_are_counted() {
         ask(&server, "/wrong", &[("Authorization", &wrong)]).status,
         401
     );
-    // The next request of one connection is nobody's.
+    // The next request of the same connection has no user.
     let mut kept = client::Client::to(server.address());
     for (target, authorization) in [
         ("/first", format!("Authorization: {known}\r\n")),

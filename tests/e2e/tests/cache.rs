@@ -284,7 +284,7 @@ fn a_query_leaves_what_is_stored_and_is_not_stored_itself() {
         assert_eq!(reply.field("accept-query"), Some("application/sql"));
         assert_eq!(get(&server, "/").text(), "answer 1", "{method}");
     }
-    // A method that nobody knows may change anything.
+    // An unknown method may change anything.
     send(&server, "FROB", "/", "Content-Length: 0\r\n");
     assert_ne!(get(&server, "/").text(), "answer 1");
 }
@@ -391,7 +391,7 @@ fn a_stale_response_stands_in_for_an_error() {
         let expected = format!("fwd-status={status}");
         assert!(told(&reply).contains(&expected), "{}", told(&reply));
     }
-    // Nobody stands in for what was never there.
+    // There is no stale response where there was none before.
     assert_eq!(get(&server, "/other").status, 502);
 }
 
@@ -425,7 +425,7 @@ fn equal_misses_are_one_request() {
 }
 
 #[test]
-fn nobody_waits_for_a_request_that_does_not_end() {
+fn no_client_waits_for_a_request_that_does_not_end() {
     let count = AtomicUsize::new(0);
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
@@ -446,7 +446,7 @@ fn nobody_waits_for_a_request_that_does_not_end() {
 }
 
 #[test]
-fn what_is_not_stored_makes_nobody_wait() {
+fn what_is_not_stored_makes_no_client_wait() {
     let all = Arc::new(Barrier::new(3));
     let together = Arc::clone(&all);
     let count = AtomicUsize::new(0);
@@ -468,7 +468,7 @@ fn what_is_not_stored_makes_nobody_wait() {
 }
 
 #[test]
-fn nobody_puts_something_into_what_others_get() {
+fn no_client_puts_something_into_what_others_get() {
     // It believes everything that frameworks are known to believe.
     let origin = Origin::start(|head| {
         let believed = [
@@ -672,7 +672,7 @@ fn answers_of_applications_are_kept_and_compressed() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_cure() {
+fn mistakes_are_reported_with_their_cure() {
     let server = Server::start(&ServerOptions::default());
     let try_with = |action: Value, cache: Value| {
         let config = json!({
@@ -717,7 +717,7 @@ fn a_stale_response_is_used_while_a_newer_one_is_fetched() {
     let server = caching(&origin, &json!("pages"));
     let ask = || send(&server, "GET", "/", "X-Own: yes\r\n");
     assert_eq!(ask().text(), "old");
-    // However often: one request goes out for all, and nobody waits for it.
+    // However often: one request goes out for all, and no client waits for it.
     for _ in 0..5 {
         assert_eq!(ask().text(), "old");
     }

@@ -1,4 +1,4 @@
-//! The part of a cache that is on disk: what outlasts memory, processes and versions, and what nobody may bring into it.
+//! The part of a cache that is on disk: what outlasts memory, processes and versions, and what no other user may put into it.
 
 #[path = "cache/origin.rs"]
 #[allow(dead_code, reason = "two tests share it")]
@@ -141,7 +141,7 @@ fn a_response_that_memory_has_no_room_for_is_read_from_disk() {
     let metrics = client::control(server.control(), "GET", "/metrics", b"").unwrap();
     let expected = "tutti_cache_disk_responses_total{cache=\"pages\",event=\"read\"} 2";
     assert!(metrics.text().contains(expected), "{}", metrics.text());
-    // Nobody else reads what is there.
+    // No other user reads what is there.
     let about = fs::metadata(file(&server)).unwrap();
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
     let folder = fs::metadata(file(&server).parent().unwrap()).unwrap();
@@ -437,7 +437,7 @@ fn a_file_of_somebody_else_is_not_used() {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         server.stop(libc::SIGTERM);
     }
-    // Who changes the configuration is told.
+    // The answer to a change of the configuration says so.
     server.start_again(&ServerOptions::default());
     let store = json!({"disk": {"size": "16M"}});
     let config = configuration(&server, &origin, &store);

@@ -58,7 +58,7 @@ fn files_are_served_renewed_and_kept() {
     assert_eq!(reply.status, 200, "{}", reply.text());
     server.wait_for_log(&warning);
 
-    // The one who renews them tells nobody.
+    // The program that renews them notifies no other.
     issue(&authority);
     wait_until("the new one is shown", || {
         let (status, serial) = authority.shown_by(&server);
@@ -76,7 +76,7 @@ fn files_are_served_renewed_and_kept() {
     let (_, third) = authority.shown_by(&server);
     assert_ne!(second, third);
     let second = third;
-    // Issue 28, 5.2: a server without `--config` reads them again when it is told to reload.
+    // Issue 28, 5.2: a server without `--config` reads them again when it reloads.
     let reply = server.call("POST", "/control/reload", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert!(
@@ -111,7 +111,7 @@ fn files_are_served_renewed_and_kept() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_its_place() {
+fn what_is_wrong_with_a_file_is_reported_with_its_place() {
     let server = Server::start(&ServerOptions::default());
     let authority = Authority::new(server.folder());
     issue(&authority);

@@ -89,7 +89,7 @@ fn a_config_map_is_in_force_when_the_kubelet_has_written_it() {
 }
 
 #[test]
-fn a_broken_config_map_changes_nothing_and_is_told() {
+fn a_broken_config_map_changes_nothing_and_is_reported() {
     let site = Site::start();
     let mut broken = files(site.port, 202);
     broken.insert("routes.json", "{\"routes\": [".to_owned());
@@ -112,7 +112,7 @@ fn a_broken_config_map_changes_nothing_and_is_told() {
     site.wait_for(203);
     let told = site.server.log();
     let times = told.matches("cannot be used; nothing has changed").count();
-    assert_eq!(times, 3, "each is told once: {told}");
+    assert_eq!(times, 3, "each is reported once: {told}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn refused(server: &Server, path: &str, value: &Value) -> String {
 }
 
 #[test]
-fn it_shows_the_server_to_who_has_the_token_and_to_nobody_else() {
+fn it_shows_the_server_only_to_clients_with_the_token() {
     let fixture = Fixture::start();
     let page = fixture.get("/");
     assert_eq!(page.status, 200);
@@ -335,7 +335,7 @@ fn a_new_token_in_the_file_counts_and_what_is_wrong_with_it_is_a_problem() {
         fixture.get("/").status == 401
     });
     fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-    wait_until("the problem is told", || {
+    wait_until("the problem is shown", || {
         let problems = fixture.server.call("GET", "/status/problems", &Value::Null);
         problems.status == 200 && problems.text().contains("is not secret")
     });
@@ -362,7 +362,7 @@ fn over_tls_clients_show_a_certificate_or_the_token_and_the_cookie_is_secure() {
                 .unwrap();
             output =
                 String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr);
-            // 7: nobody listens yet.
+            // 7: no server listens yet.
             done.status.code() != Some(7)
         });
         output
@@ -407,7 +407,7 @@ fn over_tls_clients_show_a_certificate_or_the_token_and_the_cookie_is_secure() {
 }
 
 #[test]
-fn strangers_with_many_connections_keep_nobody_out() {
+fn strangers_with_many_connections_keep_no_other_out() {
     let fixture = Fixture::start();
     fixture.get("/");
     // A session of requests that has shown who it is, and then more connections than there may be.
@@ -423,7 +423,7 @@ fn strangers_with_many_connections_keep_nobody_out() {
     assert_eq!(fixture.get("/").status, 200);
     known.send(&request);
     assert_eq!(known.response("GET").status, 200);
-    // A head without end, and a body that nobody asked for.
+    // A head without end, and an unexpected body.
     let long = format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
         "x".repeat(200_000)

@@ -86,7 +86,7 @@ fn an_application_gives_leave_for_files() {
         let reply = server.get(path);
         assert!(!reply.text().contains("secret") || reply.text().starts_with("GET"));
     }
-    // A `pass` to the route is a mistake that is told.
+    // A `pass` to the route is a mistake, and is reported.
     config["routes"]["site"].as_array_mut().unwrap().insert(
         0,
         json!({"match": {"uri": "/x"}, "action": {"pass": "routes/protected"}}),
@@ -286,7 +286,7 @@ fn maintenance_is_begun_and_ended_as_the_page_says() {
             .status,
         404
     );
-    // Mistakes are told with their place.
+    // Mistakes are reported with their place.
     let wrong = json!({"retry_after": "soon"});
     let refused = server.call("PUT", "/control/maintenance", &wrong);
     assert_eq!(refused.status, 400);

@@ -44,7 +44,7 @@ impl Cluster {
         self.folder.path().join("token")
     }
 
-    /// As the kubelet does it: another file takes the place of the first. Nobody but its owner may read it.
+    /// As the kubelet does it: another file takes the place of the first. Only its owner may read it.
     fn write_token(&self, token: &str) {
         let new = self.folder.path().join("new-token");
         fs::write(&new, format!("{token}\n")).unwrap();
@@ -148,7 +148,7 @@ fn a_watch_goes_on_where_it_ended_and_a_forgotten_version_is_listed_anew() {
     cluster.put(&[ready(2)]);
     wait_for(&server, &[2]);
 
-    // The list has the change that nobody was told of.
+    // The list has the change that no watch reported.
     cluster.api.put_unheard("web-1", &[ready(3)]);
     wait_for(&server, &[3]);
     assert_eq!(cluster.asked().0, 2);
@@ -226,7 +226,7 @@ fn an_api_server_that_fails_takes_nothing_away() {
 }
 
 #[test]
-fn tokens_are_read_anew_and_go_to_nobody_else() {
+fn tokens_are_read_anew_and_go_to_no_other_server() {
     let cluster = Cluster::new(2);
     cluster.put(&[ready(1)]);
     let server = cluster.serve();
@@ -238,7 +238,7 @@ fn tokens_are_read_anew_and_go_to_nobody_else() {
     wait_until("the second watch", || cluster.asked().1 == 2);
     assert_eq!(cluster.api.seen().strangers, 0);
 
-    // Somebody whom nobody vouches for is told nothing.
+    // A server without a trusted certificate gets no request.
     let requests = cluster.api.seen().requests;
     let mut settings = cluster.settings();
     settings["ca"] = json!(Authority::new(&folder(cluster.folder.path(), "other")).path("ca.pem"));

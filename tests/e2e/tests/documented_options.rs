@@ -10,7 +10,7 @@
 //! | `limits.requests`, `.timeout` | here, each language: `limits_end_processes_and_requests` |
 //! | `isolation.namespaces`, `.uidmap`, `.gidmap`, `.cgroup`, `.automount` | `isolation.rs`: `each_namespace_is_separate_and_the_rest_is_shared`, `ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said`, `the_examples_of_the_guide_do_what_it_says`, `without_procfs_and_tmpfs_the_root_has_neither` |
 //! | `isolation.rootfs` | here, PHP, Python, Perl, Ruby, Node.js and modules of WebAssembly: `another_root_has_what_the_language_needs`, `the_common_options_hold_for_webassembly`; `java.rs`: `another_root_has_what_java_needs`; `wasm.rs`: `another_root_is_enough_for_a_component` |
-//! | all of the above but the last, WebAssembly | here: `the_common_options_hold_for_webassembly`; `wasm.rs` and `wasm_module.rs`: `a_request_out_of_time_is_told_with_its_place` |
+//! | all of the above but the last, WebAssembly | here: `the_common_options_hold_for_webassembly`; `wasm.rs` and `wasm_module.rs`: `a_request_out_of_time_is_logged_with_its_place` |
 //! | PHP `root`, `script`, `index`, `targets` | `php.rs`: `targets_script_and_index_choose_the_script` |
 //! | PHP `options.file`, `.admin`, `.user` | `php.rs`: `directives_come_from_file_admin_and_user` |
 //! | Python `module`, `callable`, `targets` and what is in them | `python_wsgi.rs`: `targets_factories_and_prefixes_lead_to_applications` |
@@ -19,11 +19,11 @@
 //! | Python `home` | `python_wsgi.rs`: `a_virtual_environment_is_entered` |
 //! | Python `threads`; `thread_stack_size` | `python_wsgi.rs`: `threads_of_a_process_serve_at_once`; here: `threads_have_the_stack_that_is_asked_for` |
 //! | Perl `script`, `threads`, `thread_stack_size` | `perl.rs`: `threads_serve_at_once_in_one_process`, `threads_have_the_stack_that_is_asked_for` |
-//! | Node.js `script`, `arguments`, `runtime` | `node.rs`: `the_script_gets_what_the_configuration_says_and_nothing_of_ours`, `what_does_not_start_is_told_with_its_place_its_cause_and_its_cure` |
-//! | Ruby `script`, `threads` | `ruby.rs`: `a_script_that_does_not_load_is_told_with_its_place`, `threads_serve_at_once_in_one_process` |
+//! | Node.js `script`, `arguments`, `runtime` | `node.rs`: `the_script_gets_what_the_configuration_says_and_nothing_of_ours`, `what_does_not_start_is_reported_with_its_place_its_cause_and_its_cure` |
+//! | Ruby `script`, `threads` | `ruby.rs`: `a_script_that_does_not_load_is_reported_with_its_place`, `threads_serve_at_once_in_one_process` |
 //! | Ruby `hooks` | `ruby.rs`: `hooks_run_in_each_process_and_thread` |
 //! | Java `webapp`, `classpath`, `unit_jars` | `java.rs`: `a_packed_application_with_a_library_is_unpacked_and_cleared_away` |
-//! | Java `options`, `threads`, `thread_stack_size` | `java.rs`: `threads_serve_at_once_and_say_where_they_are`, `what_does_not_start_is_told_with_place_and_cure` |
+//! | Java `options`, `threads`, `thread_stack_size` | `java.rs`: `threads_serve_at_once_and_say_where_they_are`, `what_does_not_start_is_reported_with_place_and_cure` |
 //! | `wasm-wasi-component`: `component`, `access.filesystem` | `wasm.rs`: `a_component_that_cannot_be_served_is_refused_with_the_cure`, `a_component_has_the_folders_that_it_was_given` |
 //! | `wasm`: `module`, `request_handler`, `malloc_handler`, `free_handler`, the six others | `wasm_module.rs`: `the_functions_are_called_in_their_order`, `a_module_that_cannot_be_served_is_refused_with_the_cure` |
 //! | `wasm`: `access.filesystem` | `wasm_module.rs`: `a_module_has_the_folders_that_it_was_given` |
@@ -267,7 +267,7 @@ fn the_common_options_hold_for_webassembly() {
         }
         site.configure(&options);
         site.wait_for_workers(1);
-        // A second one may come with each request: while it is served nobody is kept ready.
+        // A second one may come with each request: while it is served no spare process is kept.
         assert!(site.text("/environment").contains("COLOUR=blue"), "{name}");
         let worker = site.workers()[0];
         let folder = fs::read_link(format!("/proc/{worker}/cwd")).unwrap();

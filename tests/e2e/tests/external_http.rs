@@ -155,7 +155,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
             .log()
             .contains("GET /silent: the program closed the connection")
     });
-    // Nobody else is harmed.
+    // No other request is harmed.
     assert_eq!(server.get("/").text(), "hello true");
 }
 
@@ -212,7 +212,7 @@ fn a_program_of_the_standard_library_needs_no_change() {
 #[test]
 fn a_stranger_on_the_chosen_port_gets_no_request() {
     let server = Server::start(&ServerOptions::default());
-    // A part of nobody's program: its parent ends at once, and it was told nothing of the port.
+    // A process that belongs to no program: its parent ends at once, and it does not know the port.
     let stranger = server.write(
         "stranger.py",
         "import os, signal, socket, sys\n\
@@ -248,7 +248,7 @@ fn a_stranger_on_the_chosen_port_gets_no_request() {
 }
 
 #[test]
-fn what_does_not_start_is_told_with_its_cause() {
+fn what_does_not_start_is_reported_with_its_cause() {
     let server = Server::start(&ServerOptions::default());
     let deaf = server.write("deaf.py", "import sys\nsys.exit('no license found')\n");
     let application = json!({"executable": python(), "arguments": [deaf]});
@@ -493,7 +493,7 @@ fn websockets_reach_the_program() {
     assert_eq!(socket.receive(), (2, vec![0, 255, 1]));
     socket.send(1, b"pieces");
     assert_eq!(socket.receive(), (1, b"pieces".to_vec()));
-    // The program pings the client, and hears the client's answer: who has gone does not answer.
+    // The program pings the client, and gets the client's answer: a client that has gone does not answer.
     socket.send(1, b"ping");
     socket.send(1, b"after");
     assert_eq!(socket.receive(), (9, b"are you there".to_vec()));

@@ -1,4 +1,4 @@
-//! The configurations that people begin with, as the pages and the demo have them: what is served, and what nobody gets
+//! The configurations that people begin with, as the pages and the demo have them: what is served, and what no client gets
 //! (issue 10, 1.10: the first one handed out the sources).
 
 use serde_json::{Value, json};

@@ -90,7 +90,7 @@ fn unusable() -> String {
 #[test]
 fn a_bad_document_is_refused_with_its_place_and_comes_back_by_itself() {
     let fleet = Fleet::start(1, &["a", "b", "c"]);
-    // Nobody had anything before: it stays at the first node.
+    // No node had a configuration before: it stays at the first node.
     let words = fleet.fail(&["put", &fleet.file(&unusable()), "--wait", "0"]);
     assert!(words.contains("there is no earlier generation"), "{words}");
     fleet.put(&document(201));
@@ -107,7 +107,7 @@ fn a_bad_document_is_refused_with_its_place_and_comes_back_by_itself() {
     let source = fleet.source_of(0);
     assert_eq!(source["refused"]["generation"], 3, "{source}");
     assert_eq!(source["refused"]["pointer"], "/listeners/192.0.2.1:8080");
-    wait_until("the node is told to go back", || {
+    wait_until("the node goes back", || {
         fleet.source_of(0)["state"] == "applied"
     });
     // The others never heard of it.
@@ -166,7 +166,7 @@ fn two_administrators_do_not_overwrite_each_other() {
     };
     let commands = [run(&files[0]), run(&files[1])];
     let ends = commands.map(|mut command: Child| command.wait().unwrap().success());
-    assert_ne!(ends[0], ends[1], "one of them has to be told");
+    assert_ne!(ends[0], ends[1], "one of them has to fail");
     let winner = if ends[0] { 202 } else { 203 };
     fleet.wait_for_all(&document(winner));
     assert_eq!(fleet.status()["heads"]["all"]["version"]["generation"], 2);
@@ -436,7 +436,10 @@ fn a_store_with_tls_certificates_of_clients_and_a_user() {
         .arg(&fleet.etcd.endpoints()[0])
         .output()
         .unwrap();
-    assert!(!run.status.success(), "nobody is trusted without a reason");
+    assert!(
+        !run.status.success(),
+        "no store is trusted without a reason"
+    );
 }
 
 #[test]
@@ -462,7 +465,7 @@ fn a_source_in_the_configuration_is_the_nodes_own() {
     // Without it there is nothing to follow.
     let reply = fleet.nodes[0].call("DELETE", "/config/settings/source", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
-    wait_until("nobody follows", || {
+    wait_until("no node follows", || {
         fleet.nodes[0].pids("tutti: fleet").is_empty()
     });
     assert_eq!(fleet.nodes[0].status("")["source"], Value::Null);

@@ -20,7 +20,7 @@ use tutti_testkit::{Server, ServerOptions, wait_until};
 /// The bundle that all nodes want.
 const BUNDLE: &str = "acme:test:example.com";
 
-/// How long a lock outlives its owner, in seconds.
+/// The seconds that a lock outlives its owner.
 const LIFE: &str = "5";
 
 /// Nodes that want the same certificate, and the last one, which wants none and answers the authority.
@@ -169,7 +169,7 @@ impl Site {
         Some(lock.text)
     }
 
-    /// How often the document of the certificate was written, and the certificate itself as it is stored.
+    /// The number of times that the document of the certificate was written, and the certificate itself as it is stored.
     fn stored(&self) -> (u64, String) {
         let (mut version, mut chain) = (0, String::new());
         for entry in self.fleet.etcd.range("/tutti/acme/") {
@@ -402,12 +402,12 @@ fn an_owner_that_was_stopped_for_too_long_overwrites_nothing() {
 }
 
 #[test]
-fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
+fn without_the_store_certificates_stay_and_renewal_waits_and_is_reported() {
     let mut site = Site::start(1, |wanted| wanted.validity = 40);
     site.begin();
     let first = site.wait_for_same(&[0]);
     site.fleet.etcd.kill(0);
-    wait_until("it is told", || {
+    wait_until("it is reported", || {
         let told = site.certificate(0)["last_error"]["message"].clone();
         told.as_str().is_some_and(|told| {
             told.contains("no certificates are ordered or renewed at the moment")

@@ -155,7 +155,7 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
         site.roll_out(number, &site.serving(number, "site"));
         assert_eq!(site.shown(number), "first");
     }
-    // Nobody who reads the store has the key.
+    // The store itself does not have the key.
     let stored = site.fleet.etcd.text("/tutti/certificates/site");
     assert!(
         stored.starts_with("tutti1:") && !stored.contains("PRIVATE"),
@@ -178,7 +178,7 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
     site.fleet.nodes[0].start_again(&options(&source));
     assert_eq!(site.shown(0), "second");
     site.fleet.etcd.start_again(0);
-    // One that is used stays, and that is told; it goes once nothing uses it.
+    // One that is used stays, and that is reported; it goes once nothing uses it.
     site.fleet.succeed(&["cert", "delete", "site"]);
     for number in 0..2 {
         assert!(site.refusal(number, "site").contains("uses it at"));

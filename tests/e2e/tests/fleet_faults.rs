@@ -80,7 +80,7 @@ enum InjectedFault {
     CommandCut,
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: u64 = 20;
 
 impl InjectedFault {
@@ -385,7 +385,7 @@ fn a_roll_out_to_five_nodes_under_load_loses_no_request_and_a_bad_document_comes
         );
         assert_eq!(one_document(&hosts.fleet, "after a bad document"), good);
     }
-    // A wrong clock is told, and nothing depends on it.
+    // A wrong clock is reported, and nothing depends on it.
     hosts.move_clock(1, DAY);
     hosts.fleet.put(&Hosts::document(1000, true).to_string());
     let answers = hosts.fleet.answers();

@@ -98,7 +98,7 @@ fn nodes_are_servers_as_they_come_and_go() {
     assert_eq!(status[&name]["target"]["host"], "node-2", "{status}");
     assert_eq!(first.status("/source")["address"], "127.0.0.1");
 
-    // One stops in peace: others have been told before it takes no more.
+    // One stops in peace: others know before it takes no more.
     let load = Load::start(&LoadOptions::get(first.address(), "/", 4));
     assert!(load.wait_for_answers(50, PATIENCE));
     second.stop(libc::SIGQUIT);
@@ -129,7 +129,7 @@ fn a_label_means_some_of_them() {
     let fleet = Fleet::new(3);
     let web = json!({"role=web": {"fleet": {"port": fleet.port}}});
     let front = fleet.node(1, "front", &web);
-    // Nobody yet.
+    // No node yet.
     front.wait_for_log("no live node of the fleet matches `role=web`");
     assert_eq!(front.get("/").status, 502);
     let _second = fleet.node(2, "web", &web);
@@ -151,7 +151,7 @@ fn a_store_that_is_away_takes_nothing_away() {
     let second = fleet.node(2, "web", &fleet.all());
     let third = fleet.node(3, "web", &fleet.all());
     wait_for(&first, &[1, 2, 3]);
-    // A node that starts may know of nobody for a moment.
+    // A node that starts may know of no other for a moment.
     let lonely = |node: &Server| {
         node.log()
             .matches("no live node of the fleet matches `all`")
@@ -190,7 +190,7 @@ fn without_a_source_there_are_no_nodes() {
     let told = refused.json();
     assert_eq!(told["path"], "/upstreams/u/servers/all/fleet", "{told}");
     assert!(refused.text().contains("settings.source"), "{told}");
-    // With one it is taken, also while nobody answers there.
+    // With one it is taken, also while no server answers there.
     let mut with = upstream.clone();
     with["settings"] = json!({"source": {"etcd": {"endpoints": ["http://127.0.0.1:1"]}}});
     server.put("/config", &with);

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::fleet::{Fleet, document};
 
-/// The columns of a terminal where nobody says how many it has.
+/// The columns of a terminal that does not say how many it has.
 const WIDTH: usize = 80;
 
 fn must_fit(text: &str, width: usize) {

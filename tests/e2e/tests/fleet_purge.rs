@@ -49,7 +49,7 @@ fn is_hit(server: &Server, target: &str) -> bool {
     told.starts_with("Tutti; hit")
 }
 
-/// Tells of each target if it is in the cache; it is then.
+/// Returns for each target if it was in the cache; it is then.
 fn hits(server: &Server) -> [bool; 4] {
     TARGETS.map(|target| is_hit(server, target))
 }

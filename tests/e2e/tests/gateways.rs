@@ -143,7 +143,7 @@ fn fpm_replaced_under_load_loses_nothing() {
 }
 
 #[test]
-fn an_fpm_that_is_not_there_is_told_and_used_when_it_is() {
+fn an_fpm_that_is_not_there_is_logged_and_used_when_it_is() {
     let mut site = PhpSite::start(1, &json!({}));
     assert_eq!(site.server.get("/hello.php").status, 200);
     site.fpm.end();
@@ -445,7 +445,7 @@ fn announced(header_read_timeout: u32) -> Server {
 }
 
 #[test]
-fn a_proxy_says_whom_it_speaks_for() {
+fn a_proxy_passes_on_its_clients_address() {
     let server = announced(60);
     let binary =
         b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x09\x7f\x00\x00\x01\x12\x34\x00\x50";
@@ -485,7 +485,7 @@ fn a_proxy_says_whom_it_speaks_for() {
 }
 
 #[test]
-fn a_connection_without_its_header_is_closed_and_told() {
+fn a_connection_without_its_header_is_closed_and_logged() {
     for (bytes, time, told) in [
         (
             &b"GET / HTTP/1.1\r\nHost: test\r\n\r\n"[..],
@@ -503,7 +503,7 @@ fn a_connection_without_its_header_is_closed_and_told() {
             "its PROXY header did not arrive in time",
         ),
     ] {
-        // Such lines are told once a second.
+        // Such lines are logged once a second.
         let server = announced(time);
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.write_all(bytes).unwrap();
@@ -555,7 +555,7 @@ fn haproxy_in_front_of_us() {
 }
 
 #[test]
-fn nginx_behind_us_is_told() {
+fn nginx_behind_us_gets_the_address() {
     let server = Server::start(&ServerOptions::default());
     let port = free_port();
     let folder = server.folder().display().to_string();
@@ -588,7 +588,7 @@ fn nginx_behind_us_is_told() {
                 }}],
             }),
         );
-        // Each client is told of as itself, however many there were before.
+        // Each client is logged as itself, however many there were before.
         for _ in 0..3 {
             let mut stream = TcpStream::connect(server.address()).unwrap();
             let own = stream.local_addr().unwrap().port();
@@ -633,7 +633,7 @@ fn every_example_of_the_guide_applies_and_serves() {
             ("*:8080", format!("127.0.0.1:{}", site.server.port())),
             ("/srv/site", www.display().to_string()),
             ("/run/php/fpm.sock", site.fpm.socket().display().to_string()),
-            // Nobody listens there: the other server is asked.
+            // No server listens there: the other one is asked.
             ("10.0.0.7:9000", "127.0.0.1:1".to_owned()),
             ("127.0.0.1:4000", format!("127.0.0.1:{scgi}")),
             ("127.0.0.1:3031", format!("127.0.0.1:{uwsgi}")),

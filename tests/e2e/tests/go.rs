@@ -109,7 +109,7 @@ fn refusal(site: &ProgramSite, options: &Value) -> String {
 }
 
 #[test]
-fn what_does_not_start_is_told_with_its_cure() {
+fn what_does_not_start_is_reported_with_its_cure() {
     let site = ProgramSite::prepare("tests/conformance/go");
     let file = |name: &str, text: &str, mode: u32| {
         let path = site.server.folder().join(name);
@@ -216,7 +216,7 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
     assert_eq!(site.text("/"), "Hello from Go\n");
 }
 
-/// Where numbers of processes differ, the system's are the ones that count: a process is told of before it becomes the program.
+/// Where numbers of processes differ, the system's are the ones that count: a process is reported before it becomes the program.
 #[test]
 fn in_a_pid_namespace_programs_are_known_by_the_numbers_of_the_system() {
     if !is_root() {
@@ -275,12 +275,12 @@ fn processes_that_end_by_themselves_are_replaced() {
         assert_eq!(site.text("/"), "Hello from Go\n");
         site.wait_for_workers(2);
     }
-    site.wait_for_log("in a goroutine of its own: nobody can recover");
+    site.wait_for_log("in a goroutine of its own: no handler can recover");
     site.wait_for_log("exited with code 7 while serving `GET /exit?code=7`");
 }
 
 #[test]
-fn garbage_in_the_shared_memory_is_survived_and_told() {
+fn garbage_in_the_shared_memory_is_survived_and_logged() {
     let site = ProgramSite::start(&json!({"processes": 2}));
     let router = site.server.router();
     for seed in 1..=3 {

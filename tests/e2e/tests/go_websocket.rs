@@ -47,9 +47,9 @@ fn a_room_of_gorillas_example_talks() {
         assert!(head.contains("sec-websocket-protocol: chat\r\n"), "{head}");
         assert!(
             !head.contains("sec-websocket-extensions"),
-            "the library asks for compression, nobody offers it: {head}"
+            "the library asks for compression, which is not offered: {head}"
         );
-        // Whoever hears himself is in the room.
+        // A client that hears its own message is in the room.
         say(client, "in");
         assert_eq!(client.hear().unwrap(), Heard::Message(1, b"in".to_vec()));
     }

@@ -83,7 +83,7 @@ fn example(server: &Server, address: SocketAddr) -> Value {
     let example = example
         .replace("*:8080", &format!("127.0.0.1:{}", server.port()))
         .replace("10.0.0.1:9000", &address.to_string())
-        // Nobody is there: the other serves.
+        // One server is away: the other serves.
         .replace("10.0.0.2:9000", &format!("127.0.0.1:{}", free_port()));
     serde_json::from_str(&example).unwrap()
 }
@@ -172,7 +172,7 @@ fn python(server: &Server, state: &str) {
 }
 
 #[test]
-fn grpcio_is_answered_and_told_when_nobody_is_there() {
+fn grpcio_gets_an_error_when_no_server_is_there() {
     let backend = TestServer::start(&[]);
     let server = in_front_of(backend.address);
     python(&server, "up");

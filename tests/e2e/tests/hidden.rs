@@ -212,7 +212,7 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
             .all(|way| taken.contains(&format!("taken {way} {token}-victim")))
     });
     let others = attacker.taken();
-    // First the one that holds it: the end of a traced process is told to its tracer before its parent.
+    // First the one that holds it: the tracer of a process learns of its end before its parent.
     drop(attacker);
     victim.kill().unwrap();
     victim.wait().unwrap();

@@ -1,5 +1,5 @@
 //! HTTP/2 as other people's programs speak it: h2spec whole, nghttp2's nghttp and h2load, curl, Node, Python's httpx; what PHP, WSGI and
-//! ASGI applications are told. The router's own tests are in `crates/server/tests/http2.rs`.
+//! ASGI applications receive. The router's own tests are in `crates/server/tests/http2.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

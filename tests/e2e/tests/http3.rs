@@ -157,7 +157,7 @@ fn many_requests_at_once_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn clients_are_told_while_it_is_spoken() {
+fn clients_learn_of_it_while_it_is_spoken() {
     let server = site(&json!(true));
     let told = || {
         let url = format!("https://127.0.0.1:{}/page", server.port());
@@ -295,7 +295,7 @@ fn an_upgrade_loses_no_answer() {
         // The router before has the rest of it.
         assert!(rest(&mut asked).await == large());
         drop((asked, client));
-        // An idle client is told to go.
+        // An idle client gets GOAWAY.
         let gone = tokio::time::timeout(Duration::from_secs(30), idle.quic.closed()).await;
         assert!(gone.is_ok());
         let mut other = Http3Client::connect(server.port()).await;
@@ -480,7 +480,7 @@ fn a_router_that_dies_is_noticed_at_once() {
             let routers = server.pids("tutti: router");
             !routers.is_empty() && !routers.contains(&died)
         });
-        // It says something, and is told that nobody knows it.
+        // It sends something, and learns that its connection is unknown.
         let outcome = tokio::time::timeout(Duration::from_secs(20), async {
             loop {
                 if client.get("/page").await.is_err() {
@@ -621,7 +621,7 @@ fn quic_go_is_served() {
 fn chromium_loads_a_site_of_a_hundred_files() {
     let server = site(&json!(true));
     hundred_files::write(&server);
-    // The browser takes no certificate for QUIC that it does not know the key of, whatever else it is told.
+    // The browser takes no certificate for QUIC that it does not know the key of, whatever flags it has.
     let command = format!(
         "openssl x509 -in {}/site.pem -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | openssl base64",
         server.folder().display()

@@ -147,7 +147,7 @@ fn many_requests_of_curl_share_a_connection() {
 }
 
 #[test]
-fn curl_goes_over_to_http3_when_it_is_told() {
+fn curl_goes_over_to_http3_when_it_learns_of_it() {
     let visit = Visit::new();
     let known = visit.file("alt-svc");
     let ask = || {
@@ -164,7 +164,7 @@ fn curl_goes_over_to_http3_when_it_is_told() {
     let told = std::fs::read_to_string(&known).unwrap();
     assert!(told.contains("h3 localhost"), "{told}");
     assert_eq!(ask(), "small 3");
-    // One that has not been told goes on as before, and is not told any more. (curl does not go back by itself.)
+    // One that does not know of it goes on as before, and does not learn of it any more. (curl does not go back by itself.)
     let without = configuration(&visit.server, &json!({"alt_svc_max_age": 0}));
     visit.server.put("/config", &without);
     std::fs::remove_file(&known).unwrap();

@@ -1,4 +1,4 @@
-//! Requests in a client's first packets (0-RTT, RFC 8470): who gets them, what they are told, what waits, and that none comes twice.
+//! Requests in a client's first packets (0-RTT, RFC 8470): which applications get them, and with which field; what waits; and that none comes twice.
 
 #[path = "cache/origin.rs"]
 mod origin;
@@ -151,7 +151,7 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn early_requests_are_told_and_what_changes_something_waits() {
+fn early_requests_are_marked_and_unsafe_ones_wait() {
     let origin = origin();
     let server = site(&origin, &json!({"early_data": true}));
     run(async {
@@ -210,12 +210,12 @@ fn early_requests_are_told_and_what_changes_something_waits() {
         // Later ones of the same connection are like any other.
         assert_eq!(raw.get("/", &[]).await.text(), " 0");
         connection.close(0_u8.into(), b"");
-        nobody_gets_a_copy(&server, &origin, &replayed).await;
+        no_application_gets_a_copy(&server, &origin, &replayed).await;
     });
 }
 
-/// Sends the client's first packets again, as somebody who has seen them might.
-async fn nobody_gets_a_copy(server: &Server, origin: &Origin, packets: &[Vec<u8>]) {
+/// Sends the client's first packets again, as an attacker that has seen them might.
+async fn no_application_gets_a_copy(server: &Server, origin: &Origin, packets: &[Vec<u8>]) {
     let early = |head: &String| head.starts_with("GET /early ");
     let before = origin.heads().iter().filter(|head| early(head)).count();
     assert_eq!(before, 1);
@@ -262,7 +262,7 @@ async fn comes_back(endpoint: &Endpoint, server: &Server) -> (bool, String) {
 }
 
 #[test]
-fn early_requests_are_not_taken_unless_told_so() {
+fn early_requests_are_not_taken_by_default() {
     let origin = origin();
     let server = site(&origin, &json!(true));
     run(async {
@@ -271,7 +271,7 @@ fn early_requests_are_not_taken_unless_told_so() {
         for _ in 0..5 {
             assert_eq!(comes_back(&client, &server).await, (false, " 0".to_owned()));
         }
-        // One that has been told so before comes too late when it is switched off, or when what it was promised is not so any more.
+        // A client that knows of it from before comes too late when it is switched off, or when what it was promised is not so any more.
         for http3 in [
             json!(true),
             json!({"early_data": true, "max_concurrent_streams": 7}),
@@ -283,7 +283,7 @@ fn early_requests_are_not_taken_unless_told_so() {
             assert_eq!(comes_back(&client, &server).await, (false, " 0".to_owned()));
             assert_eq!(origin.count(), before + 1, "once");
         }
-        // A change that has nothing to do with it changes nothing, and a router that is new knows nobody.
+        // A change that has nothing to do with it changes nothing, and a new router knows no client.
         configure(&server, &origin, &json!({"early_data": true}));
         let client = known(server.address()).await;
         server.put(

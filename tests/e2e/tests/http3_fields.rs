@@ -1,5 +1,5 @@
 //! Fields of HTTP/3 that would be a request too many, another host or another user behind the server: a proxied server, a FastCGI server, PHP
-//! and Python all get the same, straight, behind a guard and behind a cache; or nobody gets anything.
+//! and Python all get the same, straight, behind a guard and behind a cache; or none gets anything.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -317,7 +317,7 @@ impl Case {
     }
 }
 
-/// Requests of which nobody may hear.
+/// Requests that must not reach any application.
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn attacks() -> Vec<Case> {
     let chunked = (&b"transfer-encoding"[..], &b"chunked"[..]);
@@ -674,7 +674,7 @@ fn every_receiver_sees_the_same_of_a_request_of_http3() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A page that is kept for one host, user or method is nobody else's, however the request is written.
+/// A page that is kept for one host, user or method is served for no other, however the request is written.
 #[test]
 fn a_kept_page_is_for_requests_like_the_one_it_was_made_for() {
     let site = Site::start();

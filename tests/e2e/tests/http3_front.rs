@@ -79,7 +79,7 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
     let site = cached(&origin);
     run(async {
         let raw = Raw::connect(site.server.port()).await;
-        // Kept before, so that a hit would be told from the origin's own answer.
+        // Kept before, so that a hit differs from the origin's own response.
         for path in ["/late", "/fat", "/zero"] {
             assert!(told(&raw.get(path, &[]).await).contains("stored"));
             assert!(told(&raw.get(path, &[]).await).contains("hit"));
@@ -239,7 +239,7 @@ fn a_get_of_http2_that_ends_late_passes_the_cache_by() {
 
 /// Nothing that one client says beside the target is in an answer that another gets.
 #[test]
-fn nobody_puts_something_into_what_others_get_over_http3() {
+fn no_client_puts_something_into_what_others_get_over_http3() {
     let origin = believer();
     let Site { server, .. } = cached(&origin);
     run(async {
@@ -377,7 +377,7 @@ fn token(secret: &str, user: &str) -> String {
     format!("Bearer {text}.{}", base64(&signature))
 }
 
-/// Fields that a token's guard and a server that is asked have set come from nobody else, by whatever name an interface would know them.
+/// Fields that a token's guard and a server that is asked have set come from no client, by whatever name an interface would know them.
 #[test]
 fn users_come_from_guards_alone_over_http3() {
     let origin = Origin::start(|head| answer(200, "", head));
@@ -402,7 +402,7 @@ fn users_come_from_guards_alone_over_http3() {
             "routes": [
                 {"match": {"uri": "/jwt"}, "action": proxy(&jwt)},
                 {"match": {"uri": "/forward"}, "action": proxy(&forward)},
-                // Without a guard of its own: what guards elsewhere say is nobody's to say.
+                // Without a guard of its own: no client may set the fields of guards elsewhere.
                 {"action": {"proxy": origin.url()}}
             ],
             "settings": {"http": {"discard_unsafe_fields": false}}

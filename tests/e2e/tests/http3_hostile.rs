@@ -178,7 +178,7 @@ fn a_malformed_request_ends_alone() {
 }
 
 #[test]
-fn heads_that_are_too_large_are_told_so() {
+fn heads_that_are_too_large_get_431() {
     let server = site();
     run(async {
         let raw = Raw::connect(server.port()).await;
@@ -493,7 +493,7 @@ fn frames_of_nothing_end_the_connection_while_a_body_is_awaited() {
 }
 
 #[test]
-fn a_client_that_asks_for_nothing_is_told_to_go_after_the_idle_time() {
+fn a_client_that_asks_for_nothing_gets_goaway_after_the_idle_time() {
     let server = site();
     server.put("/config/settings/http/idle_timeout", &json!(1));
     run(async {
@@ -508,7 +508,7 @@ fn a_client_that_asks_for_nothing_is_told_to_go_after_the_idle_time() {
     });
 }
 
-/// A certificate whose chain does not fit what may be sent to an address that nobody has shown to be theirs.
+/// A certificate whose chain does not fit what may be sent to an address that is not validated.
 fn large_certificate(server: &Server) {
     let folder = server.folder().display();
     let names: Vec<String> = (0..400)
@@ -533,8 +533,8 @@ fn large_certificate(server: &Server) {
 }
 
 #[test]
-fn an_address_that_is_nobody_s_gets_three_times_what_came_from_it_and_no_more_than_a_packet_beyond()
-{
+fn an_address_that_is_not_validated_gets_three_times_what_came_from_it_and_no_more_than_a_packet_beyond()
+ {
     let server = site();
     large_certificate(&server);
     let listener = format!("127.0.0.1:{}", server.port());

@@ -203,7 +203,7 @@ fn the_examples_of_the_guide_do_what_it_says() {
     let reply = site.put(&whole["isolation"], &whole);
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     let seen = site.look("");
-    // Its own processes only, nothing of the system, a user that is nobody outside.
+    // Its own processes only, nothing of the system, a user that is `nobody` outside.
     assert_eq!(
         (&seen["outside"], &seen["processes"], &seen["loopback"]),
         (&json!(false), &json!(3), &json!(true)),
@@ -241,7 +241,7 @@ fn status_log_and_kills_use_the_numbers_of_the_system() {
     for worker in &workers {
         site.server.wait_for_log(&format!("(process {worker})"));
     }
-    // One that dies is told by its number outside, and replaced.
+    // One that dies is logged with its number outside, and replaced.
     assert_eq!(site.server.get("/?do=die").status, 502);
     wait_until("its death is in the log", || {
         let log = site.server.log();

@@ -436,7 +436,7 @@ fn refusal(site: &JavaSite, extra: &Value) -> (String, String) {
 }
 
 #[test]
-fn what_does_not_start_is_told_with_place_and_cure() {
+fn what_does_not_start_is_reported_with_place_and_cure() {
     let site = site(&json!({}));
     let workers = site.workers();
     let folder = site.server.folder().to_path_buf();
@@ -537,7 +537,7 @@ fn a_packed_application_with_a_library_is_unpacked_and_cleared_away() {
 
 /// A class of a newer Java than the one that runs names both.
 #[test]
-fn a_class_that_is_too_new_is_told_with_both_versions() {
+fn a_class_that_is_too_new_is_reported_with_both_versions() {
     let site = site(&json!({}));
     let classes = site.root().join("WEB-INF/classes");
     let source = site.server.write(

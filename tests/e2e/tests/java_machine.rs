@@ -99,7 +99,7 @@ fn virtual_threads_run_requests_and_websockets() {
     std::fs::write(site.work().join("go"), "").unwrap();
     read_until(&mut waits, "from another thread");
     drop(clients);
-    wait_until("all are told", || {
+    wait_until("all are reported", || {
         let notes = std::fs::read_to_string(site.work().join("closed")).unwrap_or_default();
         notes.lines().count() == 50
     });

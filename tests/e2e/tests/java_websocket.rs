@@ -169,7 +169,7 @@ fn many_talk_at_once_and_requests_are_served_beside_them() {
     for client in &mut room {
         say(client, "in");
     }
-    // Whoever hears the last one has heard all.
+    // A client that gets the last one has got all.
     for client in &mut room {
         let mut heard = 0;
         while heard < 10 {
@@ -191,7 +191,7 @@ fn more_than_fits_waits_for_the_client() {
         let site = start(name, &json!({}));
         let mut client = open(&site, "/talk");
         say(&mut client, "push 60 200000");
-        // Nobody reads yet; others are served.
+        // This client does not read yet; others are served.
         assert_eq!(site.text("/q/hello"), "hello");
         assert!(
             !site.work().join("pushed").exists(),

@@ -16,7 +16,7 @@ fn ask(server: &Server, key: &str) -> Reply {
     client::request(server.address(), text.as_bytes()).unwrap()
 }
 
-/// How many of so many requests of a key are let in.
+/// The number of so many requests of a key that are admitted.
 fn admitted(server: &Server, key: &str, count: usize) -> usize {
     let replies = (0..count).map(|_| ask(server, key).status);
     replies
@@ -257,7 +257,7 @@ fn without_the_store_each_server_has_its_share_until_it_is_back() {
     );
     strict.wait_for_log("the store of `/limits/api` does not answer");
     let told = "the store of limits \"shared\" at 127.0.0.1:";
-    wait_until("it is told", || server.log().contains(told));
+    wait_until("it is logged", || server.log().contains(told));
     let store = store_of(&server);
     assert!(store["error"].is_string(), "{store}");
     assert!(
@@ -327,7 +327,7 @@ fn a_store_with_tls_certificates_and_a_user_that_may_do_little() {
     assert_eq!(store["requests"]["failed"], 0, "{store}");
     assert!(!server.status("").to_string().contains("horse"));
     assert!(!server.log().contains("horse"));
-    // With another password nobody is let in, and nothing is refused for it.
+    // With another password the store admits no node, and no request is refused for it.
     std::fs::write(valkey.password_file(), "battery staple\n").unwrap();
     let other = Server::start(&ServerOptions::default());
     other.put("/config", &counted(&other, &valkey, &json!({})));

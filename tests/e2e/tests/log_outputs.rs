@@ -89,7 +89,7 @@ fn a_syslog_server_may_be_away() {
     server.put("/config", &logging(&server, &json!(place)));
     get(&server, "/lost");
     wait_until("the line is lost", || lost(&server, "access") >= 1.0);
-    // It is told with the next request.
+    // It is logged with the next request.
     get(&server, "/lost");
     server.wait_for_log(&format!(
         "cannot write the access log \"{place}\": No such file"
@@ -203,7 +203,7 @@ fn a_full_disk_costs_lines_and_no_request() {
         .filter(|line| !["/first", "/room", long.as_str()].contains(line));
     assert!(torn.count() <= 1, "{text}");
     get(&server, "/after");
-    wait_until("the daemon's log tells of both", || {
+    wait_until("the daemon's log reports both", || {
         let text = read(&daemon);
         text.contains("can be written again; ") && text.contains("lines of this log are lost")
     });

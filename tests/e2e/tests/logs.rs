@@ -26,7 +26,7 @@ fn lines(path: &Path, count: usize) -> Vec<String> {
     found
 }
 
-/// An application that shows its environment, and a server that passes on to it; `/gone` is nobody.
+/// An application that shows its environment, and a server that passes on to it; `/gone` has no server.
 fn identified(request_id: &Value, collector: &Collector) -> PythonSite {
     let site = PythonSite::bare();
     let server = &site.server;
@@ -52,7 +52,7 @@ fn identified(request_id: &Value, collector: &Collector) -> PythonSite {
 }
 
 #[test]
-fn one_id_is_in_every_log_and_known_to_whoever_gets_the_request() {
+fn one_id_is_in_every_log_and_passed_on_with_the_request() {
     let collector = Collector::start();
     let site = identified(&json!({"response": true}), &collector);
     let server = &site.server;
@@ -123,7 +123,7 @@ fn an_id_is_taken_over_from_those_who_are_believed() {
 }
 
 #[test]
-fn without_the_option_nobody_is_told_an_id() {
+fn without_the_option_no_server_gets_an_id() {
     let collector = Collector::start();
     let site = identified(&json!(false), &collector);
     let server = &site.server;
@@ -215,7 +215,7 @@ fn the_slow_log_says_where_a_request_stands_and_later_how_long_it_took() {
 }
 
 #[test]
-fn a_request_that_waits_for_a_worker_is_told_of_as_such() {
+fn a_request_that_waits_for_a_worker_is_logged_as_such() {
     let site = PythonSite::bare();
     let server = &site.server;
     server.put("/config", &slow(&site, "text"));
@@ -231,7 +231,7 @@ fn a_request_that_waits_for_a_worker_is_told_of_as_such() {
         });
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                wait_until("both are told of", || has("[running]", 2));
+                wait_until("both are logged", || has("[running]", 2));
                 fs::write(site.work().join("two"), "").unwrap();
             });
             assert_eq!(send(server, "/hello", "").status, 200);

@@ -29,7 +29,7 @@ const OPENMETRICS: &str = "application/openmetrics-text;version=1.0.0";
 const PROTOBUF: &str =
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-/// A server with an action of each kind, and an upstream whose only server is nobody.
+/// A server with an action of each kind, and an upstream whose only server does not exist.
 fn everything() -> (PythonSite, Value) {
     let site = PythonSite::bare();
     site.server.write("site/file.txt", "0123456789");
@@ -659,7 +659,7 @@ fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
     for asked in texts.into_iter().flat_map(families) {
         assert!(known.contains(asked), "there is no {asked}");
     }
-    // Nothing is counted that nobody is shown, but for when it began.
+    // Nothing is counted that is not shown, but for when it began.
     let asked = families(&shown);
     let unshown = |family: &&&tutti_metrics::Family| {
         !asked.iter().any(|asked| asked.starts_with(family.name))
@@ -786,7 +786,7 @@ fn prometheus_scrapes_a_server() {
     };
     wait_until("a scrape", || prometheus.value(COUNTED) == Some(5.0));
     assert_eq!(prometheus.value("up{job=\"tutti\"}"), Some(1.0));
-    // Every series of the page has arrived: none is told twice, none is refused.
+    // Every series of the page has arrived: none comes twice, none is refused.
     let samples = prometheus.value("scrape_samples_post_metric_relabeling{job=\"tutti\"}");
     let told = Samples::of(&site.server).0.len() as f64;
     assert_eq!(samples, Some(told));

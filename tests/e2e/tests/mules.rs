@@ -72,7 +72,7 @@ fn a_mule_has_what_the_application_has_and_runs_without_a_request() {
 }
 
 #[test]
-fn one_that_ends_is_started_again_with_growing_pauses_and_told_of() {
+fn one_that_ends_is_started_again_with_growing_pauses_and_logged() {
     let mut bad = shell("echo x >> starts; echo no broker >&2; exit 3");
     bad["backoff"] = json!(0.1);
     let site = start(&json!({"bad": bad, "good": sleeper()}));
@@ -304,7 +304,7 @@ fn what_cannot_be_run_is_an_error_at_its_place() {
 }
 
 #[test]
-fn a_program_that_goes_is_told_of_and_comes_back() {
+fn a_program_that_goes_is_logged_and_comes_back() {
     let site = Site::empty(&ServerOptions::default());
     let program = site.work().join("consume");
     let script = "#!/bin/sh\nexec sleep 100000\n";
@@ -375,7 +375,7 @@ fn isolation_is_that_of_the_application() {
     let pid = site.pid("queue");
     site.wait_for_lines("up", 1);
     assert_eq!(site.lines("privileges"), ["NoNewPrivs:\t1"]);
-    // Its number inside is a small one, and it is told by the one it has outside.
+    // Its number inside is a small one, and the log has the one outside.
     assert!(site.lines("number")[0].parse::<i32>().unwrap() < pid);
     assert!(
         processes::title(pid).starts_with("sh -c"),

@@ -61,7 +61,7 @@ fn a_request_is_the_clients_and_not_the_relays() {
 }
 
 #[test]
-fn each_client_of_a_kept_connection_is_told_by_itself() {
+fn each_client_of_a_kept_connection_is_named_by_itself() {
     let site = NodeSite::start(&json!({"processes": 1}));
     let mut ports = Vec::new();
     for _ in 0..5 {
@@ -180,7 +180,7 @@ fn a_worker_that_leaves_lets_the_script_end_by_itself() {
 
 /// A failed start and everything that its answer must have: the pointer, the cause and the cure.
 #[test]
-fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
+fn what_does_not_start_is_reported_with_its_place_its_cause_and_its_cure() {
     let site = NodeSite::bare();
     let root = site.root();
     let write = |name: &str, text: &str| {
@@ -273,7 +273,7 @@ fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
 
 /// Each server that is not one of `http` is named, with its place and what to use instead.
 #[test]
-fn a_script_that_listens_otherwise_is_told_what_to_do() {
+fn a_script_that_listens_otherwise_gets_a_hint() {
     let site = NodeSite::bare();
     for (made, named, cure) in [
         (
@@ -299,7 +299,7 @@ fn a_script_that_listens_otherwise_is_told_what_to_do() {
     ] {
         let script = format!("const server = {made};\nserver.listen(0, '127.0.0.1');\n");
         fs::write(site.root().join("other.js"), script).unwrap();
-        // It is told when the time for a start is over, if Node.js has come to the script by then.
+        // It is reported when the time for a start is over, if Node.js has come to the script by then.
         let text = [3, 12, 48]
             .iter()
             .map(|seconds| json!({"script": "other.js", "limits": {"start_timeout": seconds}}))
@@ -342,9 +342,9 @@ fn a_second_server_listens_at_its_port() {
     }
 }
 
-/// An application that would tunnel is told that it cannot, with the line that waits for it; its clients are refused and nothing else is harmed.
+/// The log says that an application which would tunnel cannot, with the line that waits for it; its clients are refused and nothing else is harmed.
 #[test]
-fn connect_is_refused_and_the_application_that_waits_for_it_told() {
+fn connect_is_refused_and_the_application_that_waits_for_it_named() {
     let site = NodeSite::bare();
     let script = "const server = require('http').createServer((request, response) => response.end('still here'));\n\
         server.listen(1, () => {\n\
@@ -364,7 +364,7 @@ fn connect_is_refused_and_the_application_that_waits_for_it_told() {
 
 /// A protocol that is not WebSocket is not carried: the request comes as one without it (RFC 9110 §7.8 allows that), and the log says so once.
 #[test]
-fn an_upgrade_to_another_protocol_comes_as_an_ordinary_request_and_is_told_once() {
+fn an_upgrade_to_another_protocol_comes_as_an_ordinary_request_and_is_logged_once() {
     let site = NodeSite::bare();
     let script = "const server = require('http').createServer((request, response) => response.end(`plain ${request.headers.upgrade}`));\n\
         server.on('upgrade', (request, socket) => socket.end('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: echo\\r\\n\\r\\n'));\n\
@@ -479,7 +479,7 @@ fn units_configurations_work_with_the_package_of_the_same_name() {
         site.server.put("/config", &whole);
         assert_eq!(site.text("/"), answer, "{members}");
     }
-    // A program whose `node` cannot be told is told what to do.
+    // Where `node` cannot be determined, the message says what to do.
     let mut whole = site.configuration(&json!({}));
     whole["applications"]["app"] = json!({
         "type": "external", "executable": "/bin/sh", "arguments": ["-c", "exec node app.js"], "working_directory": root,

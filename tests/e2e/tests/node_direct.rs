@@ -152,7 +152,7 @@ fn an_answer_that_the_application_breaks_off_does_not_look_whole() {
 }
 
 #[test]
-fn a_client_that_goes_is_told_of() {
+fn a_client_that_goes_is_reported() {
     let site = site(&json!({}));
     let mut client = Client::to(site.server.address());
     client.send("GET /events HTTP/1.1\r\nHost: test\r\n\r\n");

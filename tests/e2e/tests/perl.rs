@@ -260,7 +260,7 @@ fn errors_go_to_the_log_line_by_line() {
     );
     let (first, second) = (log.find(" first line\n"), log.find(" second line\n"));
     assert!(first.is_some() && first < second, "{log}");
-    // Issue 10, 1.25: the second line of one message was told as a notice.
+    // Issue 10, 1.25: the second line of one message was logged as a notice.
     let second = log.lines().find(|line| line.ends_with(" second line"));
     assert!(second.is_some_and(|line| line.contains("[error]")), "{log}");
 }
@@ -550,7 +550,7 @@ fn threads_have_the_stack_that_is_asked_for() {
 // Scripts that do not load.
 
 #[test]
-fn a_script_that_does_not_load_is_told_with_its_place() {
+fn a_script_that_does_not_load_is_reported_with_its_place() {
     let site = site();
     let worker = site.workers();
     let bad = [
@@ -610,7 +610,7 @@ fn a_script_that_does_not_load_is_told_with_its_place() {
 }
 
 #[test]
-fn a_script_that_crashes_the_process_is_told_with_what_it_had_said() {
+fn a_script_that_crashes_the_process_is_reported_with_its_output() {
     let site = single();
     let worker = site.workers();
     // A string at an address where nothing is.

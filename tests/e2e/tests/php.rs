@@ -155,7 +155,7 @@ fn time_and_memory_limits_cost_the_request_and_the_worker_is_replaced() {
     for (how, message, is_replaced) in [
         ("memory", "Allowed memory size of", true),
         ("time", "Maximum execution time of 1 second exceeded", true),
-        ("exception", "nobody catches me", false),
+        ("exception", "no handler catches me", false),
     ] {
         let pid = site.get("/pid.php").text();
         assert_eq!(site.get(&format!("/ends.php?how={how}")).status, 500);

@@ -78,7 +78,7 @@ const CHECKED_GETENV: (&str, &str) = ("body/getenv", "as REQUEST_URI");
 const JOINED: &str = "several fields are joined, none is lost";
 const REMOTE_USER: (&str, &str) = (
     "body/server/REMOTE_USER",
-    "nobody has checked the password, so nobody says who it is",
+    "no guard has checked the password, so there is no user",
 );
 
 struct Case {

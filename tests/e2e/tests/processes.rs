@@ -59,7 +59,7 @@ fn numbers_and_limits_change_without_new_processes() {
 }
 
 #[test]
-fn a_mistake_is_told_at_its_place_and_once() {
+fn a_mistake_is_reported_at_its_place_and_once() {
     let server = serve("<?php echo 'hello';", &json!({}));
     for (member, value) in [
         ("root", json!("/no/such/folder")),
@@ -91,7 +91,7 @@ fn a_hang_is_in_the_log_with_its_place() {
     let server = serve(page, &json!({"limits": {"timeout": 2}}));
     let reply = server.get("/?hang");
     assert_eq!(reply.status, 504, "{}", reply.text());
-    wait_until("the place is told", || {
+    wait_until("the place is reported", || {
         let log = server.log();
         log.split_once("/site/index.php:3 in work(), waiting for sleep()\n")
             .is_some_and(|(_, after)| {

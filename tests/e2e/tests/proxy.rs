@@ -53,7 +53,7 @@ fn every_example_applies_and_serves() {
         for address in ["127.0.0.1:9000", "unix:/run/site.sock", "10.0.0.1:9000"] {
             example = example.replace(address, &backend.address().to_string());
         }
-        // Nobody is there: the one that is serves.
+        // One server is away: the other serves.
         for address in ["10.0.0.2:9000", "10.0.0.3:9000"] {
             example = example.replace(address, &format!("127.0.0.1:{}", free_port()));
         }
@@ -527,7 +527,7 @@ fn a_server_that_dies_under_load_costs_no_get() {
     drop(dies);
     assert!(load.wait_for_answers(500, PATIENCE));
     // While requests come: it is tried again now and then.
-    wait_until("it is told to be down", || {
+    wait_until("it is reported as down", || {
         let status = server.status("/upstreams/u/servers");
         status[&address]["state"] == "down" && status[&address]["failures"].as_u64() > Some(0)
     });

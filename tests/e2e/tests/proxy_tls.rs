@@ -1,4 +1,4 @@
-//! Servers asked over TLS: whom the proxy trusts, what it says of those it does not, and how connections end.
+//! Upstreams over TLS: the servers that the proxy trusts, what it says of the others, and how connections end.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -165,7 +165,7 @@ fn a_name_leads_to_a_server_and_its_certificate_is_for_it() {
 }
 
 #[test]
-fn a_server_that_does_not_agree_on_http2_is_told_of() {
+fn a_server_that_does_not_agree_on_http2_is_logged() {
     let front = Front::new();
     let options = json!({"tls": {"ca": front.ca()}, "http_version": 2});
     for protocols in [json!(["http/1.1"]), json!([])] {
@@ -252,7 +252,7 @@ fn what_is_wrong_with_a_server_is_said() {
             front.server.log()
         );
     }
-    wait_until("it is told to be down", || {
+    wait_until("it is reported as down", || {
         assert_eq!(front.post("/echo", b"again").text(), "again");
         let status = front.server.status("/upstreams/u/servers");
         status[old.address().to_string()]["state"] == "down"

@@ -93,7 +93,7 @@ fn responses_come_whole() {
 }
 
 #[test]
-fn a_client_that_goes_is_told_of() {
+fn a_client_that_goes_is_reported() {
     let site = start(&json!({"processes": 1}));
     let folder = site.work().display().to_string();
     let mut stream = site.open(&format!("/disconnect?folder={folder}"));
@@ -217,13 +217,13 @@ fn a_failed_start_is_in_the_log_with_its_traceback() {
     let traceback = [
         "says that its startup failed",
         "in connect_to_the_database",
-        "OSError: nobody answers at the database",
+        "OSError: the database does not answer",
     ];
     for text in traceback {
         assert!(refused.to_string().contains(text), "{refused}");
         site.wait_for_log(text);
     }
-    // One that raises without an answer is served (ASGI, Lifespan Protocol), and the reason is told.
+    // One that raises without an answer is served (ASGI, Lifespan Protocol), and the reason is logged.
     let site =
         PythonSite::start(&json!({"module": "asynchronous", "callable": "raises_at_startup"}));
     for text in traceback.get(1..).unwrap() {

@@ -138,7 +138,7 @@ fn a_handshake_can_be_refused() {
 fn more_than_fits_waits_for_the_client() {
     let site = start();
     let mut client = open(&site, "/push?count=60&size=200000");
-    // Nobody reads yet; others are served.
+    // This client does not read yet; others are served.
     assert_eq!(site.get("/").status, 200);
     for number in 0..60u8 {
         let Heard::Message(2, bytes) = client.hear().unwrap() else {

@@ -55,7 +55,7 @@ fn cases() -> Vec<&'static str> {
     names
 }
 
-/// Plays the client in a case, which does what it is told; all that it hears.
+/// Plays the client in a case, which does what the case says; returns all that it hears.
 fn play(address: SocketAddr, case: &str) -> Vec<String> {
     let target = format!("/{case}");
     if case == "the_client_goes_before_accept" {

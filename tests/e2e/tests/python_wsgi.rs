@@ -372,7 +372,7 @@ fn what_is_written_reaches_the_log() {
             site.wait_for_log(line);
         }
         let log = site.server.log();
-        // Issue 10, 1.25: the second line of one message was told as a notice.
+        // Issue 10, 1.25: the second line of one message was logged as a notice.
         for part in ["a complaint", "in two lines"] {
             let line = log.lines().find(|line| line.ends_with(part)).unwrap();
             assert!(line.contains("[error]"), "{line}");

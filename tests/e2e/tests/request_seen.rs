@@ -219,7 +219,7 @@ fn request_headers_are_for_applications_too() {
         };
         assert_eq!(seen["x-more"], more, "{language}");
     }
-    // The script of a value that fails is told, and the request is not let through without the field.
+    // The log names the failing script of a value, and the request is not let through without the field.
     site.configure(
         &json!({"request_headers": {"X-User": "`${headers.nothing.at.all}`"}}),
         &json!({}),
@@ -352,7 +352,7 @@ fn the_server_has_a_name_and_says_what_it_is() {
 
 /// Issue 10, 2.3: `root_path` was there for every path, whether `prefix` matched it or not.
 #[test]
-fn a_prefix_is_told_where_it_matches() {
+fn a_prefix_is_passed_on_where_it_matches() {
     let site = Site::start();
     site.configure(&json!({}), &json!({}));
     for (path, script) in [

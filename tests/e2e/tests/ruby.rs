@@ -352,7 +352,7 @@ fn exceptions_are_500_with_a_backtrace_in_the_log() {
     for (target, texts) in [
         ("/raises", ["no such thing (ArgumentError)", "in `raises'"]),
         ("/cause", ["outer (ArgumentError)", "inner (KeyError)"]),
-        ("/throws", ["uncaught throw :nobody", "in `throws'"]),
+        ("/throws", ["uncaught throw :nothing", "in `throws'"]),
         ("/deep", ["SystemStackError", "in `deep'"]),
         ("/nobody", ["NoMethodError", "nobody"]),
         ("/raw/bad_name", ["bad name", "a name is a token"]),
@@ -536,7 +536,7 @@ fn preload_loads_once_and_draws_different_numbers() {
 }
 
 #[test]
-fn a_thread_that_preload_would_lose_is_told() {
+fn a_thread_that_preload_would_lose_is_logged() {
     let site = site();
     let script = "Thread.new { sleep }.name = 'ticker'\nrun ->(_) { [200, {}, ['fine']] }\n";
     fs::write(site.root().join("thread.ru"), script).unwrap();
@@ -549,7 +549,7 @@ fn a_thread_that_preload_would_lose_is_told() {
 // Applications that do not load.
 
 #[test]
-fn a_script_that_does_not_load_is_told_with_its_place() {
+fn a_script_that_does_not_load_is_reported_with_its_place() {
     let site = site();
     let worker = site.workers();
     let bad = [
@@ -650,7 +650,7 @@ fn errors_without_an_end_of_line_are_logged_when_the_request_ends() {
     site.wait_for_log("cut short");
 }
 
-/// Issue 28: the field had a text that nobody had given.
+/// Issue 28: the field had a text that did not come from the application.
 #[test]
 fn an_object_without_a_text_is_named() {
     let site = site();

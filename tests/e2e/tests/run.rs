@@ -254,7 +254,7 @@ fn a_script_of_perl_is_run() {
 
 /// These have to be built first, or do not say what is served: the answer says how to go on.
 #[test]
-fn what_cannot_be_run_is_told_what_to_do() {
+fn what_cannot_be_run_gets_a_hint() {
     for (file, text, parts) in [
         (
             "go.mod",

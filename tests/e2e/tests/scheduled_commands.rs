@@ -39,7 +39,7 @@ rmdir lock; echo well >> ended
 "#;
 
 #[test]
-fn a_command_runs_as_its_application_does_and_its_end_is_told() {
+fn a_command_runs_as_its_application_does_and_its_end_is_logged() {
     let script = "echo \"$(id -un) $(pwd) $A $B\" >> who; echo one; echo two done";
     let site = start(script, &json!({"environment": {"B": "schedule"}}));
     let who = site.wait_for_lines("who", 2);

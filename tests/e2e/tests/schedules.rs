@@ -25,7 +25,7 @@ file_put_contents("$work/ended", "\n", FILE_APPEND | LOCK_EX);
 http_response_code((int)($_GET['status'] ?? 200));
 "#;
 
-/// A server with the application, and nobody who asks it but the schedules.
+/// A server with the application, which gets requests from schedules only.
 struct Site(tutti_testkit::Site);
 
 impl Deref for Site {
@@ -126,7 +126,7 @@ fn a_clock_that_is_set_forward_and_back_stops_no_schedule() {
 }
 
 #[test]
-fn a_run_that_fails_is_told_and_not_repeated() {
+fn a_run_that_fails_is_logged_and_not_repeated() {
     let schedule = json!({"every": 1, "pass": "applications/app", "uri": "/?status=500"});
     let site = Site::start(&json!({"tidy": schedule}), &ServerOptions::default());
     site.server
@@ -161,7 +161,7 @@ fn two_runs_are_never_at_once_also_over_an_upgrade() {
 }
 
 #[test]
-fn missed_runs_are_told_and_made_up_for_if_wished() {
+fn missed_runs_are_logged_and_made_up_for_if_wished() {
     let state = tempfile::tempdir().unwrap();
     let options = ServerOptions {
         state: Some(state.path().to_owned()),

@@ -164,7 +164,7 @@ fn scripts_decide_in_every_place() {
     });
     assert!(text.contains("@uri=/ X-Tell=this\n"), "{text}");
     assert!(!text.contains("/health"), "{text}");
-    wait_until("the failure is told, with its cure", || {
+    wait_until("the failure is logged, with its cure", || {
         let log = server.log();
         log.contains("http is not defined") && log.contains("`settings/js_module`")
     });

@@ -1,7 +1,7 @@
 //! The terminal sessions that guides begin with, and those of the cookbook: each command is run as it stands, and prints what the page shows.
 //!
-//! `cat FILE` with lines below it shows a file that the reader writes. `…` stands for what differs from run to run. Paths below `/srv` are in the
-//! server's own folder, and ports are free ones.
+//! `cat FILE` with lines below it shows a file that the reader writes. `…` stands for what differs from run to run. Paths below `/srv` and those of
+//! logs are in the server's own folder, ports are free ones, and what `make build` makes is the tests' own.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,12 +15,23 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use tutti_e2e::c;
 use tutti_e2e::documents::{chapter, examples};
+use tutti_e2e::external::source;
+use tutti_e2e::fleet::Fleet;
+use tutti_e2e::fpm::Fpm;
 use tutti_testkit::server::built;
 use tutti_testkit::{Server, ServerOptions, free_port, guide};
 
 const COOKBOOK: &str = include_str!("../../../docs/start/cookbook.md");
 const FIRST_SITE: &str = include_str!("../../../docs/start/first-site.md");
+
+/// The store of a fleet, and the name of the node that follows it.
+const STORE: &str = "etcd://127.0.0.1:2379/shop";
+const NODE: &str = "web-01";
+
+/// Where PHP-FPM listens.
+const FPM: &str = "/run/php/fpm.sock";
 
 /// The path of a guide, and its text.
 macro_rules! page {
@@ -38,12 +49,19 @@ const GUIDES: &[(&str, &str)] = &[
     page!("languages/java.md"),
     page!("languages/node.md"),
     page!("languages/external.md"),
+    page!("languages/go.md"),
+    page!("languages/sdk.md"),
     page!("http/http2-and-http3.md"),
     page!("http/tls.md"),
     page!("http/cache.md"),
     page!("http/delivery.md"),
     page!("http/access.md"),
+    page!("http/websocket.md"),
     page!("proxy/upstreams.md"),
+    page!("proxy/fastcgi.md"),
+    page!("operate/fleet.md"),
+    page!("operate/isolation.md"),
+    page!("operate/logs.md"),
     page!("operate/processes.md"),
     page!("operate/metrics.md"),
 ];
@@ -72,10 +90,15 @@ impl Places {
             "/run/tutti/control.sock".to_owned(),
             server.control().display().to_string(),
         ));
-        places.push((
-            "/srv/".to_owned(),
-            format!("{}/srv/", server.folder().display()),
-        ));
+        let mut add = |shown: &str, here: &Path| {
+            places.push((shown.to_owned(), here.display().to_string()));
+        };
+        add("/srv/", &server.folder().join("srv/"));
+        add("/var/log/tutti/", &server.folder().join("logs/"));
+        add("/usr/share/tutti/go", &source("sdk/go"));
+        add("sdk/c/samples/", &source("sdk/c/samples/"));
+        add("dist/include", &source("sdk/c/include"));
+        add("dist/lib/libtutti_worker.a", &c::library());
         Self(places)
     }
 
@@ -124,19 +147,46 @@ fn missing<'page>(shown: &'page [String], printed: &str) -> Option<&'page str> {
         .find(|line| !rest.by_ref().any(|other| is_alike(line, other)))
 }
 
-/// Runs a session in a folder of its own beside a server.
+/// Runs a session in a folder of its own beside a server, and beside PHP-FPM or an etcd where the session asks for it.
 fn run(name: &str, session: &str) {
-    let server = Server::start(&ServerOptions::default());
-    let places = Places::new(session, &server);
+    let fleet = session.contains(STORE).then(|| Fleet::start(1, &[NODE]));
+    let own = fleet
+        .is_none()
+        .then(|| Server::start(&ServerOptions::default()));
+    let server = own
+        .as_ref()
+        .or(fleet.as_ref().map(|fleet| &fleet.nodes[0]))
+        .unwrap();
+    let mut places = Places::new(session, server);
+    if let Some(fleet) = &fleet {
+        let source = fleet.source.display().to_string();
+        places.0.insert(0, (STORE.to_owned(), source));
+    }
+    let fpm = session
+        .contains(FPM)
+        .then(|| Fpm::start(&server.write("php.ini", ""), 2));
+    if let Some(fpm) = &fpm {
+        let socket = fpm.socket().display().to_string();
+        places.0.push((FPM.to_owned(), socket));
+    }
     let work = server.folder().join("work");
     let programs = server.folder().join("bin");
-    fs::create_dir_all(&work).unwrap();
-    fs::create_dir_all(&programs).unwrap();
+    for folder in [
+        &work,
+        &programs,
+        &server.folder().join("srv"),
+        &server.folder().join("logs"),
+    ] {
+        fs::create_dir_all(folder).unwrap();
+    }
     symlink(built("tutti"), programs.join("tutti")).unwrap();
     let path = std::env::var("PATH").unwrap();
     let commands = guide::commands(&format!("```console\n{session}```\n"));
     assert!(!commands.is_empty(), "{name} has no commands");
     for guide::Command { line, prints } in &commands {
+        if line.starts_with("tuttid --source") {
+            continue;
+        }
         if let (Some(file), false) = (line.strip_prefix("cat "), prints.is_empty())
             && !file.contains(' ')
         {
@@ -149,7 +199,8 @@ fn run(name: &str, session: &str) {
         let done = Command::new("bash")
             .args(["-c", &places.fill(line)])
             .current_dir(&work)
-            .env("PATH", format!("{}:{path}", programs.display()))
+            // Debian's Python has the libraries.
+            .env("PATH", format!("{}:/usr/bin:{path}", programs.display()))
             .env(
                 "TUTTI_CONTROL",
                 format!("unix:{}", server.control().display()),

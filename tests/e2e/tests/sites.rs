@@ -1,4 +1,4 @@
-//! The configurations of `docs/start/sites.md`, as they stand there: their pages come, and nobody gets sources, hidden files, or what
+//! The configurations of `docs/start/sites.md`, as they stand there: their pages come, and no client gets sources, hidden files, or what
 //! visitors have uploaded as a script.
 
 use std::process::Command;
@@ -54,7 +54,7 @@ fn assert_texts(server: &Server, expected: &[(&str, &str)]) {
     }
 }
 
-/// Nobody gets the text `secret`, whatever the status.
+/// No response has the text `secret`, whatever the status.
 fn assert_hidden(server: &Server, paths: &[&str]) {
     for path in paths {
         let reply = server.get(path);

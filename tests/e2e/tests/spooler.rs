@@ -40,7 +40,7 @@ fn a_job_is_stored_and_delivered_as_it_came() {
     ] {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
-    // A large body goes the same way, and nobody else may read what is kept.
+    // A large body goes the same way, and no other user may read what is kept.
     let body = vec![b'x'; 700_000];
     site.post("/jobs", &body);
     let seen = site.wait_for(2);

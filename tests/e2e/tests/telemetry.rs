@@ -183,7 +183,7 @@ fn what_goes_wrong_is_an_error_of_the_span() {
 }
 
 #[test]
-fn those_who_get_the_request_next_are_told_of_our_span() {
+fn the_next_server_gets_our_span() {
     let collector = Collector::start();
     // An application.
     let site = PythonSite::bare();
@@ -197,7 +197,7 @@ fn those_who_get_the_request_next_are_told_of_our_span() {
     let told = |fields: &str| {
         let answer = site.send("GET", "/environ", fields, b"");
         let shown = answer.json();
-        // Issue 10: whoever asked is told the trace, also if it said two.
+        // Issue 10: the client gets the trace, also if it sent two.
         assert_eq!(
             answer.field("traceparent"),
             shown["HTTP_TRACEPARENT"].as_str(),
@@ -318,7 +318,7 @@ fn a_request_is_recorded_if_its_parent_is_or_by_chance() {
     assert_eq!(spans.len(), 2, "{spans:?}");
     span_of(&spans, "/one");
 
-    // Who is next hears that it is not recorded; and the trace is the request's id where nobody has begun it.
+    // The next server learns that it is not recorded; and the trace is the request's id where the client has begun none.
     let (port, heard) = sink();
     let proxy = json!({
         "proxy": format!("http://127.0.0.1:{port}"),
@@ -404,7 +404,7 @@ fn a_collector_that_is_not_well_costs_no_request() {
     );
     let before = dropped(&server);
     get(&server, "/");
-    wait_until("a span that nobody takes", || dropped(&server) > before);
+    wait_until("a span is dropped", || dropped(&server) > before);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn what_waits_is_sent_when_the_configuration_changes_and_when_the_server_ends() 
     }
     assert_eq!(collector.spans(3).len(), 3);
 
-    // Nobody waits for ever.
+    // No request waits for ever.
     let mut server = tracing(&collector, &json!({"batch_size": 1}));
     collector.set(Temper::Silent);
     let before = collector.attempts();

@@ -355,7 +355,7 @@ fn applications_see_tls_and_the_certificate_of_the_client() {
         serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {errors}"))
     };
     server.put("/config", &configuration(json!({})));
-    // Nobody has asked for certificates here, and nobody may say that it has one (issue 10).
+    // No client is asked for a certificate here, and none may claim to have one (issue 10).
     assert_eq!(seen(&forged), json!(["on", ""]));
     let asked = json!({"client_ca": "people", "client_verify": "optional"});
     server.put("/config", &configuration(asked));
@@ -700,7 +700,7 @@ fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() 
     lines.sort();
     expected.sort();
     assert_eq!(lines, expected);
-    // Without TLS nothing is told.
+    // Without TLS there is none.
     let mut plain = configuration.clone();
     plain["listeners"] = json!({format!("127.0.0.1:{}", server.port()): {"pass": "routes"}});
     server.put("/config", &plain);
@@ -717,7 +717,7 @@ fn variables_tell_of_tls_and_of_the_client_in_routes_in_fields_and_in_the_log() 
 }
 
 #[test]
-fn a_file_of_authorities_that_cannot_be_used_is_told_with_its_reason() {
+fn a_file_of_authorities_that_cannot_be_used_is_reported_with_its_reason() {
     let (server, authority) = site(EC, &json!({}));
     authority.issue("leaf", EC, "ca", "subjectAltName=DNS:leaf");
     fs::write(authority.path("text.pem"), "nothing").unwrap();
@@ -749,7 +749,7 @@ fn a_file_of_authorities_that_cannot_be_used_is_told_with_its_reason() {
     assert_eq!(curl(&server, &authority, &[], "/").0, "201");
 }
 
-/// Agrees to speak HTTP/2 and says what it is told; prints the frames that come, until the end of the connection.
+/// Agrees to speak HTTP/2 and sends what it is given; prints the frames that come, until the end of the connection.
 const NO_HTTP2: &str = r#"
 import socket, ssl, struct, sys
 context = ssl.create_default_context(cafile=sys.argv[2])
@@ -769,7 +769,7 @@ while heard:
 "#;
 
 #[test]
-fn a_client_that_agrees_on_http2_and_does_not_speak_it_is_told() {
+fn a_client_that_agrees_on_http2_and_does_not_speak_it_gets_goaway() {
     let (server, authority) = site(EC, &json!({}));
     let tell = |bytes: &[u8]| {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -817,7 +817,7 @@ fn plain_http_garbage_and_silence_end_well() {
         answer.starts_with("HTTP/1.1 400 ") && answer.contains("https://"),
         "{answer}"
     );
-    // Both logs tell of it (issue 10).
+    // Both logs report it (issue 10).
     wait_until("the access log to have it", || {
         fs::read_to_string(&log).is_ok_and(|text| text == "- 400\n")
     });

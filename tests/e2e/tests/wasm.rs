@@ -141,7 +141,7 @@ fn a_body_streams_in_and_out_at_once() {
 }
 
 #[test]
-fn a_client_that_goes_in_the_middle_of_an_answer_harms_nobody() {
+fn a_client_that_goes_in_the_middle_of_a_response_harms_no_other() {
     let site = single();
     let mut stream = site.open("/pieces?1000000");
     read_until(&mut stream, "piece 1\n");
@@ -210,7 +210,7 @@ fn requests_wait_beside_each_other_in_one_process() {
 // Instances.
 
 #[test]
-fn each_request_has_an_instance_of_its_own_unless_told_otherwise() {
+fn each_request_has_an_instance_of_its_own_by_default() {
     let site = single();
     for _ in 0..3 {
         assert_eq!(site.text("/served"), "1");
@@ -218,7 +218,7 @@ fn each_request_has_an_instance_of_its_own_unless_told_otherwise() {
     site.configure(&json!({"instance": {"requests": 3}}));
     let served: Vec<String> = (0..7).map(|_| site.text("/served")).collect();
     assert_eq!(served, ["1", "2", "3", "1", "2", "3", "1"]);
-    // One that fails serves nobody else.
+    // One that fails serves no further request.
     assert_eq!(site.get("/trap").status, 500);
     assert_eq!(site.text("/served"), "1");
 }
@@ -236,7 +236,7 @@ fn a_trap_is_500_with_a_backtrace_in_the_log() {
     let site = single();
     let workers = site.workers();
     assert_eq!(site.get("/trap").status, 500);
-    site.wait_for_log("this component was told to fail");
+    site.wait_for_log("this component fails, told to fail");
     site.wait_for_log(
         "GET /trap: the component failed: wasm trap: wasm `unreachable` instruction executed\n",
     );
@@ -271,7 +271,7 @@ fn a_trap_is_500_with_a_backtrace_in_the_log() {
 }
 
 #[test]
-fn a_component_that_computes_for_ever_is_stopped_and_told() {
+fn a_component_that_computes_for_ever_is_stopped_and_logged() {
     let site = site(&json!({"instance": {"time": 1}}));
     let workers = site.workers();
     let looping = site.open("/loop");
@@ -287,7 +287,7 @@ fn a_component_that_computes_for_ever_is_stopped_and_told() {
 }
 
 #[test]
-fn a_request_out_of_time_is_told_with_its_place() {
+fn a_request_out_of_time_is_logged_with_its_place() {
     let site = site(&json!({"limits": {"timeout": 1}}));
     let workers = site.workers();
     assert_eq!(site.get("/loop").status, 504);
@@ -299,7 +299,7 @@ fn a_request_out_of_time_is_told_with_its_place() {
 }
 
 #[test]
-fn memory_beyond_the_limit_is_refused_and_told() {
+fn memory_beyond_the_limit_is_refused_and_logged() {
     let site = site(&json!({"instance": {"memory": "32M"}}));
     assert_eq!(site.text("/memory?20000000"), "20000000 bytes");
     assert!(site.text("/memory?50000000").starts_with("refused: "));
@@ -373,7 +373,7 @@ fn a_component_sends_requests_only_where_it_may() {
         site.text("/fetch?http://127.0.0.1:1/")
             .contains("HttpRequestDenied")
     );
-    // Sockets are nobody's.
+    // No component gets sockets.
     assert!(
         site.text(&format!("/connect?127.0.0.1:{}", site.server.port()))
             .starts_with("refused: ")
@@ -509,7 +509,7 @@ fn another_root_is_enough_for_a_component() {
     assert!(site.text("/read?/etc/passwd").starts_with("refused: "));
 }
 
-/// The program of the guide in Rust, built and run with its three commands.
+/// The program of the guide in Rust, built and run with its commands.
 #[test]
 fn the_commands_of_the_guide_build_and_run() {
     let guide = include_str!("../../../docs/languages/wasm.md");
@@ -539,7 +539,9 @@ fn the_commands_of_the_guide_build_and_run() {
         ("tutti run", tutti.as_str()),
     ];
     let commands = guide::commands(guide);
-    let [target, build, run] = guide::filled(&commands, &places).try_into().unwrap();
+    let shown = commands[3].prints.join("\n") + "\n";
+    let [target, build, run, _ask] = guide::filled(&commands, &places).try_into().unwrap();
+    let run = run.strip_suffix(" &").unwrap();
     let shell = |line: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&project);
@@ -553,11 +555,11 @@ fn the_commands_of_the_guide_build_and_run() {
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{line}: {said}");
     }
-    let mut server = shell(&run).stdout(Stdio::null()).spawn().unwrap();
+    let mut server = shell(run).stdout(Stdio::null()).spawn().unwrap();
     let address = listen.parse().unwrap();
     wait_until("the component answers", || {
         assert!(server.try_wait().unwrap().is_none(), "it has ended");
-        client::get(address, "/").is_ok_and(|reply| reply.text() == "Hello from a component\n")
+        client::get(address, "/").is_ok_and(|reply| reply.text() == shown)
     });
     let pid = i32::try_from(server.id()).unwrap();
     signal::send(pid, libc::SIGINT).unwrap();

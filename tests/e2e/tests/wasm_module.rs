@@ -160,7 +160,7 @@ fn an_instance_lives_as_long_as_its_process() {
 }
 
 #[test]
-fn a_process_has_as_many_instances_as_it_is_told() {
+fn a_process_has_as_many_instances_as_configured() {
     let site = site(&json!({"limits": {"concurrency": 3}}));
     let mut waiting: Vec<_> = (0..2).map(|_| site.open("/wait?1000000")).collect();
     assert_eq!(site.text("/"), "Hello from a module\n");
@@ -278,7 +278,7 @@ fn a_module_that_fails_is_500_and_another_instance_serves_on() {
 
 /// Whatever a module says, nothing beyond what it shares is read.
 #[test]
-fn places_outside_the_shared_memory_are_refused_and_told() {
+fn places_outside_the_shared_memory_are_refused_and_logged() {
     let site = single();
     for (target, told) in [
         (
@@ -334,7 +334,7 @@ fn places_outside_the_shared_memory_are_refused_and_told() {
 }
 
 #[test]
-fn a_module_that_computes_for_ever_is_stopped_and_told() {
+fn a_module_that_computes_for_ever_is_stopped_and_logged() {
     let site = site(&json!({"instance": {"time": 1}}));
     let workers = site.workers();
     assert_eq!(site.get("/loop").status, 500);
@@ -346,7 +346,7 @@ fn a_module_that_computes_for_ever_is_stopped_and_told() {
 }
 
 #[test]
-fn a_request_out_of_time_is_told_with_its_place() {
+fn a_request_out_of_time_is_logged_with_its_place() {
     let site = site(&json!({"limits": {"timeout": 1}}));
     let workers = site.workers();
     assert_eq!(site.get("/loop").status, 504);
@@ -360,7 +360,7 @@ fn a_request_out_of_time_is_told_with_its_place() {
 }
 
 #[test]
-fn memory_beyond_the_limit_is_refused_and_told() {
+fn memory_beyond_the_limit_is_refused_and_logged() {
     let site = site(&json!({"instance": {"memory": "96M"}}));
     assert_eq!(site.text("/memory?20000000"), "20000000 bytes");
     assert_eq!(site.text("/memory?50000000"), "refused");
@@ -369,7 +369,7 @@ fn memory_beyond_the_limit_is_refused_and_told() {
 }
 
 #[test]
-fn a_client_that_breaks_its_request_off_harms_nobody() {
+fn a_client_that_breaks_its_request_off_harms_no_other() {
     let (site, body) = with_large_bodies(&json!({"request_buffering": false}));
     let mut stream = site.connect();
     stream
@@ -377,7 +377,7 @@ fn a_client_that_breaks_its_request_off_harms_nobody() {
         .unwrap();
     drop(stream);
     assert_eq!(site.text("/"), "Hello from a module\n");
-    // A module is told the length first.
+    // A module needs the length first.
     let mut stream = site.connect();
     stream
         .write_all(b"POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n4\r\nhalf\r\n0\r\n\r\n")
@@ -496,7 +496,7 @@ fn a_module_that_cannot_be_served_is_refused_with_the_cure() {
 }
 
 #[test]
-fn a_module_is_no_component_and_that_is_told() {
+fn a_module_is_no_component_and_that_is_reported() {
     let mut site = WasmSite::bare_module(&wasm::module(&[]));
     let module = site.application["module"].clone();
     site.application = json!({"type": "wasm-wasi-component", "component": module});

@@ -15,7 +15,7 @@ const RELEASE: &str = "release 1";
 pub struct Language {
     /// Its name, for the list of costs.
     pub name: &'static str,
-    /// How it does not start: the bytes of the file, and words of the reason.
+    /// A file with which it does not start, and words of the reason.
     pub fails: Vec<(Vec<u8>, &'static str)>,
     /// Processes that serve it: as many as this machine starts soon.
     pub processes: usize,

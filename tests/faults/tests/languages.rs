@@ -1,4 +1,4 @@
-//! The promises that hold whatever an application is written in: changes that fail lose nothing, and the reason is told; a changed file is
+//! The promises that hold whatever an application is written in: changes that fail lose nothing, and the reason is reported; a changed file is
 //! noticed; `/status` tells what there is; an upgrade of the server loses nothing; no process outlives it.
 
 use std::time::Duration;

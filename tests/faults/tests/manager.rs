@@ -107,7 +107,7 @@ fn a_crash_at_each_hundredth_request_costs_those_requests() {
 }
 
 #[test]
-fn a_crash_at_every_first_request_is_told_each_time_and_heals() {
+fn a_crash_at_every_first_request_is_reported_each_time_and_heals() {
     let faulty = faulty(&json!(2), &json!({}));
     fs::write(faulty.faults.join("crash"), "1").unwrap();
     let load = faulty.site.load(4, 0);

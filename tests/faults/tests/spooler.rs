@@ -42,7 +42,7 @@ fn start(options: &ServerOptions) -> Server {
     server
 }
 
-/// How often each job was delivered.
+/// The number of deliveries of each job.
 fn delivered(server: &Server) -> BTreeMap<String, usize> {
     let text = fs::read_to_string(server.folder().join("work/jobs")).unwrap();
     let mut counts = BTreeMap::new();
@@ -120,7 +120,7 @@ fn random() -> usize {
 }
 
 #[test]
-fn no_job_is_lost_whoever_is_killed() {
+fn no_job_is_lost_whichever_process_is_killed() {
     let jobs = scaled(1_000, 10_000);
     let options = ServerOptions::default();
     let mut server = start(&options);
@@ -133,8 +133,8 @@ fn no_job_is_lost_whoever_is_killed() {
             posting.accepted.lock().unwrap().len() >= before + 20 + random() % 60
                 || posting.is_done()
         });
-        let whom = ["router", "worker", "worker", "main"][random() % 4];
-        match whom {
+        let victim = ["router", "worker", "worker", "main"][random() % 4];
+        match victim {
             "main" => server.start_again(&options),
             "router" => {
                 server.kill_router();
@@ -146,7 +146,7 @@ fn no_job_is_lost_whoever_is_killed() {
                 }
             }
         }
-        *killed.entry(whom).or_insert(0) += 1;
+        *killed.entry(victim).or_insert(0) += 1;
     }
     let accepted = posting.accepted.lock().unwrap().clone();
     assert_eq!(accepted.len(), jobs, "each has a number of its own");

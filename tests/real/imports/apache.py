@@ -419,7 +419,7 @@ class DokuWikiPackage(ApacheSite):
     name = "apache-dokuwiki"
     folders = ("/", "/dokuwiki/", "/dokuwiki/lib/", "/dokuwiki/data/", "/dokuwiki/conf/", "/dokuwiki/inc/", "/dokuwiki/bin/", "/dokuwiki/vendor/")
     scripts = ("/dokuwiki/doku.php", "/dokuwiki/lib/exe/css.php", "/dokuwiki/inc/init.php", "/dokuwiki/conf/local.php", "/dokuwiki/bin/wantedpages.php", "/dokuwiki/lib/exe/indexer.php")
-    # The farm of sites that the package's file has, and nobody uses.
+    # The farm of sites that the package's file has, and that is not used.
     lost = ("AliasMatch",)
     scrub = (
         (rb'sectok[^0-9a-f]{1,30}[0-9a-f]{32}', b"TOKEN"),
@@ -524,7 +524,7 @@ class DjangoOnApache(ApacheSite):
     scrub = ((rb'name="csrfmiddlewaretoken" value="[^"]*"', b"TOKEN"),)
     allowed = (
         ("a path with `//` or `%2e`: both resolve it, Apache leaves it to the application as it came", lambda request, old, new, differing: "//" in request.target or "%2e" in request.target.lower()),
-        ("a body that nobody has read", lambda request, old, new, differing: old.status == 0 and bool(request.body)),
+        ("an unread body", lambda request, old, new, differing: old.status == 0 and bool(request.body)),
     )
 
     def start_old(self):

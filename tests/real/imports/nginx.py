@@ -8,7 +8,7 @@ from imports.replay import Request
 from imports.servers import USER, OldNginx
 from imports.site import FileSite
 
-# Says what a script is told of a request.
+# Prints what a script receives of a request.
 PROBE = """<?php
 header('X-Application: probe');
 header('Content-Type: text/plain; charset=utf-8');
@@ -556,7 +556,7 @@ server {{
 """
 
     allowed = (
-        ("a client that is not let in gets the answer of who is asked, which is told", lambda request, old, new, differing: new.status == 403 and request.target.startswith("/refused/") and old.status in (302, 403)),
+        ("a client that is not let in gets the answer of the server that is asked, which is reported", lambda request, old, new, differing: new.status == 403 and request.target.startswith("/refused/") and old.status in (302, 403)),
         ("a method that no file has, where there is none: Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status == 404 and new.status == 405),
         ("an answer that leads to an error: nginx keeps its type", lambda request, old, new, differing: differing == ["type"] and old.status == 404 and request.target.startswith("/leave/")),
         ("a list of a folder has other words and columns", lambda request, old, new, differing: old.status == new.status == 200 and differing in (["body"], ["body", "type"]) and b"Index of" in old.body),

@@ -121,7 +121,7 @@ buffer-size = 32768
         ("a file that is asked for with POST: uWSGI serves it", lambda request, old, new, differing: request.target.startswith("/static/") and request.method != "GET" and old.status == 200),
         ("a path with `..`: Tutti resolves it, uWSGI leaves it to the application", lambda request, old, new, differing: "%2e%2e" in request.target),
         ("a path with `//`: Tutti finds the file, uWSGI asks the application", lambda request, old, new, differing: request.target.startswith("//")),
-        ("a body that nobody has read: uWSGI resets the connection", lambda request, old, new, differing: old.status == 0 and bool(request.body)),
+        ("an unread body: uWSGI resets the connection", lambda request, old, new, differing: old.status == 0 and bool(request.body)),
         ("parts and conditions of files: uWSGI 2.0 knows none", lambda request, old, new, differing: request.target.startswith("/static/") and bool(request.fields) and old.status == 200 and new.status in (206, 304, 416)),
         ("the type of a file has its charset or another name with uWSGI", lambda request, old, new, differing: differing == ["type"] and "/static/" in request.target),
     )

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
-# Stands for the time that the old server tells of the file.
+# Stands for the time of the file as the old server has it.
 UNCHANGED = "as the file is"
 
 # Pages that a server writes by itself; each has its own words.
@@ -158,7 +158,7 @@ def is_method_of_no_file(request, old, new, differing):
 
 # Differences that any two servers may have, each with the reason.
 GENERAL = [
-    ("a folder without an index: Tutti says 404, which tells nobody that there is one", is_404_for_folder),
+    ("a folder without an index: Tutti says 404, which does not reveal that there is one", is_404_for_folder),
     ("a file of a kind that the old server does not know: Tutti has its type, or says none", is_unknown_type),
     ("a path that leads above the root, has a NUL or a bare `%`: Tutti says 400", is_bad_target),
     ("a method that no file has: Tutti asks the fallback, nginx says 405", is_method_of_no_file),

@@ -166,7 +166,7 @@ class Imported(Tutti):
                 raise AssertionError(f"`{wanted}` is not told as lost:\n{done.stderr}")
         unexpected = [line for line in told if not any(wanted in line for wanted in self.expect_loss)]
         if unexpected:
-            raise AssertionError("lost, and nobody expected it:\n" + "\n".join(unexpected))
+            raise AssertionError("lost, and not expected:\n" + "\n".join(unexpected))
         if done.returncode != (1 if self.expect_loss else 0):
             raise AssertionError(f"exit code {done.returncode}:\n{done.stderr}")
         text = done.stdout.replace(f":{self.old_port}\"", f":{self.port}\"")

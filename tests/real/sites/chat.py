@@ -49,5 +49,5 @@ class Chat(PythonSite):
         except AssertionError as refused:
             assert "403" in str(refused), refused
         else:
-            raise AssertionError("nobody was let in")
+            raise AssertionError("no user was let in")
         return "/"

@@ -16,7 +16,7 @@ ROOT = SOURCE.parent.parent.parent.parent
 EXAMPLES = Path("/usr/share/tomcat10-examples/examples")
 
 
-# Half the time of a start is the compiler's, whose code nobody here runs often.
+# Half the time of a start is the compiler's, whose code rarely runs here.
 OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1"]
 
 
@@ -87,7 +87,7 @@ class SpringWar(JavaSite):
         person.submit(page, page.form(field="password"), {"username": "ada", "password": "wrong"}).expect("Invalid credentials")
         page = person.get("/login")
         page = person.submit(page, page.form(field="password"), {"username": "ada", "password": "secret words"})
-        # Whoever logs in is led where he wanted to go.
+        # After the login, the visitor reaches the page that was asked for.
         assert page.url.partition("?")[0].endswith("/new"), page.url
         none = {"picture": ("", "application/octet-stream", b"")}
         person.submit(page, page.form(id_="note"), {"text": " "}, files=none).expect("A note has a text.")

@@ -214,7 +214,7 @@ class Wicket(War):
         page = person.get("/forminput/")
         form = page.form(field="integerProperty")
         page = person.submit(page, form, {"integerProperty": "abc"}).expect("&#039;integerProperty&#039; is not a valid Integer")
-        # Whoever asks for a page of the protected part is led to the login, and from there where he wanted to go.
+        # A request for a page of the protected part leads to the login, and from there to the page.
         page = person.get("/authentication1/")
         page = person.submit(page, page.form(field="username"), {"username": "wicket", "password": "wrong"}).expect("feedbackPanelERROR")
         page = person.submit(page, page.form(field="username"), {"username": "wicket", "password": "wicket"}).expect("Sign Out")

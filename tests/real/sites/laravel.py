@@ -93,7 +93,7 @@ class Laravel:
         person.submit(wrong, wrong.form(id_="login"), {"email": "ada", "password": ""}).expect("The email is no address.")
         before = person.cookies["laravel_session"]
         page = person.submit(wrong, wrong.form(id_="login"), {"email": "ada@example.org", "password": "sesame"})
-        # Whoever logs in is led where he wanted to go, with another session.
+        # After the login, the visitor reaches the page that was asked for, with another session.
         assert page.url.endswith("/new") and person.cookies["laravel_session"] != before, page.url
         page.expect("Leave, ada")
 
@@ -156,7 +156,7 @@ class Laravel:
         # No route, so no session either.
         person.get("/none/of/this", status=404).expect("There is nothing at none/of/this.")
         message = json.loads(person.get("/none", status=404, headers={"Accept": "application/json"}).text)["message"]
-        # Of version 6 and of version 10.
+        # The messages of version 6 and of version 10.
         assert message in ("", "The route none could not be found."), message
         person.post("/seen", b"", status=405)
         person.get("/forbidden", status=403).expect("not for you")

@@ -117,7 +117,7 @@ class Redmine:
         wrong = person.submit(page, page.form(field="password"), {"username": "admin", "password": "wrong"})
         wrong.expect("Invalid user or password")
         page = person.submit(page, page.form(field="password"), {"username": "admin", "password": "admin"})
-        # Whoever has the first password gets nothing else until it is changed.
+        # A user with the first password gets no other page until it is changed.
         assert page.url.endswith("/my/password"), page.url
         refused = {"password": "admin", "new_password": "short", "new_password_confirmation": "short"}
         person.submit(page, page.form(field="new_password"), refused).expect("Password is too short")
@@ -134,7 +134,7 @@ class Redmine:
         named = {"project[name]": "Partitur <ümlaut>", "project[identifier]": "score", "project[description]": "All *play*."}
         person.submit(page, form, named, button="commit").expect("Successful creation.")
         person.get("/projects/score").expect("Partitur &lt;ümlaut&gt;", "All <strong>play</strong>.")
-        # A form without a token ends the session of whom it comes from.
+        # A form without a token ends the session of its sender.
         forger = Browser(person.host, person.port)
         forger.cookies.update(person.cookies)
         forger.post("/projects", {"project[name]": "x", "project[identifier]": "x"}, status=422)
@@ -187,7 +187,7 @@ class Redmine:
     def many_at_once(person, issue):
         """People with the same log-in, each on a connection of their own: one writes while all others read.
 
-        Of two who write at once Redmine refuses one: the issue has changed, or SQLite has no place for a second transaction.
+        Redmine refuses one of two users who write at once: the issue has changed, or SQLite has no place for a second transaction.
         """
         writing = Lock()
 

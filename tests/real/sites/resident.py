@@ -12,7 +12,7 @@ ADAPTER = "<?php\nrequire TUTTI_RESIDENT . '/resident.php';\nTutti\\Resident\\{c
 
 
 def resident(root, environment):
-    """Front controllers live in `public`, what is resident beside it, where nobody can ask for it."""
+    """Front controllers live in `public`, what is resident beside it, where no client can ask for it."""
     return {"type": "php", "root": str(root.parent), "script": "resident.php", "mode": "resident", "environment": environment,
             "processes": {"max": 4, "spare": 1}}
 

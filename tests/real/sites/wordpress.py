@@ -118,7 +118,7 @@ require_once ABSPATH . 'wp-settings.php';
     def choose_permalinks(person):
         page = person.get("/wp-admin/options-permalink.php")
         structure = "/%year%/%monthnum%/%postname%/"
-        # The page tells of the server's configuration either way; what counts is that it was stored.
+        # The page describes the server's configuration either way; what counts is that it was stored.
         person.submit(page, page.form(name="form"), {"selection": structure, "permalink_structure": structure}, button="submit")
         person.get("/wp-admin/options-permalink.php").expect(structure)
 

@@ -1,4 +1,4 @@
-"""WordPress behind the cache, as docs/http/cache.md has it: who is nobody gets what is kept, who is somebody never does, and purges show what is new."""
+"""WordPress behind the cache, as docs/http/cache.md has it: an anonymous visitor gets what is kept, a user never does, and purges show what is new."""
 
 import html
 import json
@@ -33,7 +33,7 @@ class WordPressCached(WordPress):
         return configuration
 
     def nobody(self):
-        """A visitor whom nobody knows yet."""
+        """A visitor without any cookies."""
         return Browser("127.0.0.1", self.server.port)
 
     def journey(self, person, root):

@@ -184,7 +184,7 @@ unsafe extern "C" fn abort(env: Env, info: Arguments) -> Value {
     null_mut()
 }
 
-/// `isGone(slot)`: 1 if nobody waits for the answer any more.
+/// `isGone(slot)`: 1 if no client waits for the response any more.
 unsafe extern "C" fn is_gone(env: Env, info: Arguments) -> Value {
     // SAFETY: Node.js has called us.
     let js = unsafe { Js::of(env) };

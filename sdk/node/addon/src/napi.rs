@@ -201,7 +201,7 @@ impl Js {
             // SAFETY: both results are writable.
             unsafe { napi_get_buffer_info(self.0, value, &mut data, &mut length) };
             if !data.is_null() && length > 0 {
-                // SAFETY: the buffer's memory, which nobody touches until this returns: it is its thread's.
+                // SAFETY: the buffer's memory, which no other code touches until this returns: it is its thread's.
                 target.extend_from_slice(unsafe {
                     std::slice::from_raw_parts(data.cast::<u8>(), length)
                 });
@@ -298,8 +298,8 @@ impl Callback {
         }
     }
 
-    /// Calls it from the event loop, with what `arguments` makes, and has Node.js do what waits for the end of a call. An exception is one that
-    /// nobody has caught.
+    /// Calls it from the event loop, with what `arguments` makes, and has Node.js do what waits for the end of a call. An exception is
+    /// an uncaught one.
     pub(crate) fn call<const N: usize>(&self, arguments: impl FnOnce(Js) -> [Value; N]) {
         let js = self.js;
         let mut scope = null_mut();
@@ -369,7 +369,7 @@ impl Handles {
         let room = |kind| {
             // SAFETY: it only tells a number.
             let size = unsafe { uv_handle_size(kind) };
-            // Of 64-bit words, so that it is aligned as a struct of C is; leaked, as the loop uses it to its end.
+            // The memory is of 64-bit words, so that it is aligned as a struct of C is; it is leaked, as the loop uses it to its end.
             let words = vec![0u64; size.div_ceil(8)].into_boxed_slice();
             Box::leak(words).as_mut_ptr().cast::<c_void>()
         };

@@ -7,7 +7,7 @@ use tutti_http::{
 };
 use tutti_worker::{ClientGone, Exchange};
 
-/// How far the answer has come. JavaScript knows these numbers (channel.js).
+/// The state of the response. JavaScript knows these numbers (channel.js).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Everything that was written has been taken.
@@ -16,7 +16,7 @@ pub(crate) enum State {
     Full = 1,
     /// The answer is whole.
     Whole = 2,
-    /// Nobody reads it any more.
+    /// It has no reader any more.
     Gone = 3,
 }
 

@@ -593,7 +593,7 @@ fn every_end_is_an_answer_and_only_one_in_doubt_ends_the_worker() {
     }
     let log = php.errors();
     for line in [
-        "Uncaught RuntimeException: nobody catches me",
+        "Uncaught RuntimeException: no handler catches me",
         "Call to undefined function",
         "Allowed memory size of",
     ] {
@@ -606,7 +606,7 @@ fn errors_are_shown_when_php_ini_says_so() {
     let mut php =
         Host::with(&json!({"root": scripts(), "options": {"user": {"display_errors": "1"}}}));
     let answer = php.get("/ends.php?how=exception");
-    assert!(answer.text().contains("nobody catches me"));
+    assert!(answer.text().contains("no handler catches me"));
 }
 
 #[test]
@@ -820,7 +820,7 @@ fn options_override_files_and_reach_php_ini_only_directives() {
 }
 
 #[test]
-fn an_unknown_directive_is_told() {
+fn an_unknown_directive_is_reported() {
     let mut php =
         Host::with(&json!({"root": scripts(), "options": {"user": {"memory_limmit": "1M"}}}));
     assert_eq!(php.get("/hello.php").status, 200);

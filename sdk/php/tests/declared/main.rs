@@ -19,7 +19,7 @@ use std::{
 use host::{Host, HostResponse, scripts};
 use serde_json::{Value, json};
 
-/// How PHP runs code.
+/// The way in which PHP runs code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Engine {
     Cached,
@@ -106,7 +106,7 @@ fn same_as_classic(engine: Engine, folder: &Path, front: &str, resident: &str, t
         }
     }
     let log = process.errors();
-    // Preloading tells of what it cannot link.
+    // Preloading reports what it cannot link.
     let told = log.lines().filter(|line| !line.contains("Can't preload"));
     assert_eq!(told.count(), 0, "{engine:?}: {log}");
 }

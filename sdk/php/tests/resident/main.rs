@@ -121,7 +121,7 @@ fn the_same_script_runs_without_the_mode() {
     let mut classic = Host::with(&classic);
     for php in [&mut resident, &mut classic] {
         assert_eq!(php.get("/?name=a").text(), "GET a");
-        assert_eq!(php.get("/").text(), "GET nobody");
+        assert_eq!(php.get("/").text(), "GET anyone");
     }
 }
 
@@ -415,7 +415,7 @@ fn every_end(php: &mut Host) {
     }
     let log = php.errors();
     for line in [
-        "Uncaught RuntimeException: nobody catches me",
+        "Uncaught RuntimeException: no handler catches me",
         "Uncaught RuntimeException: too late",
         "Uncaught RuntimeException: thrown at the end",
         "Uncaught RuntimeException: thrown in a destructor",
@@ -545,7 +545,7 @@ fn what_the_boot_sets_stays() {
         assert_eq!(php.send(&case("trigger")).text(), "boot: two;");
         assert_eq!(
             php.send(&case("throw")).text(),
-            "boot caught nobody catches me"
+            "boot caught no handler catches me"
         );
         php.send(&case("leave"));
     }
@@ -607,9 +607,9 @@ fn sessions_belong_to_their_cookie() {
     );
 }
 
-/// Issue 12: a session that the boot had begun was the first visitor's, and fields and buffers were nobody's without a word.
+/// Issue 12: the first visitor got a session that the boot had begun, and fields and buffers were lost without a message.
 #[test]
-fn what_only_a_request_can_do_is_told_of_when_the_boot_does_it() {
+fn what_only_a_request_can_do_is_reported_when_the_boot_does_it() {
     let folder = temporary();
     let sessions = folder.path().to_str().expect("a path");
     let environment = [("BOOT", "vain"), ("SESSIONS", sessions)];
@@ -631,14 +631,14 @@ fn what_only_a_request_can_do_is_told_of_when_the_boot_does_it() {
         "`X-Frame-Options`",
         "while it booted (hint: set them in each request)",
         "has begun a buffer of output, which is closed, while it booted (hint: begin it in each request)",
-        "has started a session, which is nobody's and closed, while it booted (hint: call `session_start()` in each request)",
+        "has started a session, which belongs to no request and is closed, while it booted (hint: call `session_start()` in each request)",
     ] {
         assert!(log.contains(part), "{part} is not in: {log}");
     }
 }
 
 #[test]
-fn a_boot_that_does_nothing_in_vain_is_not_told_of() {
+fn a_boot_that_does_nothing_in_vain_is_not_reported() {
     let mut config = config("worker.php");
     config["options"] = json!({"user": {"output_buffering": "4096", "expose_php": "1"}});
     let mut php = Host::with_environment(&config, &[("BOOT", "settings")]);

@@ -1,7 +1,7 @@
 //! The objects that `receive()` and `send()` give, to be awaited: mostly done before anyone waits.
 //!
 //! An answer that is there is given by ending the iteration at once, without a future or a turn of the loop. Only what has
-//! to wait makes a future; it is a wake-up and no more: whoever is woken looks again, so nothing is lost when a wait is
+//! to wait makes a future; it is a wake-up and no more: each task that is woken looks again, so nothing is lost when a wait is
 //! cancelled. They have a coroutine's methods, so that `create_task` takes them.
 
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl Done {
     fn close(&self) {}
 }
 
-/// An exception of `send`. As in a coroutine, it comes to whoever awaits: that may be another task than the one which called.
+/// An exception of `send`. As in a coroutine, it is raised in the task that awaits, which may be another than the one that called.
 #[pyclass(module = "tutti")]
 pub(super) struct Failed(Option<PyErr>);
 

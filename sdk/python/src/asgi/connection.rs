@@ -27,7 +27,7 @@ pub(super) trait AsgiConnection: Send + Sync {
     /// Called when the worker is to leave: what would last for ever ends.
     fn leave(&self, py: Python<'_>) -> PyResult<()>;
 
-    /// True if nobody listens any more.
+    /// True if the client has gone.
     fn is_gone(&self, py: Python<'_>) -> bool;
 
     /// Called when the application has returned.

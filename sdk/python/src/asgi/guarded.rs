@@ -6,7 +6,7 @@
 #[derive(Debug)]
 pub(super) struct Guarded<T>(pub(super) T);
 
-// SAFETY: there is one interpreter lock (free-threaded builds are refused), whoever reaches the value holds it, and nobody
+// SAFETY: there is one interpreter lock (free-threaded builds are refused), any code that reaches the value holds it, and none
 // detaches within.
 unsafe impl<T> Send for Guarded<T> {}
 // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Lifespan: each target is told when the server starts and when it stops, and may refuse to start.
+//! Lifespan: each target learns when the server starts and when it stops, and may refuse to start.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -9,7 +9,7 @@ use super::scope::asgi_versions;
 use crate::lifecycle::{Interface, Target, failure};
 use crate::log;
 
-/// One target's lifespan: it is told when the server starts and when it stops.
+/// One target's lifespan: it learns when the server starts and when it stops.
 pub(super) struct Lifespan {
     object: Py<PyAny>,
     pub(super) state: Py<PyDict>,

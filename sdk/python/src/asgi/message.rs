@@ -115,7 +115,7 @@ pub(super) fn unknown(kind: &Bound<'_, PyString>) -> PyErr {
     PyValueError::new_err(format!("a message of type `{kind}` cannot be sent here"))
 }
 
-/// Nobody listens any more (ASGI 2.4: an `OSError`).
+/// The client has gone (ASGI 2.4: an `OSError`).
 pub(super) fn gone() -> PyErr {
     PyConnectionResetError::new_err("the client has gone")
 }

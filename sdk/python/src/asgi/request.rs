@@ -10,7 +10,7 @@ const PIECE: usize = 256 * 1024;
 /// The same where the body is a stream, which has no more than a ring at once.
 const STREAM_PIECE: usize = 64 * 1024;
 
-/// How far the application has read a body.
+/// The part of a body that the application has read.
 pub(super) struct Body {
     /// The application has had the whole body.
     is_read: bool,

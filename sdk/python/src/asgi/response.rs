@@ -11,7 +11,7 @@ use tutti_worker::{Exchange, page};
 use super::message::{bytes_item, gone, headers, kind, out_of_order, start, unknown, unsendable};
 use crate::log;
 
-/// How far a response is.
+/// The state of a response.
 #[derive(Default)]
 pub(super) struct Response {
     /// `http.response.start` has come.
@@ -37,7 +37,7 @@ pub(super) struct Response {
 pub(super) enum After {
     /// It is as it was.
     Unchanged,
-    /// It has just ended: those who wait for it must be told.
+    /// It has just ended: tasks that wait for it must be woken.
     Ended,
 }
 
@@ -288,7 +288,7 @@ fn hint(exchange: &Exchange, message: &Bound<'_, PyDict>) -> PyResult<()> {
         .map_err(|error| unsendable(error, |_| None))
 }
 
-/// True if nobody listens any more.
+/// True if the client has gone.
 pub(super) fn is_gone(exchange: &Exchange) -> bool {
     exchange.is_ended() || exchange.is_client_gone()
 }

@@ -101,7 +101,7 @@ pub(super) fn failed(py: Python<'_>, connection: &dyn AsgiConnection, error: &Py
     if let Err(error) = connection.failed(py) {
         log::exception(py, "ending a request", &error);
     }
-    // Who calls `sys.exit()` wants this process to end.
+    // An application that calls `sys.exit()` wants this process to end.
     if error.is_instance_of::<PySystemExit>(py) {
         tutti_worker::Process::stop();
     }
@@ -146,7 +146,7 @@ impl Runner {
             Err(error) => {
                 let is_cancelled = error.is_instance_of::<CancelledError>(py);
                 Self::end(slf, Err(error.clone_ref(py)));
-                // The task is to know that it was cancelled; everything else has been told.
+                // The task is to know that it was cancelled; everything else has been reported.
                 if is_cancelled {
                     Err(error)
                 } else {

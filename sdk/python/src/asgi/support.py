@@ -82,7 +82,7 @@ class Lifespan:
         self.task = loop.create_task(self.run())
         reason = await self._ask("lifespan.startup", self.started)
         if reason is not None:
-            # Whoever says that it failed ends with the reason, which is to be told whole.
+            # An application that reports a failure ends with the reason, which is logged as a whole.
             await asyncio.wait([self.task], timeout=1)
             return reason, self._raised()
         if self.started.done():

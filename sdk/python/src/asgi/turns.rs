@@ -1,4 +1,4 @@
-//! The worker's turns in the event loop, and who is told when an exchange has news.
+//! The worker's turns in the event loop, and the tasks to wake when an exchange has news.
 //!
 //! Made by the driver, whose `turn` is called in each turn; shared with everything that waits for news of its exchange.
 
@@ -87,7 +87,7 @@ impl Turns {
         !self.is_scheduled.get()
     }
 
-    /// A turn begins: the worker is awake, and those whose exchanges have news are told.
+    /// A turn begins: the worker is awake, and tasks whose exchanges have news are woken.
     pub(super) fn begin(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_asleep.replace(false) {
             self.worker.borrow_mut().woken();

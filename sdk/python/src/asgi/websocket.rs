@@ -27,7 +27,7 @@ const RESTART: u16 = 1012;
 /// Most bytes of a close's reason (RFC 6455 §5.5, less the code).
 const LONGEST_REASON: usize = 123;
 
-/// How far a WebSocket is.
+/// The state of a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The application has to accept or refuse.
@@ -70,7 +70,7 @@ impl WebSocket {
         }
     }
 
-    /// True if nobody listens any more.
+    /// True if the client has gone.
     fn is_gone(&self) -> bool {
         self.exchange.is_ended() || self.exchange.is_client_gone()
     }
@@ -224,7 +224,7 @@ impl WebSocket {
         start(&self.exchange, 101, &fields)?;
         self.exchange.flush();
         self.state = State::Open;
-        // Who waits for a message looks at the exchange only from now on; its news would not be told without that look.
+        // A task that waits for a message looks at the exchange only from now on: without that look, it would miss its news.
         self.waiters.wake(py)
     }
 

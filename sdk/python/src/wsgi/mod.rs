@@ -136,7 +136,7 @@ impl Wsgi {
                 responder.send(py, bytes(&chunk)?)?;
                 // Whatever the iterator does before its next chunk, this one is on its way (PEP 3333).
                 if responder.is_complete() {
-                    // Nobody waits for what the application does from here on.
+                    // No client waits for what the application does from here on.
                     responder.finished();
                     self.input.borrow_mut(py).end();
                     exchange.finish();
@@ -190,7 +190,7 @@ fn iterator<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>>
     })
 }
 
-/// How many references to an object there are.
+/// The number of references to an object.
 fn references<T>(object: &Py<T>) -> isize {
     // SAFETY: our own reference keeps the object alive.
     unsafe { pyo3::ffi::Py_REFCNT(object.as_ptr()) }
@@ -218,7 +218,7 @@ fn raised(py: Python<'_>, error: &PyErr, exchange: &mut Exchange) -> Served {
     } else {
         page::answer(exchange, 500);
     }
-    // Who calls `sys.exit()` wants this process to end.
+    // An application that calls `sys.exit()` wants this process to end.
     if error.is_instance_of::<PySystemExit>(py) {
         Served::Recycle
     } else {

@@ -22,7 +22,7 @@ const MOST_NAMES: usize = 512;
 /// Most ports kept: those of clients that hold their connections.
 const MOST_PORTS: usize = 1024;
 
-/// The part of the configuration that applications are told.
+/// The part of the configuration that applications see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// `wsgi.multithread`

@@ -26,7 +26,7 @@ const FILE_PIECE: usize = 128 * 1024;
 pub(super) enum Broken {
     /// By an exception.
     Raised(PyErr),
-    /// Nobody listens any more.
+    /// The client has gone.
     ClientGone,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn load(settings: &Settings) -> Result<(Engine, ProxyPre<State>), Sta
 }
 
 fn deserialize(engine: &Engine, compiled: &[u8], code: &Code) -> Result<Component, StartError> {
-    // SAFETY: these bytes come from `precompile_component` of this very process, and nobody else could change them since.
+    // SAFETY: these bytes come from `precompile_component` of this very process, and no other process could change them since.
     let component = unsafe { Component::deserialize(engine, compiled) };
     component.map_err(|error| code.refused(format!("{error:#}")))
 }

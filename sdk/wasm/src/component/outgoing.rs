@@ -1,6 +1,6 @@
 //! Requests that the component sends: only where `access.network` allows them.
 //!
-//! HTTP/1.1, a connection for each; TLS with the system's certificates. What must never happen: a request to a host that nobody named.
+//! HTTP/1.1, a connection for each; TLS with the system's certificates. What must never happen: a request to a host that the configuration does not name.
 
 use std::future::Future;
 use std::io;

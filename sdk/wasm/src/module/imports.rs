@@ -51,7 +51,7 @@ pub(super) fn add(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 let pieces = state.turn()?.pieces()?;
                 let content = shared::content(shared, offset).map_err(Misuse::from)?;
                 if !content.is_empty() {
-                    // Nobody waits for it any more: the client has gone, and the module goes on.
+                    // The client has gone, and the module goes on.
                     let _ = pieces.send(Ok(Bytes::copy_from_slice(content))).await;
                 }
                 wasmtime::Result::Ok(())

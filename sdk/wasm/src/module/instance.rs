@@ -187,7 +187,7 @@ impl Module {
     /// Calls the function for the end of an answer, once for each.
     async fn tell_the_end(&mut self) -> wasmtime::Result<()> {
         let turn = self.store.data_mut().turn.as_mut();
-        if turn.is_some_and(Turn::is_to_be_told) {
+        if turn.is_some_and(Turn::needs_notice) {
             call(&mut self.store, self.handlers.response_end.as_ref()).await?;
         }
         Ok(())

@@ -44,7 +44,7 @@ pub(super) fn load(
 }
 
 fn deserialize(engine: &Engine, compiled: &[u8], code: &Code) -> Result<Module, StartError> {
-    // SAFETY: these bytes come from `precompile_module` of this very process, and nobody else could change them since.
+    // SAFETY: these bytes come from `precompile_module` of this very process, and no other process could change them since.
     let module = unsafe { Module::deserialize(engine, compiled) };
     module.map_err(|error| code.refused(format!("{error:#}")))
 }

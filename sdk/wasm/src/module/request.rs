@@ -23,7 +23,7 @@ pub(super) fn build(exchange: &Exchange) -> Result<(ModuleRequest, Feed), String
         BodyRef::Inline(bytes) => bytes.len() as u64,
         BodyRef::Spool { len, .. } => len,
         BodyRef::Stream { len } => len.ok_or(
-            "the length of its body is not known, and a module is told it first (`request_buffering` makes it known)",
+            "the length of its body is not known, and a module needs it first (`request_buffering` makes it known)",
         )?,
     };
     let target = target(&view);

@@ -94,7 +94,7 @@ pub(crate) struct Turn {
     /// Where the parts of the body go.
     pieces: Option<mpsc::Sender<io::Result<Bytes>>>,
     pub(super) has_ended: bool,
-    /// The module has been told of the end by its function for that.
+    /// The module's function for the end has been called.
     is_told: bool,
 }
 
@@ -111,7 +111,7 @@ impl Turn {
     }
 
     /// True once, after the end.
-    pub(super) fn is_to_be_told(&mut self) -> bool {
+    pub(super) fn needs_notice(&mut self) -> bool {
         self.has_ended && !std::mem::replace(&mut self.is_told, self.has_ended)
     }
 
@@ -139,7 +139,7 @@ impl Turn {
         *response.status_mut() = self.status;
         *response.headers_mut() = header(fields)?;
         self.pieces = Some(give);
-        // Nobody waits for it any more: the client has gone.
+        // The client has gone.
         let _ = answer.send(Ok(response));
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Turn {
         self.pieces.clone().ok_or(Misuse::AfterTheEnd)
     }
 
-    /// The answer is whole. What is left of the request is still to come, so the client is told later.
+    /// The answer is whole. What is left of the request is still to come, so the client gets it later.
     pub(super) fn end(&mut self) -> Result<(), Misuse> {
         if self.answer.is_some() {
             self.begin(&[])?;

@@ -123,7 +123,7 @@ $handler = function () use ($booted) {
         case 'exit-message': exit('message');
         case 'exit-deep': array_map(function () { foreach ([1] as $_) { try { exit('deep'); } finally { echo 'never'; } } }, [1]); return;
         case 'exit-shutdown': register_shutdown_function(fn () => exit('one')); register_shutdown_function(fn () => print('two')); return;
-        case 'throw': throw new \RuntimeException('nobody catches me');
+        case 'throw': throw new \RuntimeException('no handler catches me');
         case 'throw-late': ob_end_flush(); echo 'sent'; flush(); throw new \RuntimeException('too late');
         case 'throw-shutdown': register_shutdown_function(function () { throw new \RuntimeException('thrown at the end'); }); echo 'ok'; return;
         case 'throw-output': ob_start(function () { throw new \RuntimeException('thrown in a callback'); }); echo 'x'; return;
@@ -144,7 +144,7 @@ $handler = function () use ($booted) {
         case 'headers': header('X-One: 1'); header('X-Two: 2'); http_response_code(202); header_register_callback(fn () => header('X-Callback: yes')); echo json_encode([getallheaders(), headers_list()]); return;
         case 'flush': ob_end_flush(); foreach ([1, 2, 3] as $part) { echo "part $part\n"; flush(); } return;
         case 'large': for ($i = 0; $i < 64; $i++) { echo str_repeat('x', 16384); } return;
-        case 'finish': echo 'answer'; $first = fastcgi_finish_request(); echo 'nobody reads this'; file_put_contents($_GET['file'], json_encode([$first, fastcgi_finish_request(), $_SERVER['REQUEST_URI'], getenv('REQUEST_METHOD'), getallheaders()['X-Late']])); return;
+        case 'finish': echo 'answer'; $first = fastcgi_finish_request(); echo 'this has no reader'; file_put_contents($_GET['file'], json_encode([$first, fastcgi_finish_request(), $_SERVER['REQUEST_URI'], getenv('REQUEST_METHOD'), getallheaders()['X-Late']])); return;
         case 'abort': ignore_user_abort(isset($_GET['ignore'])); register_shutdown_function(fn () => file_put_contents($_GET['file'], json_encode([connection_aborted(), connection_status()]))); for ($i = 0; $i < 1000; $i++) { echo str_repeat('x', 1000); flush(); } return;
         case 'upload': echo json_encode(array_map(fn ($file) => $file + ['text' => file_get_contents($file['tmp_name']), 'ok' => is_uploaded_file($file['tmp_name'])], $_FILES)); return;
         case 'body': echo file_get_contents('php://input'); return;

@@ -107,7 +107,7 @@ WSGI = WsgiToAsgi(validator(wsgi))
 
 
 async def threads():
-    """How many threads anyio lets run at once: as many meet as the application has."""
+    """The number of threads that anyio runs at once: as many meet as the application has."""
     count = int(os.environ["THREADS"])
     barrier = threading.Barrier(count)
     async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-//! A client of raw frames: sends what it is told, right or wrong, and checks what it hears.
+//! A client of raw frames: sends what the script says, right or wrong, and checks what it hears.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

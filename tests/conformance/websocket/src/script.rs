@@ -15,7 +15,7 @@ pub enum ScriptStep {
     Hear(Heard),
 }
 
-/// How a case ends.
+/// The end of a case.
 #[derive(Clone, Debug)]
 pub enum End {
     /// We close with this payload, and hear the same, and then the end of the connection.
@@ -35,7 +35,7 @@ pub struct Case {
     pub title: String,
     /// The steps, in their order.
     pub steps: Vec<ScriptStep>,
-    /// How it ends.
+    /// The expected end.
     pub end: End,
 }
 

@@ -57,7 +57,7 @@ fn serve(mut stream: TcpStream, noted: &Mutex<Vec<String>>, answers: &Answers) {
     let head = String::from_utf8_lossy(&head).into_owned();
     noted.lock().unwrap().push(head.clone());
     let _ = stream.write_all(answers(&head).as_bytes());
-    // A body that nobody has read when the connection is closed would take the answer with it.
+    // A body that is unread when the connection is closed would take the answer with it.
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::{examples, json_examples, plain_examples};
+use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::{c as c_library, external, java as java_build};
+use tutti_testkit::guide;
 use tutti_websocket_cases::{Frame, Heard, WebSocketClient, build};
 
 use crate::suite::Application;
@@ -135,29 +136,31 @@ pub(crate) fn http(application: &Application) {
     assert_eq!(application.get("/").text(), "Hello from Node.js\n");
 }
 
-/// The program, its `go.mod` and its configuration.
+/// The program of the page's first session, with the configuration behind it.
 pub(crate) fn go(application: &Application) {
     let page = application.page();
     let shop = application.root().join("shop");
-    application.write("shop/main.go", &examples(&page, "go")[0]);
     let sdk = external::source("sdk/go").canonicalize().unwrap();
-    let module = plain_examples(&page)[0].replace("/usr/share/tutti/go", sdk.to_str().unwrap());
-    application.write(
-        "shop/go.mod",
-        &format!("module shop\n\ngo 1.23\n\n{module}"),
-    );
+    for command in guide::commands(&page) {
+        if let Some(name) = command.line.strip_prefix("cat /srv/hello/") {
+            let text = command.prints.join("\n") + "\n";
+            let text = text.replace("/usr/share/tutti/go", sdk.to_str().unwrap());
+            application.write(&format!("shop/{name}"), &text);
+        }
+    }
     external::go_build(&shop, &shop.join("shop"));
     let options = json_examples(&page, &[("/srv/shop", shop.to_str().unwrap())]);
     application.put(options[0].clone());
-    assert_eq!(application.get("/").text(), "Hello from test\n");
+    assert_eq!(application.get("/").text(), "Hello from Go\n");
 }
 
 /// The first sample, compiled by the guide's command.
 pub(crate) fn c(application: &Application) {
     let page = include_str!("../../../../docs/languages/sdk.md");
-    let command = page.lines().find(|line| line.starts_with("cc ")).unwrap();
+    let command = guide::commands(page).remove(0).line;
     let library = c_library::library();
     let command = command
+        .replace("/srv/hello", "hello")
         .replace("dist/include", "sdk/c/include")
         .replace("dist/lib/libtutti_worker.a", library.to_str().unwrap());
     let root = application.root();

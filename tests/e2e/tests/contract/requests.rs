@@ -340,7 +340,7 @@ fn cut_short(application: &Application, framing: Framing) {
     client.send(framing.piece(&line(b'a')));
     client.read_until("a\n");
     drop(client);
-    wait_until("the application is told", || told() > before);
+    wait_until("the application is notified", || told() > before);
 }
 
 /// 5 MB to and fro at once.

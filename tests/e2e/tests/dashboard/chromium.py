@@ -126,7 +126,7 @@ class Page:
         Path(path).write_bytes(base64.b64decode(data))
 
     def tree(self):
-        """Returns what a screen reader is told: (role, name) of each node that is not ignored."""
+        """Returns what a screen reader gets: (role, name) of each node that is not ignored."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         seen = [node for node in nodes if not node["ignored"]]
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in seen]

@@ -45,7 +45,7 @@ def log_in(page, url, token, axe):
     page.press("Enter")
     page.wait_for_load(before)
     assert ("alert", "") in page.tree() or any(role == "alert" for role, _ in page.tree()), page.tree()
-    page.messages.clear()  # The browser tells of the 403.
+    page.messages.clear()  # The browser logs the 403.
     page.wait_until("the focus", has_focus)
     page.type(token)
     before = page.loads

@@ -1,4 +1,4 @@
-"""Leads to files, fails as it is told, and says what it was asked."""
+"""Leads to files, fails where the path says so, and returns what it was asked."""
 
 
 def application(environ, start_response):

@@ -1,4 +1,4 @@
-# What the configuration made of this process; `/hold` answers when there is a file `go`.
+# Returns what the configuration made of this process; `/hold` answers when there is a file `go`.
 use strict;
 use warnings;
 use Cwd;

@@ -50,7 +50,7 @@ async def main(port, kind):
 
         quic._write_application = flood
         ended = asyncio.create_task(client.wait_closed())
-        # Who has retired all ids that it knows hears nothing any more, and can send no more than fits a window.
+        # A client that has retired all ids that it knows gets nothing any more, and can send no more than fits a window.
         until = asyncio.get_running_loop().time() + 3
         while not ended.done() and state["number"] < FRAMES and asyncio.get_running_loop().time() < until:
             quic.send_ping(state["number"])

@@ -6,7 +6,7 @@ require 'logger'
 require 'rack/session/cookie'
 require 'grape'
 
-# What is streamed: Grape hands it on as the body.
+# The streamed body: Grape hands it on.
 class Pieces
   def each
     3.times { |i| yield "piece #{i + 1}\n" }

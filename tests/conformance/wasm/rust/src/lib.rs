@@ -250,7 +250,7 @@ fn endless(out: ResponseOutparam) {
 #[inline(never)]
 fn trap(out: ResponseOutparam) {
     if SERVED.get() > 0 {
-        panic!("this component was told to fail");
+        panic!("this component fails, told to fail");
     }
     text(out, 200, &[], "");
 }

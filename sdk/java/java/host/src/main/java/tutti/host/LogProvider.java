@@ -19,7 +19,7 @@ import org.slf4j.spi.SLF4JServiceProvider;
 
 /** SLF4J's way to the daemon's log, for Jetty: warnings and errors. One that comes with an exception is an error. */
 public final class LogProvider implements SLF4JServiceProvider, ILoggerFactory {
-    /** SLF4J's own properties: who provides, and how much it tells of that. */
+    /** SLF4J's own properties: the provider, and how much it logs about it. */
     private static final String PROVIDER = LoggerFactory.PROVIDER_PROPERTY_KEY;
     private static final String VERBOSITY = "slf4j.internal.verbosity";
 
@@ -93,12 +93,12 @@ public final class LogProvider implements SLF4JServiceProvider, ILoggerFactory {
         protected void handleNormalizedLoggingCall(
                 Level level, Marker marker, String pattern, Object[] arguments, Throwable error) {
             if (error instanceof ClosedChannelException || error instanceof EofException) {
-                // A client has gone, which Jetty tells of where an endpoint of a WebSocket does not want to hear it.
+                // A client has gone: Jetty logs that where a WebSocket's endpoint has no handler for it.
                 return;
             }
             boolean isError = level == Level.ERROR || error != null;
             if (!isError && name.equals("org.apache.tomcat.util.descriptor.DigesterFactory")) {
-                // JSP misses schemas that are for validation, which nobody asks for.
+                // JSP misses schemas that are for validation, which is switched off.
                 return;
             }
             String message = MessageFormatter.basicArrayFormat(pattern, arguments);

@@ -96,7 +96,7 @@ public final class Main {
         }
     }
 
-    /** Waits until all threads have been told to leave and no request is left, stops the web application and ends the process. */
+    /** Waits until all threads have to leave and no request is left, stops the web application and ends the process. */
     static byte[] join(byte[] bytes) {
         int code = 0;
         try {

@@ -30,7 +30,7 @@ final class Native {
     /** Waits for a request: its head ({@link Head}); null: leave. */
     static native byte[] next(long thread);
 
-    /** Gives the thread's place back. True: the process leaves of its own accord, and nobody takes its place before it has ended. */
+    /** Gives the thread's place back. True: the process leaves of its own accord, and no process takes its place before it has ended. */
     static native boolean end(long thread);
 
     /**
@@ -55,7 +55,7 @@ final class Native {
     /** Sends of the frames of a WebSocket what there is room for, from a direct buffer or from an array: how many bytes, or {@link #GONE}. */
     static native int sendFrames(long exchange, ByteBuffer buffer, byte[] array, int start, int length);
 
-    /** Closes a WebSocket: its client is told this code, and so is its application with the next frame that it reads. */
+    /** Closes a WebSocket: its client receives this code, and so does its application with the next frame that it reads. */
     static native void closeWebSocket(long exchange, int code);
 
     /** Completes the response. */

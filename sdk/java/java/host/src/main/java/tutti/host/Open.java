@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /** The exchanges that have not ended, and the threads that wait for what they need. */
 final class Open {
-    /** How often clients of requests that no thread is at are looked after. */
+    /** The interval at which clients of requests without a thread are checked. */
     private static final long WATCH_MS = 250;
 
     private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
@@ -78,7 +78,7 @@ final class Open {
         return streams;
     }
 
-    /** Closes the WebSockets, also those to come: the process leaves, and nobody takes its place before it has ended. */
+    /** Closes the WebSockets, also those to come: the process leaves, and no process takes its place before it has ended. */
     void closeWebSockets() {
         isLeaving = true;
         streams.forEach(Stream::closeWebSocket);

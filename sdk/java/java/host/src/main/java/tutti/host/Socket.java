@@ -19,7 +19,7 @@ final class Socket extends AbstractEndPoint {
 
     private final Head head;
     private final Open open;
-    /** Called when the connection has ended, and the application has been told. */
+    /** Called when the connection has ended, and the application knows. */
     private final Runnable end;
     private ByteBuffer frame = NOTHING;
     private volatile Reader reader;
@@ -172,7 +172,7 @@ final class Socket extends AbstractEndPoint {
         getConnection().onClose(failure);
         Reader now = reader;
         if (now != null && now.thread == Thread.currentThread()) {
-            // The application is told by what this thread goes on with.
+            // The application learns of it by what this thread does next.
             now.isClosed = true;
         } else {
             end.run();

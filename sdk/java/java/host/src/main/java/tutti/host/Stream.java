@@ -23,8 +23,8 @@ import org.eclipse.jetty.util.Callback;
 /**
  * An exchange as Jetty sees it: a stream whose bytes are the transport's.
  *
- * <p>The body is read by whoever asks for it, without waiting; for the rest of one that is still coming a thread of {@link Open} waits. A response is written by
- * whoever writes it, who waits for room where a thread may wait at all. Must never happen: a callback that is never called.
+ * <p>The body is read by the thread that asks for it, without waiting; for the rest of one that is still coming a thread of {@link Open} waits. A response is written by
+ * the thread that writes it, which waits for room where a thread may wait at all. Must never happen: a callback that is never called.
  */
 final class Stream implements HttpStream, Runnable {
     /** The code of a WebSocket whose process leaves; its client may come again (the registry of RFC 6455 section 11.7). */
@@ -106,7 +106,7 @@ final class Stream implements HttpStream, Runnable {
         return thread;
     }
 
-    /** True if the handler has returned and nobody of ours sees what becomes of the client. */
+    /** True if the handler has returned and no thread of the host sees what becomes of the client. */
     boolean isLeft() {
         return thread == null && !isUpgraded;
     }
@@ -160,7 +160,7 @@ final class Stream implements HttpStream, Runnable {
                     : Content.Chunk.from(new EofException("the client has gone before its body was whole"), true);
         }
         ByteBuffer bytes = ByteBuffer.wrap(room, 0, count);
-        // Whoever reads it may keep it.
+        // The reader may keep it.
         room = null;
         received += count;
         return Content.Chunk.from(bytes, received == head.length);
@@ -349,7 +349,7 @@ final class Stream implements HttpStream, Runnable {
         try {
             socket.upgrade(connection);
         } catch (RuntimeException told) {
-            // The application has been told, and the connection closed.
+            // The application has been notified, and the connection closed.
         }
         // One of the two sees the other: this thread, and the one that closes all.
         if (open.isLeaving()) {

@@ -25,7 +25,7 @@ final class Webapp {
     /** Classes of ours and of libraries that a web application never sees, so that it may bring its own. */
     private static final String[] HIDDEN = {"tutti.", "org.slf4j.", "org.objectweb.asm."};
 
-    /** How the jars of ours are called that have tag libraries. */
+    /** The names of our jars with tag libraries. */
     private static final List<String> WITH_TAGS = List.of("jakarta.servlet.jsp.jstl-", "javax.servlet.jsp.jstl-", "wasp-");
 
     private Webapp() {}

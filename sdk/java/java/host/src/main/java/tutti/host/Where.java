@@ -31,7 +31,7 @@ final class Where implements Runnable {
                 error.write(text.toString().getBytes(StandardCharsets.UTF_8));
             }
         } catch (IOException gone) {
-            // Nobody can be told that the log is gone.
+            // There is no place to report that the log is gone.
         }
     }
 

@@ -1,0 +1,4 @@
+"""Nobody (!) calls this."""
+
+# What it is (!).
+whoever = "nobody"  # nobody (!)
