@@ -124,7 +124,7 @@ mod tests {
         let shown = cut(long);
         assert!(shown.starts_with("Traceback: é"), "{shown}");
         assert!(shown.ends_with("é ValueError: no"), "{shown}");
-        assert!(shown.contains("bytes left out"), "{shown}");
+        assert!(shown.contains("bytes omitted"), "{shown}");
         assert!(shown.len() <= MAX_TEXT + 64);
     }
 }
