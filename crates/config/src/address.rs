@@ -1,6 +1,4 @@
-//! Addresses: what listeners bind to, and where servers are.
-//!
-//! Owned by the typed model.
+//! Addresses that listeners bind to, and addresses of servers.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,11 +12,11 @@ use crate::address_pattern::{parse_ip, parse_port, split_port};
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;
 
-/// How servers are written.
+/// The notations of servers.
 pub(crate) const SERVER_FORMS: &str =
     "write `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH` or `unix:@NAME`";
 
-/// The port of a server where none is written; `None`: one must be.
+/// The default port of a server; `None`: a port is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ports {
     of_names: Option<u16>,
@@ -26,7 +24,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// A name is written as in a URL (RFC 9110 §4.2.1); an address without a port is mostly one that lost it.
+    /// A name is written as in a URL (RFC 9110 §4.2.1); an address without a port usually lacks it by mistake.
     pub(crate) const HTTP: Ports = Ports {
         of_names: Some(80),
         of_addresses: None,
@@ -36,19 +34,19 @@ impl Ports {
         of_names: Some(443),
         of_addresses: Some(443),
     };
-    /// FastCGI, uwsgi and SCGI have no port of their own.
+    /// FastCGI, uwsgi and SCGI have no default port.
     pub(crate) const GATEWAY: Ports = Ports {
         of_names: None,
         of_addresses: None,
     };
 }
 
-/// A place to listen at.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListenAddress {
     /// `*:PORT`: any address of this machine.
     Any(u16),
-    /// A certain address and port.
+    /// A specific address and port.
     Ip(SocketAddr),
     /// `unix:/path`.
     Unix(PathBuf),
@@ -56,37 +54,37 @@ pub enum ListenAddress {
     Abstract(String),
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UpstreamAddress {
     /// IPv4 or IPv6, and port.
     Inet(SocketAddr),
-    /// A name, whose addresses are looked up, and port.
+    /// A name to be resolved, and port.
     Name {
-        /// In small letters.
+        /// In lower case.
         host: String,
         /// The same for all addresses.
         port: u16,
     },
     /// A service, whose servers and their ports are looked up (RFC 2782).
     Service {
-        /// The name as written, in small letters: what certificates are for.
+        /// The name as written, in lower case: certificates are verified against it.
         host: String,
         /// The name of its SRV records.
         query: String,
     },
-    /// A Service of Kubernetes, whose endpoints the API server tells.
+    /// A Kubernetes Service, whose endpoints the API server reports.
     Kubernetes {
-        /// Its name in the cluster, `SERVICE.NAMESPACE.svc`: what certificates are for.
+        /// Its name in the cluster, `SERVICE.NAMESPACE.svc`: certificates are verified against it.
         host: String,
         /// Its name.
         service: String,
-        /// Where it is.
+        /// Its namespace.
         namespace: String,
-        /// `None`: it has one.
+        /// `None`: it has only one.
         port: Option<ServicePort>,
     },
-    /// Nodes of the fleet, which the store tells.
+    /// Nodes of the fleet, which the store reports.
     Fleet {
         /// `all`, or `LABEL=VALUE`.
         selector: String,
@@ -99,12 +97,12 @@ pub enum UpstreamAddress {
     Abstract(String),
 }
 
-/// A port of a Service of Kubernetes.
+/// A port of a Kubernetes Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServicePort {
-    /// As the Service calls it.
+    /// Its name in the Service.
     Name(String),
-    /// The number at which the pods listen.
+    /// The number on which the pods listen.
     Number(u16),
 }
 
@@ -147,13 +145,13 @@ impl GatewayKind {
 }
 
 impl UpstreamAddress {
-    /// Parses an address; `ports` are for one without.
+    /// Parses an address; `ports` are the defaults.
     pub(crate) fn parse(text: &str, ports: Ports) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             // nginx writes `unix:/run/a.sock:/path`.
             if path.contains(":/") {
                 return Err(AddressError(format!(
-                    "`{}` has a path behind the address",
+                    "`{}` has a path after the address",
                     shorten(text)
                 )));
             }
@@ -169,7 +167,7 @@ impl UpstreamAddress {
         }
         if text.contains('/') {
             return Err(AddressError(format!(
-                "`{}` has a path behind the address",
+                "`{}` has a path after the address",
                 shorten(text)
             )));
         }
@@ -191,7 +189,7 @@ impl UpstreamAddress {
             ))),
             Err(_) if is_host_name(host) && service_of(host).is_some() => {
                 Err(AddressError(format!(
-                    "`{}` is the name of a service, which has no address of its own",
+                    "`{}` is the name of a service, not an address",
                     shorten(host)
                 )))
             }
@@ -208,7 +206,7 @@ impl UpstreamAddress {
 }
 
 impl UpstreamAddress {
-    /// A server of which `service` is given.
+    /// Returns the address of a server with `service`.
     pub(crate) fn service(
         text: &str,
         service: &str,
@@ -225,20 +223,20 @@ impl UpstreamAddress {
         }
         if let Some(port) = port {
             let message = format!(
-                "a service tells its ports itself, and `{}` has one",
+                "SRV records of a service have the ports, but `{}` has one",
                 shorten(text)
             );
             let hint = format!("write `{host}` without `:{}`", shorten(port));
             return Err((AddressError(message), Some(hint)));
         }
-        // As nginx does it, and everybody who comes from there writes it.
+        // As in nginx, from which users copy it.
         let prefix = match service.contains('.') {
             true => service.to_owned(),
             false => format!("_{}._tcp", service.trim_start_matches('_')),
         };
         let query = format!("{}.{host}", prefix.trim_end_matches('.')).to_ascii_lowercase();
         if !is_host_name(&query) {
-            let message = format!("`{}` is no name that the DNS could have", shorten(&query));
+            let message = format!("`{}` is not a valid DNS name", shorten(&query));
             let hint = "labels have 1 to 63 letters, digits, `-` and `_`, and the whole name 253";
             return Err((AddressError(message), Some(hint.to_owned())));
         }
@@ -250,7 +248,7 @@ impl UpstreamAddress {
 }
 
 impl UpstreamAddress {
-    /// A server that is a Service of Kubernetes.
+    /// Returns the address of a server that is a Kubernetes Service.
     pub(crate) fn kubernetes(
         text: &str,
         port: Option<ServicePort>,
@@ -258,7 +256,7 @@ impl UpstreamAddress {
         let (name, written) = split_port(text).map_err(|error| (error, None))?;
         if let Some(written) = written {
             let message = format!(
-                "the port of a Service is no part of its name, and `{}` has one",
+                "the port of a Service is not part of its name, but `{}` has one",
                 shorten(text)
             );
             let hint = format!(
@@ -272,7 +270,7 @@ impl UpstreamAddress {
         let is_label = |label: &str| is_label(label) && is_lower(label) && !label.contains('_');
         let parts = name.split_once('.');
         let Some((service, namespace)) = parts.filter(|(a, b)| is_label(a) && is_label(b)) else {
-            let message = format!("`{}` is no Service of Kubernetes", shorten(text));
+            let message = format!("`{}` is not a Kubernetes Service", shorten(text));
             let hint = "write `SERVICE.NAMESPACE`, as `web.default`";
             return Err((AddressError(message), Some(hint.to_owned())));
         };
@@ -284,10 +282,10 @@ impl UpstreamAddress {
         })
     }
 
-    /// A server that is nodes of the fleet.
+    /// Returns the address of servers that are nodes of the fleet.
     pub(crate) fn fleet(selector: &str, port: u16) -> Result<Self, (AddressError, Option<String>)> {
         if selector != ALL && !is_label_of_nodes(selector) {
-            let message = format!("`{}` means no nodes of a fleet", shorten(selector));
+            let message = format!("`{}` does not select nodes of a fleet", shorten(selector));
             let hint = "write `all`, or `LABEL=VALUE` for the nodes with a label";
             return Err((AddressError(message), Some(hint.to_owned())));
         }
@@ -297,12 +295,12 @@ impl UpstreamAddress {
         })
     }
 
-    /// True if somebody has to tell which addresses it has.
+    /// True if its addresses must be discovered.
     pub fn is_found(&self) -> bool {
         matches!(self, UpstreamAddress::Fleet { .. }) || self.host().is_some()
     }
 
-    /// The name that leads to it, which has to be looked up; `None`: this is an address itself, or its servers have names of their own.
+    /// Returns the name to resolve; `None`: this is an address itself, or its servers have names of their own.
     pub fn host(&self) -> Option<&str> {
         match self {
             UpstreamAddress::Name { host, .. }
@@ -316,7 +314,7 @@ impl UpstreamAddress {
     }
 }
 
-/// How to write the name of a service as a server, if a text is one: `_http._tcp.app.internal` (RFC 2782).
+/// Returns how to write a service as a server, if the text is the name of one: `_http._tcp.app.internal` (RFC 2782).
 pub(crate) fn service_hint(text: &str) -> Option<String> {
     let (service, host) = service_of(text)?;
     let host = host.split_once(':').map_or(host, |(host, _)| host);
@@ -325,7 +323,7 @@ pub(crate) fn service_hint(text: &str) -> Option<String> {
     ))
 }
 
-/// The service and the host of the name of a service.
+/// Splits the name of a service into service and host.
 fn service_of(text: &str) -> Option<(&str, &str)> {
     let (service, rest) = text.strip_prefix('_')?.split_once('.')?;
     let (protocol, host) = rest.split_once('.')?;
@@ -338,9 +336,9 @@ fn service_of(text: &str) -> Option<(&str, &str)> {
 pub(crate) struct ProxyUrl {
     /// The protocol of the server, if it is not HTTP.
     pub(crate) gateway: Option<GatewayKind>,
-    /// It is spoken inside TLS.
+    /// It uses TLS.
     pub(crate) is_https: bool,
-    /// Where the server listens.
+    /// The address of the server.
     pub(crate) address: UpstreamAddress,
 }
 
@@ -384,7 +382,7 @@ pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<S
     })
 }
 
-/// The address of a name server; without a port it is that of the DNS (RFC 1035 §4.2).
+/// Parses the address of a name server; the default port is that of the DNS (RFC 1035 §4.2).
 pub fn parse_name_server(text: &str) -> Option<SocketAddr> {
     const DNS_PORT: u16 = 53;
     let address = text.parse::<SocketAddr>().ok();
@@ -392,17 +390,17 @@ pub fn parse_name_server(text: &str) -> Option<SocketAddr> {
     (address.port() != 0).then_some(address)
 }
 
-/// True if a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
+/// True if a text is a host name in DNS letters (RFC 1123 §2.1; `_` is in use too).
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
-    // The last one is never a number: that would be an address, and mostly a mistyped one.
+    // The last label is never a number: that would be an address, usually a mistyped one.
     let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
     name.len() <= 253
         && name.split('.').all(is_label)
         && !name.rsplit('.').next().is_some_and(is_number)
 }
 
-/// True for one part of such a name.
+/// True for one label of such a name.
 fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len())
         && !label.starts_with('-')
@@ -412,12 +410,12 @@ fn is_label(label: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// How to write a proxy's URL whose address is wrong, where that can be told.
+/// Returns the correct notation of a proxy's URL with a wrong address, if it is clear.
 fn proxy_hint(scheme: &str, rest: &str) -> Option<String> {
     if let Some(hint) = service_hint(rest) {
         return Some(hint);
     }
-    // Behind the scheme a path of a unix socket begins with a slash, and another may follow it.
+    // After the scheme, the path of a unix socket begins with a slash, and another may follow it.
     let (address, path) = match rest.strip_prefix("unix:") {
         Some(socket) => {
             let (socket, path) = socket.split_once(":/")?;
@@ -555,7 +553,7 @@ mod tests {
         assert!(!matches(&["127.0.0.1/32"], "127.0.0.2:5"));
         assert!(
             matches(&["192.0.2.7:0"], "192.0.2.7:0"),
-            "a proxy told no port"
+            "a proxy without a port"
         );
         assert!(!matches(&["192.0.2.7:0"], "192.0.2.7:80"));
         assert!(matches(&["!10.1.1.0/16"], "10.2.0.1:1"));

@@ -1,11 +1,11 @@
-//! Patterns of addresses, of `source`, `destination` and the like, and the pieces that all addresses are read from.
+//! Address patterns of `source`, `destination` and others, and the parsing shared by all addresses.
 //!
 //! Matching compares numbers, never text, and does not allocate.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Why an address cannot be used; says what is wrong, without a period.
+/// Why an address cannot be used, without a period.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(pub(crate) String);
@@ -20,7 +20,7 @@ pub struct AddressSet {
 /// One address pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPattern {
-    /// A leading `!` was there.
+    /// It had a leading `!`.
     pub negated: bool,
     /// Addresses.
     pub range: IpRange,
@@ -48,7 +48,8 @@ impl Default for AddressSet {
 }
 
 impl AddressSet {
-    /// A set of these. A set without patterns has no address in it: an allowlist that has become empty must not admit every client.
+    /// Creates a set. A set without patterns contains no address: an allowlist that has become empty must not admit
+    /// every client.
     pub fn new(list: Vec<AddressPattern>) -> Self {
         let has_positive = list.is_empty() || list.iter().any(|pattern| !pattern.negated);
         AddressSet { list, has_positive }
@@ -59,7 +60,7 @@ impl AddressSet {
         &self.list
     }
 
-    /// True if the address belongs to the set; `None` is a unix socket.
+    /// True if the address belongs to the set; `None` means a unix socket.
     pub fn matches(&self, address: Option<SocketAddr>) -> bool {
         let mut found = !self.has_positive;
         for pattern in &self.list {
@@ -121,7 +122,7 @@ impl AddressPattern {
     }
 }
 
-/// Splits a trailing `:PORT` off; the addresses of IPv6 with a port are in brackets.
+/// Splits off a trailing `:PORT`; IPv6 addresses with a port are in brackets.
 pub(crate) fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressError> {
     if let Some(inside) = text.strip_prefix('[') {
         let (addresses, rest) = inside
@@ -214,7 +215,8 @@ fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
     Ok((first, last))
 }
 
-/// The port of a pattern: no connection has port 0, but a client's may be told without one, and then it is 0.
+/// Parses the port of a pattern: no connection has port 0, but a client may be reported without a port, and then it is
+/// 0.
 fn any_port(text: &str) -> Result<u16, AddressError> {
     port_number(text)
         .ok_or_else(|| AddressError(format!("`{text}` is not a port number between 0 and 65535")))

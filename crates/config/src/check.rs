@@ -1,7 +1,7 @@
-//! Checking a document against the option table: types, ranges, names, grammar of strings.
+//! Checks a document against the option table: types, ranges, names, grammar of strings.
 //!
-//! First half of validation; the second, [`crate::build`], makes the typed configuration and checks what concerns
-//! several places at once. It goes on after every fault, so that all are reported.
+//! First half of validation; the second, [`crate::build`], builds the typed configuration and checks relations between
+//! several places. It continues after every fault, so that all are reported.
 
 mod grammar;
 
@@ -18,11 +18,11 @@ pub(crate) struct Faults<'d> {
     document: &'d Document,
     /// In the order they were found.
     pub(crate) list: Vec<Diagnostic>,
-    /// How many were found after the list was full.
+    /// Number of faults found after the list was full.
     pub(crate) more: usize,
-    /// Remarks on parts that work.
+    /// Warnings about valid parts.
     pub(crate) warnings: Vec<Diagnostic>,
-    /// Places of faults; a second fault of the same value is mostly a consequence of the first.
+    /// Places of faults; a second fault of the same value is usually a consequence of the first.
     seen: HashSet<SourceSpan>,
 }
 
@@ -45,7 +45,7 @@ impl<'d> Faults<'d> {
         self.at(diagnostic, node.span);
     }
 
-    /// Further faults are only counted: what would be said of them need not be found out.
+    /// Further faults are only counted: their messages need not be created.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= MOST_FAULTS
     }
@@ -224,7 +224,7 @@ fn size(
             Diagnostic::new(place.pointer(), message).expect(ValueKind::Size(min, max).words())
         }
         None => {
-            let message = format!("`{}` is no size", shorten(text));
+            let message = format!("`{}` is not a size", shorten(text));
             let hint = "write a number of bytes, or for example `\"512K\"`, `\"128M\"`, `\"1G\"`";
             Diagnostic::new(place.pointer(), message).suggest(hint)
         }
@@ -239,7 +239,7 @@ fn object(
     place: &ConfigPath<'_>,
 ) {
     let members = node.members();
-    // Looked for once: an object may have a million members.
+    // Collected once: an object may have a million members.
     let given = Given::of(table, members);
     for member in members {
         let place = place.name(&member.name);
@@ -252,10 +252,11 @@ fn object(
     exclusive(faults, table, &given, node, place);
 }
 
-/// The options of an object's table that are there.
+/// The options of an object that are present.
 struct Given {
     options: Vec<&'static str>,
-    /// Options that an unknown member is likely to mean: what follows from their absence follows from the misspelling.
+    /// Options that an unknown member probably means: faults that follow from their absence follow from the
+    /// misspelling.
     misspelt: Vec<&'static str>,
 }
 
@@ -269,7 +270,7 @@ impl Given {
         let unknown = members
             .iter()
             .filter(|member| table.option(&member.name).is_none());
-        // The first of a million unknown members are enough to tell.
+        // The first of a million unknown members are enough.
         let misspelt = unknown.take(MOST_FAULTS).flat_map(|member| {
             let names = table.all().map(|option| option.name);
             names.filter(|name| suggest::nearest(&member.name, [*name]).is_some())
@@ -284,7 +285,7 @@ impl Given {
         self.options.contains(&name)
     }
 
-    /// There, or meant.
+    /// Present, or probably intended.
     fn has_any(&self, names: &[&str]) -> bool {
         let mut names = names.iter();
         names.any(|name| self.has(name) || self.misspelt.contains(name))
@@ -324,7 +325,7 @@ fn known_option(
     }
 }
 
-/// True if a value is `json`, `true`, `false` or a string.
+/// True if a value equals `json`, which is `true`, `false` or a string.
 fn is_json(node: &TreeNode, json: &str) -> bool {
     match &node.value {
         Value::Bool(value) => json == if *value { "true" } else { "false" },
@@ -337,7 +338,7 @@ fn is_json(node: &TreeNode, json: &str) -> bool {
     }
 }
 
-/// True if a member of `node` that `table` does not know is likely to mean `name`.
+/// True if a member of `node` that `table` does not know probably means `name`.
 pub(crate) fn is_misspelt(node: &TreeNode, table: &Object, name: &str) -> bool {
     Given::of(table, node.members()).misspelt.contains(&name)
 }
@@ -441,7 +442,7 @@ fn alternatives(names: &[&str]) -> String {
     names.join(", ")
 }
 
-/// The options of an application: those of its type, or those of all types where its type is not known.
+/// The options of an application: those of its type, or the common ones if its type is unknown.
 pub(crate) fn application_table(node: &TreeNode) -> &'static Object {
     let text = node.child("type").and_then(TreeNode::as_str);
     let known = text.and_then(ApplicationType::of);
@@ -498,7 +499,7 @@ fn application(faults: &mut Faults<'_>, node: &TreeNode, place: &ConfigPath<'_>)
     object(faults, known.object, node, place);
 }
 
-/// Checks what applications of all types share; what else belongs to a type that is not known cannot be told.
+/// Checks the common options of applications; for an unknown type, others cannot be checked.
 fn common_options(faults: &mut Faults<'_>, node: &TreeNode, place: &ConfigPath<'_>) {
     for member in node.members() {
         let option = COMMON.all().find(|option| option.name == &*member.name);

@@ -1,24 +1,24 @@
-//! The machine as validation knows it: the language modules that are installed, and the certificates and
-//! script modules that are stored.
+//! The machine as validation knows it: installed language modules, and stored certificates and script modules.
 //!
-//! Filled by the daemon from what it found at start (and by `config check` without a server); nothing else about the
-//! machine decides whether a configuration is valid.
+//! Filled by the daemon at its start (and by `config check` without a server); nothing else about the machine decides
+//! whether a configuration is valid.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use tutti_script::Modules;
 
-/// The machine, as far as validation is concerned.
+/// The machine, as far as validation needs it.
 #[derive(Clone, Debug, Default)]
 pub struct ValidationContext {
     /// Installed modules.
     pub modules: Vec<InstalledModule>,
-    /// Names of the certificate bundles that are stored; `None`: unknown, so any name is taken.
+    /// Names of stored certificate bundles; `None`: unknown, so any name is accepted.
     pub certificates: Option<BTreeSet<String>>,
-    /// The script modules that are stored; `None`: unknown, so any name is taken.
+    /// Stored script modules; `None`: unknown, so any name is accepted.
     pub js_modules: Option<Modules>,
-    /// A flag of the server names a source, whatever the configuration says; `None`: unknown, so there may be one.
+    /// True if a flag of the server names a source, regardless of the configuration; `None`: unknown, so there may be
+    /// one.
     pub is_given_source: Option<bool>,
 }
 
@@ -27,12 +27,12 @@ pub struct ValidationContext {
 pub struct InstalledModule {
     /// First word of an application's `type`: `php`.
     pub kind: String,
-    /// `8.2.35`; empty where there are no versions.
+    /// `8.2.35`; empty for types without versions.
     pub version: String,
 }
 
 impl ValidationContext {
-    /// A machine with these modules, each a type and a version.
+    /// Creates the context of a machine with these modules, each a type and a version.
     pub fn with_modules<'a>(modules: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let modules = modules.into_iter();
         let modules = modules.map(|(kind, version)| InstalledModule {
@@ -45,7 +45,7 @@ impl ValidationContext {
         }
     }
 
-    /// With a source that a flag names, or without one.
+    /// Sets whether a flag names a source.
     #[must_use]
     pub fn with_given_source(self, is_given: bool) -> Self {
         ValidationContext {
@@ -54,7 +54,7 @@ impl ValidationContext {
         }
     }
 
-    /// With these script modules, and no others.
+    /// Sets the stored script modules.
     #[must_use]
     pub fn with_js_modules(self, modules: Modules) -> Self {
         ValidationContext {
@@ -63,7 +63,7 @@ impl ValidationContext {
         }
     }
 
-    /// With these certificate bundles, and no others.
+    /// Sets the stored certificate bundles.
     #[must_use]
     pub fn with_certificates<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names = names.into_iter().map(str::to_owned).collect();
@@ -73,8 +73,8 @@ impl ValidationContext {
         }
     }
 
-    /// The newest module of that type whose version begins with what is asked for, part by part: `8` and `8.2` find
-    /// `8.2.35`, `8.20` does not.
+    /// Returns the newest module of that type whose version begins with the requested one, part by part: `8` and `8.2`
+    /// match `8.2.35`, but not `8.20`.
     pub fn find(&self, kind: &str, version: &str) -> Option<&InstalledModule> {
         let matching = self
             .modules
@@ -83,7 +83,7 @@ impl ValidationContext {
         matching.max_by(|a, b| compare(&a.version, &b.version))
     }
 
-    /// The modules of a type, as they would be written in `type`.
+    /// Returns the modules of a type, in the notation of `type`.
     pub(crate) fn versions(&self, kind: &str) -> Vec<String> {
         let of_kind = self.modules.iter().filter(|module| module.kind == kind);
         of_kind
@@ -91,7 +91,7 @@ impl ValidationContext {
             .collect()
     }
 
-    /// The types that are installed, in a sentence.
+    /// Lists the installed types in a sentence.
     pub(crate) fn summary(&self) -> String {
         let names: Vec<String> = self
             .modules
@@ -115,7 +115,7 @@ fn begins_with(version: &str, wanted: &str) -> bool {
     }
 }
 
-/// Part by part, numbers as numbers.
+/// Compares versions part by part, numbers numerically.
 fn compare(a: &str, b: &str) -> Ordering {
     let parts = |version: &str| -> Vec<(u64, String)> {
         let parts = version.split('.');

@@ -1,19 +1,19 @@
-//! Cron expressions in time zones: when a schedule is due. No I/O: the time zones are those that this program was built with.
+//! Cron expressions in time zones: when a schedule is due. No I/O: the time zones are built into this program.
 //!
-//! `croner` parses and searches, `jiff` knows the zones. Owned by the typed configuration, asked by whoever runs schedules. Must never:
-//! take an expression that never comes true.
+//! `croner` parses and searches, `jiff` knows the zones. Part of the typed configuration, used by the code that runs
+//! schedules. Must never: accept an expression that never matches.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Why there is no such timetable.
+/// Why a timetable is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CronError {
-    /// The expression cannot be read; why.
+    /// The expression cannot be parsed, for this reason.
     Expression(String),
-    /// There is no time that it matches.
+    /// It matches no time.
     Never,
     /// There is no such time zone.
     Zone,
@@ -33,7 +33,7 @@ impl PartialEq for Timetable {
 }
 
 impl Timetable {
-    /// Reads five fields (minute, hour, day of the month, month, day of the week), or a name such as `@daily`.
+    /// Parses five fields (minute, hour, day of the month, month, day of the week), or a name such as `@daily`.
     pub(crate) fn new(expression: &str, zone: &str) -> Result<Timetable, CronError> {
         let zone = TimeZone::get(zone).map_err(|_| CronError::Zone)?;
         let parser = CronParser::builder()
@@ -43,14 +43,14 @@ impl Timetable {
         let cron = parser.parse(expression);
         let cron = cron.map_err(|error| CronError::Expression(error.to_string()))?;
         let timetable = Timetable { cron, zone };
-        // Any time does: the years repeat.
+        // Any start works: the years repeat.
         match timetable.next(1_700_000_000_000) {
             Some(_) => Ok(timetable),
             None => Err(CronError::Never),
         }
     }
 
-    /// The first time after this one, both in milliseconds since 1970. `None`: no calendar goes so far.
+    /// Returns the first time after this one, both in milliseconds since 1970. `None`: beyond the end of the calendar.
     pub fn next(&self, after: u64) -> Option<u64> {
         let after = Timestamp::from_millisecond(i64::try_from(after).ok()?).ok()?;
         let after = Zoned::new(after, self.zone.clone());
@@ -59,7 +59,7 @@ impl Timetable {
     }
 }
 
-/// A time as people and programs read it: RFC 3339, in UTC, to the second.
+/// Formats a time for people and programs: RFC 3339, in UTC, to the second.
 pub fn written(time: u64) -> String {
     let seconds = i64::try_from(time / 1000).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).map_or_else(|_| String::new(), |time| time.to_string())
@@ -70,7 +70,7 @@ pub fn written(time: u64) -> String {
 mod tests {
     use super::*;
 
-    /// The next times after `after`, in UTC.
+    /// Returns the next times after `after`, in UTC.
     fn times(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let table = Timetable::new(expression, zone).unwrap();
         let after: Timestamp = after.parse().unwrap();
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(night, ["2026-02-01T03:00:00Z", "2026-02-02T03:00:00Z"]);
         let weekdays = times("*/30 9 * * MON-FRI", "UTC", "2026-01-02T09:10:00Z", 2);
         assert_eq!(weekdays, ["2026-01-02T09:30:00Z", "2026-01-05T09:00:00Z"]);
-        // Vixie's cron: either the day of the month or that of the week.
+        // Vixie's cron: either the day of the month or the day of the week must match.
         let either = times("0 0 13 * FRI", "UTC", "2026-01-09T12:00:00Z", 2);
         assert_eq!(either, ["2026-01-13T00:00:00Z", "2026-01-16T00:00:00Z"]);
         assert_eq!(
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_fixed_time_comes_once_on_the_days_the_clock_is_set() {
-        // 2 to 3 is not there on 29 March, and twice there on 25 October.
+        // 2 to 3 does not exist on 29 March, and exists twice on 25 October.
         let spring = times("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2);
         assert_eq!(spring, ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
         let autumn = times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);

@@ -1,24 +1,24 @@
-//! Variables of the environment in configuration files: `${env:NAME}` and `${env:NAME:-default}`.
+//! Environment variables in configuration files: `${env:NAME}` and `${env:NAME:-default}`.
 //!
-//! Used for files only: what comes over the control socket is taken as it is. The spelling cannot be confused with variables
-//! of requests, none of which has a colon in its name (`docs/project/decisions/0180`). A value that is nothing but one reference takes the
-//! type that its option wants, so that `"processes": "${env:WORKERS:-4}"` is a number. What must never happen: a variable that
-//! is not set and has no default taken for empty.
+//! Only for files: values sent over the control socket are not changed. The notation cannot be confused with request
+//! variables, none of which has a colon in its name (`docs/project/decisions/0180`). A value that is exactly one
+//! reference gets the type of its option, so that `"processes": "${env:WORKERS:-4}"` is a number. Must never happen:
+//! that a variable without value and default is treated as empty.
 
 use std::collections::HashSet;
 use tutti_document::{ConfigPath, Diagnostic, Document, Member, TreeNode, Value, shorten};
 
 use crate::table::{ApplicationType, ROOT, ValueKind};
 
-/// Where the values of variables come from.
+/// Returns the value of an environment variable.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// The beginning of a reference; with one more `$` before it, it is text.
+/// The beginning of a reference; preceded by another `$`, it is text.
 const BEGIN: &str = "${env:";
 
 static WHOLE: ValueKind = ValueKind::Object(|| &ROOT);
 
-/// Replaces all references; the faults.
+/// Replaces all references; returns the faults.
 pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> Vec<Diagnostic> {
     let mut interpolation = Interpolation {
         values,
@@ -136,10 +136,10 @@ impl Interpolation<'_> {
                 None => (inside, None),
             };
             if !is_name(name) {
-                let message = format!("`{}` is no name of a variable", shorten(name));
+                let message = format!("`{}` is not the name of a variable", shorten(name));
                 return Err(Box::new(fault(message).expect("letters, digits and `_`")));
             }
-            // As in a shell: with a default, empty is as good as not set.
+            // As in a shell: if there is a default, an empty variable counts as unset.
             let value = (self.values)(name).filter(|value| default.is_none() || !value.is_empty());
             match value.as_deref().or(default) {
                 Some(value) => expanded.push_str(value),
@@ -161,7 +161,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// The value as the option wants it, where it cannot be a string.
+/// Returns the value in the type of the option, if that cannot be a string.
 fn typed(kind: &ValueKind, text: &str) -> Option<Value> {
     let kinds = match kind {
         ValueKind::OneOf(kinds) => kinds,

@@ -1,7 +1,7 @@
-//! Configuration files: each in its language, with variables of the environment, put together to one document.
+//! Configuration files: each in its language, with environment variables, merged into one document.
 //!
-//! Called by the router with the files that main has read, and by `tutti config check`. Files are merged in the order
-//! given: objects member by member, all else must be set by one file only.
+//! Called by the controller with the files that main has read, and by `tutti config check`. Files are merged in the
+//! given order: objects member by member; everything else may be set by only one file.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -14,19 +14,19 @@ use tutti_options::Format;
 
 use crate::environment::{Environment, interpolate};
 
-/// A file's name, which decides its language and is told in faults, and its content.
+/// A file: its content and its name, which selects the language and appears in faults.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// As the person would write it.
+    /// As the user would write it.
     pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The member that tells an editor which schema to use.
+/// The member with the schema for editors.
 const SCHEMA: &str = "$schema";
 
-/// Reads files, replaces variables of the environment, and merges them.
+/// Reads files, replaces environment variables, and merges the documents.
 ///
 /// # Errors
 /// The faults of all files, each with its file, line and column.
@@ -72,7 +72,7 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
         }
     }
     merge.nodes(&mut whole, roots, &ConfigPath::root());
-    // As a person reads the files.
+    // In the order of the files.
     merge.twice.sort_by_key(|(place, _)| *place);
     let twice = std::mem::take(&mut merge.twice).into_iter();
     merge.faults.extend(twice.map(|(_, fault)| fault));
@@ -89,14 +89,14 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
 struct Merge {
     sources: Vec<SourceText>,
     faults: Vec<Diagnostic>,
-    /// Values that a file before has set, each with its file and place there.
+    /// Values that an earlier file has set, each with its file and place there.
     twice: Vec<(SourceSpan, Diagnostic)>,
-    /// How many there are beyond [`MOST_FAULTS`]: to find the place of one takes as long as its file is.
+    /// How many there are beyond [`MOST_FAULTS`]: finding the place of one takes time proportional to its file.
     more: usize,
 }
 
 impl Merge {
-    /// Puts values of several files in the place of one. All files are looked at together, so that the members of an object are
+    /// Merges values of several files into one. All files are processed together, so that the members of an object are
     /// indexed once.
     fn nodes(&mut self, into: &mut TreeNode, others: Vec<TreeNode>, place: &ConfigPath<'_>) {
         let mut objects = Vec::new();
@@ -169,7 +169,7 @@ impl Merge {
         );
         let hint = match first.value {
             Value::Array(_) => {
-                "arrays are not joined: keep it in one file; routes can have names, and each a file"
+                "arrays are not merged: keep it in one file; named routes can each have a file"
             }
             _ => "keep it in one of the files",
         };

@@ -1,9 +1,10 @@
 //! Configuration: from a document (`tutti-document`) to the typed configuration, or diagnostics.
 //!
-//! Owns the language: the table of every option ([`table`]), from which come checking, defaults, the JSON Schema, the description of
-//! the control API and the reference page. Called by the control API (every change), by the daemon at start, and by the command line
-//! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`ValidationContext`]. It must
-//! never panic on any input, never accept what it does not understand, and never accept what this version does not do.
+//! Owns the language: the table of every option ([`table`]), from which checks, defaults, the JSON Schema, the
+//! description of the control API and the reference page are derived. Called by the control API (every change), by the
+//! daemon at start, and by the command line (`config check`). It does no I/O; a [`ValidationContext`] describes the machine. It
+//! must never panic on any input, never accept what it does not understand, and never accept what this version does not
+//! implement.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,7 @@
-//! The MIME types that files have by their names, unless `settings.http.static.mime_types` says otherwise.
-//!
-//! Read by the file server and by the reference page.
+//! The MIME types of files by name, unless `settings.http.static.mime_types` overrides them.
 
-/// Extensions of the built-in types. Source: IANA's registry of media types; RFC 9239 for JavaScript; for those without a
-/// registration (`application/x-…`) the name that browsers and the freedesktop.org database agree on.
+/// Extensions of the built-in types. Source: IANA's registry of media types; RFC 9239 for JavaScript; for those without
+/// a registration (`application/x-…`) the name used by both browsers and the freedesktop.org database.
 pub const MIME_TYPES: &[(&str, &[&str])] = &[
     ("text/html", &[".html", ".htm", ".shtml"]),
     ("text/css", &[".css"]),

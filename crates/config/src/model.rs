@@ -1,9 +1,8 @@
-//! The typed configuration: what the server, the router and the pool work with.
+//! The typed configuration, as used by the server, the router and the pool.
 //!
-//! Owned by [`crate::validate`], which is the only one to build it; read by everybody else. It is total: every
-//! default is applied, every string that has a grammar (address, pattern, template, destination) is parsed, and each
-//! object remembers the [`Pointer`] of the place it was written at, so that what fails later, while applying, is
-//! reported against the same place. Nothing in here may refer back to the bytes that were sent.
+//! Built only by [`crate::validate`]. It is complete: every default is applied, every string with a grammar (address,
+//! pattern, template, destination) is parsed, and each object has the [`Pointer`] of its place, so that a later failure
+//! to apply it is reported at the same place. Nothing in it may refer to the bytes that were sent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,18 +96,19 @@ pub struct Config {
     pub schedules: BTreeMap<String, Arc<Schedule>>,
     /// Instance-wide settings.
     pub settings: Settings,
-    /// Each gets its line of each request.
+    /// Each gets a line for each request.
     pub access_logs: Vec<AccessLog>,
-    /// `None`: slow requests are not told of.
+    /// `None`: slow requests are not logged.
     pub slow_log: Option<SlowLog>,
-    /// Certificates that are named by their files, each once.
+    /// Certificates that are named by file, each once.
     pub certificate_files: Vec<CertificateFile>,
-    /// Certificates that the server gets by itself, each once.
+    /// Certificates that the server obtains automatically, each once.
     pub acme_certificates: Vec<AcmeCertificate>,
 }
 
 impl Config {
-    /// The files that logs are written to, with where they are configured; one of several logs comes as often.
+    /// Returns the files of logs with their places in the configuration; a file of several logs is returned several
+    /// times.
     pub fn log_files(&self) -> impl Iterator<Item = (&Path, &Pointer)> {
         let access = self
             .access_logs
@@ -121,7 +121,7 @@ impl Config {
     }
 }
 
-/// One listening socket and where its requests go.
+/// One listening socket and the destination of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// Where it was written, `/listeners/NAME`.
@@ -130,21 +130,21 @@ pub struct Listener {
     pub name: String,
     /// The parsed name.
     pub address: ListenAddress,
-    /// Where requests go.
+    /// The destination of requests.
     pub pass: Pass,
-    /// From whom each connection begins with a PROXY protocol header.
+    /// Peers whose connections begin with a PROXY protocol header.
     pub proxy_protocol: Option<AddressSet>,
     /// Numbers, switches and protocols.
     pub options: ListenerOptions,
-    /// `None`: nothing about the client is taken from header fields.
+    /// `None`: no header field with the client's address is trusted.
     pub forwarded: Option<Forwarded>,
-    /// `None`: it speaks plain HTTP.
+    /// `None`: plain HTTP.
     pub tls: Option<Tls>,
-    /// Rules for the answers; `None`: there are none.
+    /// Rules for responses; `None`: none.
     pub delivery: Option<Box<Delivery>>,
 }
 
-/// All routes. An array in the configuration is one route without a name; an object, named routes.
+/// All routes. An array in the configuration is one unnamed route; an object contains named routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routes {
     /// In the order they were written.
@@ -152,13 +152,13 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The route called `name` (`None`: the array form).
+    /// Returns the route called `name` (`None`: the array form).
     pub fn get(&self, name: Option<&str>) -> Option<&Route> {
         self.list.iter().find(|route| route.name.as_deref() == name)
     }
 }
 
-/// Steps, tried in order; the first that matches acts.
+/// Steps, tried in order; the first one that matches acts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// Where it was written.
@@ -174,16 +174,16 @@ pub struct Route {
 pub struct RouteStep {
     /// Where it was written.
     pub pointer: Pointer,
-    /// All must hold; the default holds for every request.
+    /// All must match; the default matches every request.
     pub conditions: Conditions,
-    /// The action then.
+    /// The action if they match.
     pub action: Action,
 }
 
-/// The `match` object. What is `None` is not asked for.
+/// The `match` object. Conditions that are `None` always match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions {
-    /// Path, decoded and normalised; case matters.
+    /// Path, decoded and normalized; case-sensitive.
     pub uri: Option<Patterns>,
     /// Host, lower case, without port and trailing period; patterns are lower-cased.
     pub host: Option<Patterns>,
@@ -191,30 +191,30 @@ pub struct Conditions {
     pub method: Option<Patterns>,
     /// The query string as a whole, decoded.
     pub query: Option<Patterns>,
-    /// `Some(true)` asks for https, `Some(false)` for http.
+    /// `Some(true)` requires https, `Some(false)` http.
     pub https: Option<bool>,
     /// Arguments of the query string, decoded.
     pub arguments: Option<FieldSets>,
     /// Cookies.
     pub cookies: Option<FieldSets>,
-    /// Header fields; names are lower-cased, patterns compare without case.
+    /// Header fields; names are lower-cased, patterns are case-insensitive.
     pub headers: Option<FieldSets>,
-    /// Address and port the request comes from.
+    /// Address and port that the request comes from.
     pub source: Option<AddressSet>,
-    /// Address and port the request came to.
+    /// Address and port that the request was sent to.
     pub destination: Option<AddressSet>,
     /// A template that must not be empty, `0`, `false`, `null` or `undefined`.
     pub condition: Option<Condition>,
 }
 
 impl Conditions {
-    /// True if every request fulfils it.
+    /// True if every request matches.
     pub fn is_always(&self) -> bool {
         *self == Conditions::default()
     }
 }
 
-/// Array of objects: one object must match, and in it, all its fields.
+/// Array of objects: one object must match, with all its fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldSets(pub Vec<Vec<FieldPatterns>>);
 
@@ -234,63 +234,63 @@ pub struct Action {
     pub pointer: Pointer,
     /// The kind of action.
     pub kind: ActionKind,
-    /// New path, before acting; the query string stays.
+    /// New path, applied before the action; the query string is kept.
     pub rewrite: Option<Template>,
     /// Changes to the response.
     pub response_headers: Vec<ResponseHeader>,
-    /// Changes to the request, where it goes to an upstream.
+    /// Changes to the request, if it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
-    /// Everything that stands before it.
+    /// Everything that applies before the action.
     pub guard: Option<Arc<Guard>>,
-    /// The responses that are kept.
+    /// Caching of its responses.
     pub cache: Option<Arc<Cache>>,
-    /// Rules for the answer; `None`: there are none.
+    /// Rules for the response; `None`: none.
     pub delivery: Option<Box<Delivery>>,
 }
 
-/// The rules for the answers of an action, or of all actions behind a listener.
+/// Rules for the responses of an action, or of all actions of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delivery {
-    /// Actions that answer in place of errors.
+    /// Actions that respond to errors.
     pub error_pages: Vec<ErrorPage>,
-    /// They do so in place of errors of applications and servers, too; `None`: what is around it says so.
+    /// True if they apply to error responses of applications and servers, too; `None`: as the enclosing rules set it.
     pub intercept_errors: Option<bool>,
-    /// Routes that an answer may lead to.
+    /// Routes that a response may redirect to.
     pub internal: Vec<InternalRoute>,
     /// Values of `Link` of a 103.
     pub early_hints: Vec<Template>,
-    /// Where copies of requests go.
+    /// The destination of copies of requests.
     pub mirror: Option<Mirror>,
 }
 
 impl Delivery {
-    /// `None` if it says nothing.
+    /// Returns `None` if it has no rules.
     pub(crate) fn some(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
 }
 
-/// An action that answers in place of errors.
+/// An action that responds to errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorPage {
     /// The errors.
     pub statuses: ErrorStatus,
     /// The action.
     pub action: Action,
-    /// The status of its answer.
+    /// The status of its response.
     pub status: PageStatus,
 }
 
 /// The kinds of actions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionKind {
-    /// Hand it on.
+    /// Pass the request on.
     Pass(Pass),
-    /// Answer with a status.
+    /// Respond with a status.
     Return(Return),
     /// Serve a file.
     Share(Arc<Share>),
-    /// Send it to a server: an upstream of one, called as the URL was written.
+    /// Send it to a server: an upstream with one server, named like the URL.
     Proxy(Arc<Upstream>),
 }
 
@@ -308,26 +308,26 @@ pub struct Return {
 pub struct Share {
     /// Paths, tried in order.
     pub paths: Vec<Template>,
-    /// Path that the folder stands at, without a slash at its end; empty for none.
+    /// URL path of the folder, without a trailing slash; empty for none.
     pub prefix: String,
     /// MIME types that may be served; an unknown type is the empty string.
     pub types: Option<Patterns>,
-    /// Paths of requests that there is nothing for.
+    /// Request paths that get 404.
     pub deny: Option<Patterns>,
-    /// The action where there is a file, instead of serving it.
+    /// The action if the file exists, instead of serving it.
     pub found: Option<Box<Action>>,
-    /// The action where no file can be served.
+    /// The action if no file can be served.
     pub fallback: Option<Box<Action>>,
-    /// Directory that confines path resolution.
+    /// Folder that paths cannot leave.
     pub chroot: Option<Template>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: ShareOptions,
 }
 
 /// One member of `response_headers`, or of `response_headers_always`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseHeader {
-    /// For a response of any status, else for a 2xx or 3xx one.
+    /// For responses with any status, instead of only 2xx and 3xx.
     pub always: bool,
     /// As written.
     pub name: String,
@@ -335,16 +335,16 @@ pub struct ResponseHeader {
     pub value: Option<Template>,
 }
 
-/// A spooler: where its jobs go, and how.
+/// A spooler: the destination of its jobs, and their delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spooler {
     /// Where it was written.
     pub pointer: Pointer,
     /// Its name.
     pub name: String,
-    /// Where jobs are delivered to; no spooler. `None`: they are runs of a command.
+    /// The destination of jobs, never a spooler. `None`: they are runs of a command.
     pub pass: Option<Pass>,
-    /// Its bounds.
+    /// Its limits.
     pub options: SpoolerOptions,
 }
 
@@ -368,43 +368,43 @@ pub struct Schedule {
     pub times: Times,
     /// The fields of the request.
     pub headers: Vec<(String, String)>,
-    /// The rest of it, and what becomes of missed runs.
+    /// The remaining options, and the treatment of missed runs.
     pub options: ScheduleOptions,
-    /// The command, where it is no request.
+    /// The command, if it is not a request.
     pub command: Option<Command>,
-    /// Its runs are jobs, one at a time: of this spooler, whose name no spooler of the configuration has.
+    /// Its runs are jobs, one at a time, of this spooler, whose name differs from those of all configured spoolers.
     pub runs: Arc<Spooler>,
 }
 
 /// When a schedule is due.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Times {
-    /// With so much time between two beginnings.
+    /// With this time from the beginning of one run to the next.
     Every(Duration),
-    /// By the calendar.
+    /// According to a calendar.
     Cron(Box<Timetable>),
 }
 
-/// Before the name of a schedule, in the name of the spooler that its runs are jobs of.
+/// Precedes the name of a schedule in the name of the spooler for its runs.
 pub const SCHEDULE_PREFIX: &str = "schedule\0";
 
 impl Config {
-    /// All spoolers: those of the configuration, then those that runs of schedules are jobs of.
+    /// Returns all spoolers: the configured ones, then those for runs of schedules.
     pub fn all_spoolers(&self) -> impl Iterator<Item = &Arc<Spooler>> {
         let schedules = self.schedules.values();
         self.spoolers.values().chain(schedules.map(|one| &one.runs))
     }
 
-    /// Those of them whose jobs are requests.
+    /// Returns those of them whose jobs are requests.
     pub fn delivering_spoolers(&self) -> impl Iterator<Item = &Arc<Spooler>> {
         self.all_spoolers().filter(|one| one.pass.is_some())
     }
 }
 
-/// An application: what runs, how many, as whom.
+/// An application: its program, processes and user.
 ///
-/// Two applications that compare equal behave the same: a new configuration keeps the processes of one that did not
-/// change. (Name and pointer are part of the comparison; both are the same for the same entry.)
+/// Applications that compare equal behave the same: a new configuration keeps the processes of an unchanged one. (Name
+/// and pointer are part of the comparison; both are the same for the same entry.)
 #[derive(Clone, Debug, PartialEq)]
 pub struct Application {
     /// Where it was written, `/applications/NAME`.
@@ -415,33 +415,33 @@ pub struct Application {
     pub module: ModuleReference,
     /// Options that every type has.
     pub common: Common,
-    /// Options that are special to the type.
+    /// Options of its type.
     pub special: Special,
 }
 
-/// The `type` of an application, resolved among the installed modules.
+/// The `type` of an application, resolved to an installed module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleReference {
     /// First word of `type`.
     pub kind: String,
-    /// The version that was asked for (`8.2`), if any.
+    /// The requested version (`8.2`), if any.
     pub requested: Option<String>,
-    /// Version of the module that was chosen; empty where there are no versions (`external`).
+    /// Version of the selected module; empty if there are no versions (`external`).
     pub version: String,
 }
 
 impl Config {
-    /// The servers of every `proxy`, those of actions in a share and of error pages among them.
+    /// Returns the servers of every `proxy`, including those of actions in shares and error pages.
     pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.actions().flat_map(Action::proxies)
     }
 
-    /// True if a server of an upstream is nodes of the fleet.
+    /// True if a server of an upstream stands for nodes of the fleet.
     pub fn follows_nodes(&self) -> bool {
         self.has_server(|address| matches!(address, UpstreamAddress::Fleet { .. }))
     }
 
-    /// True if a server of an upstream is a Service of Kubernetes.
+    /// True if a server of an upstream is a Kubernetes Service.
     pub fn follows_kubernetes(&self) -> bool {
         self.has_server(|address| matches!(address, UpstreamAddress::Kubernetes { .. }))
     }
@@ -454,12 +454,12 @@ impl Config {
         servers.any(|server| is_meant(&server.address))
     }
 
-    /// The guards of all actions, those of actions in a share and of error pages among them.
+    /// Returns the guards of all actions, including those of actions in shares and error pages.
     pub fn guards(&self) -> impl Iterator<Item = &Arc<Guard>> {
         self.actions().flat_map(Action::guards)
     }
 
-    /// The actions of steps, and those for errors of listeners.
+    /// Returns the actions of steps, and the error pages of listeners.
     fn actions(&self) -> impl Iterator<Item = &Action> {
         let steps = self.routes.list.iter().flat_map(|route| &route.steps);
         let listeners = self.listeners.iter();
@@ -486,7 +486,7 @@ impl Action {
         guards
     }
 
-    /// The servers of its `proxy`, and of those of the actions in it.
+    /// Returns the servers of its `proxy`, and of the actions inside it.
     fn proxies(&self) -> Vec<&Arc<Upstream>> {
         let pages = self
             .delivery

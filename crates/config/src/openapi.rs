@@ -1,15 +1,16 @@
-//! The OpenAPI description of the control API: every place of the configuration from the option table, around the paths that
-//! the control API has beside it and describes itself.
+//! The OpenAPI description of the control API: every path of the configuration from the option table, together with the
+//! other paths of the control API, which it describes itself.
 //!
-//! The same options stand at many places (actions of routes, of named routes, of pages for errors). Each has one path item in
-//! `components`, and its places are a `$ref` to that with the parameters of their paths; see decision 0550.
+//! The same options appear at many paths (actions of routes, of named routes, of error pages). Each has one path item
+//! in `components`, and its paths are a `$ref` to it with their parameters; see decision 0550.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema::{Definitions, reference};
 use crate::table::{Object, ROOT, TYPES, ValueKind};
 
-/// The description, OpenAPI 3.1, with the paths that are not in the option table, and the schemas of answers (`done`, `failure`).
+/// Returns the description, OpenAPI 3.1, with the paths that are not in the option table, and the schemas of responses
+/// (`done`, `failure`).
 pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Value {
     let mut walk = Walk {
         paths: Map::new(),
@@ -31,14 +32,14 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
         "info": {
             "title": "Control API of Tutti",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Made from the option table. At every place of the configuration GET reads, PUT replaces, POST appends to an array, PATCH merges into an object, DELETE removes (or empties, of the whole). Names in a path are percent-encoded one by one: `listeners/unix:%2Frun%2Fsite.sock`.",
+            "description": "Generated from the option table. At every path of the configuration GET reads, PUT replaces, POST appends to an array, PATCH merges into an object, DELETE removes (or empties, of the whole). Names in a path are percent-encoded one by one: `listeners/unix:%2Frun%2Fsite.sock`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
         "servers": [{"url": "http://localhost", "description": "The control socket: `curl --unix-socket`"}],
         "security": [{}, {"token": []}],
         "tags": [
             {"name": "configuration", "description": "What is served, and how"},
-            {"name": "stored", "description": "What the configuration names: certificates, script modules"},
+            {"name": "stored", "description": "Objects that the configuration refers to: certificates, script modules"},
             {"name": "history", "description": "The last changes"},
             {"name": "server", "description": "The running server"}
         ],
@@ -48,22 +49,22 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
             "pathItems": walk.items,
             "parameters": walk.parameters,
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "Of a server that was started with `--control-token`"}
+                "token": {"type": "http", "scheme": "bearer", "description": "If the server was started with `--control-token`"}
             },
             "requestBodies": {
                 "patch": {
-                    "description": "A merge patch (RFC 7386): it has fewer members than the value, and `null` where one is removed",
+                    "description": "A merge patch (RFC 7386): members to change, and `null` for one to remove",
                     "required": true,
                     "content": {"application/merge-patch+json": {"schema": {"type": "object"}}}
                 }
             },
             "responses": {
                 "done": {
-                    "description": "The change is in force, and stored",
+                    "description": "The change is in force and stored",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/done"}}}
                 },
                 "failure": {
-                    "description": "Nothing has changed. 400: faults in what was sent; 401: no token, or another; 403: whoever asks may not; 404: no such place; 405: not that method; 409: it is in use; 412: a condition does not hold; 415: another media type; 500: valid, but it cannot be applied here and now; 503: the router does not answer",
+                    "description": "Nothing has changed. 400: the request body has faults; 401: no token, or a wrong one; 403: the caller is not allowed to; 404: no such path; 405: method not allowed; 409: it is in use; 412: a condition does not hold; 415: unsupported media type; 500: valid, but it cannot be applied now; 503: the router does not answer",
                     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/failure"}}}
                 }
             }
@@ -71,8 +72,8 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
     })
 }
 
-/// The description with each path's own item in place of a `$ref`. That is how it is served: many tools do not read the parameters that
-/// stand beside a `$ref`, though OpenAPI 3.1 allows them there.
+/// Returns the description with each path item in place of a `$ref`. It is served like this because many tools ignore
+/// the parameters next to a `$ref`, which OpenAPI 3.1 allows.
 pub fn without_shared_paths(mut description: Value) -> Value {
     let components = description.get_mut("components");
     let items = components
@@ -92,13 +93,13 @@ pub fn without_shared_paths(mut description: Value) -> Value {
     description
 }
 
-/// Where schemas are.
+/// The location of schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Where items are that several paths share.
+/// The location of shared path items.
 const PATH_ITEMS: &str = "#/components/pathItems/";
 
-/// A path and the names of the parameters in it.
+/// A path and the names of its parameters.
 #[derive(Clone)]
 struct PathTemplate {
     path: String,
@@ -120,7 +121,7 @@ impl PathTemplate {
         }
     }
 
-    /// A segment of the client's choice: a `name` or an `index`, made unique.
+    /// Adds a user-defined segment: a `name` or an `index`, made unique.
     fn parameter(&self, name: &str) -> PathTemplate {
         let mut unique = name.to_owned();
         let mut number = 1;
@@ -136,16 +137,17 @@ impl PathTemplate {
 
 struct Walk {
     paths: Map<String, Value>,
-    /// Path items, by the place of their values' schema.
+    /// Path items, by the location of their values' schema.
     items: Map<String, Value>,
     parameters: Map<String, Value>,
     definitions: Definitions,
-    /// The objects that the current one is in: an action has a fallback, which is an action.
+    /// The enclosing objects: an action has a fallback, which is an action.
     around: Vec<&'static str>,
 }
 
 impl Walk {
-    /// Describes a place and those inside it. `schema` is where its schema is: each is written down once, in that of its object.
+    /// Describes a path and those below it. `schema` is the location of its schema, which is written once, in that of
+    /// its object.
     fn place(&mut self, place: &PathTemplate, kind: &'static ValueKind, schema: &str) {
         if !self.paths.contains_key(&place.path) {
             let name = schema
@@ -154,7 +156,11 @@ impl Walk {
                 .replace('/', ".");
             let mut path = json!({"$ref": format!("{PATH_ITEMS}{name}")});
             if !place.parameters.is_empty() {
-                path["parameters"] = place.parameters.iter().map(|one| self.told(one)).collect();
+                path["parameters"] = place
+                    .parameters
+                    .iter()
+                    .map(|one| self.parameter(one))
+                    .collect();
             }
             self.items.entry(name).or_insert_with(|| item(kind, schema));
             self.paths.insert(place.path.clone(), path);
@@ -162,8 +168,8 @@ impl Walk {
         self.inside(place, kind, schema);
     }
 
-    /// A reference to the description of a parameter.
-    fn told(&mut self, name: &str) -> Value {
+    /// Returns a reference to the description of a parameter.
+    fn parameter(&mut self, name: &str) -> Value {
         self.parameters.entry(name).or_insert_with(|| {
             let schema = if name.starts_with("index") {
                 json!({"type": "integer", "minimum": 0})
@@ -183,7 +189,7 @@ impl Walk {
                     self.options(place, known.object);
                 }
             }
-            // Single strings of a list are reached too, but nobody needs a page about them.
+            // Single strings of a list have paths too, but need no description.
             ValueKind::Array(element) if !matches!(element, ValueKind::String(_)) => {
                 let place = place.parameter("index");
                 self.place(&place, element, &format!("{schema}/items"));
@@ -230,7 +236,7 @@ fn has_members(kind: &ValueKind) -> bool {
     }
 }
 
-/// Where the schema of an element is.
+/// Returns the location of the schema of an element.
 fn element_schema(kind: &ValueKind, schema: &str) -> Option<String> {
     match kind {
         ValueKind::Array(_) => Some(format!("{schema}/items")),

@@ -1,9 +1,9 @@
-//! Patterns of strings: exact, with `*`, `!` for the opposite, `~` for a regular expression.
+//! String patterns: exact, with `*`, negated by `!`, or a regular expression after `~`.
 //!
-//! Owned by the typed model, used by the router for every request (and by the file server for `types`). Matching
-//! never allocates, except inside a regular expression that needs backtracking, and never takes more than
-//! [`BACKTRACK_LIMIT`] steps. Must never: take a value for which they run out for one that the set has, or for one that it
-//! has not. A set may say whom to let in or whom to keep out, so either answer would open a door: there is none.
+//! Part of the typed model, used by the router for every request (and by the file server for `types`). Matching never
+//! allocates, except inside a regular expression that needs backtracking, and never takes more than [`BACKTRACK_LIMIT`]
+//! steps. Must never: treat a value for which the steps run out as matching, or as not matching. A set may list clients
+//! to admit or to deny, so either result could grant access: there is none.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use memchr::memmem;
 
 pub use tutti_options::table::{Case, Syntax};
 
-/// Steps a regular expression may backtrack on one value. A tenth of the library's default: about 5 ms.
+/// Maximum backtracking steps of a regular expression on one value. A tenth of the library's default: about 5 ms.
 pub const BACKTRACK_LIMIT: usize = 100_000;
 
-/// Bytes that the automaton of one expression may take, in steps: an expression is counted with the first step that suffices, because
-/// the library does not tell its size. A pattern like `(\d{1000}){1000}` is refused when it is checked. What is built from an automaton
-/// takes up to five times as much.
+/// Maximum bytes of the automaton of one expression, in steps: an expression counts as the first step that suffices,
+/// because the library does not report its size. A pattern like `(\d{1000}){1000}` is rejected when it is checked.
+/// Structures derived from an automaton take up to five times as much.
 const SIZES: [usize; 4] = [4 << 10, 32 << 10, 256 << 10, 2 << 20];
 
-/// Bytes that the automata of all expressions of a configuration may take, by [`SIZES`]: 8,000 usual expressions, and half a second
-/// of work (decision 0712).
+/// Maximum bytes of the automata of all expressions of a configuration, by [`SIZES`]: 8,000 typical expressions, and
+/// half a second of work (decision 0712).
 const TOTAL_SIZE: usize = 32 << 20;
 
-/// Instructions of the program that runs what automata cannot do; calls of groups are copied into it.
+/// Maximum instructions of the program for what automata cannot do; calls of groups are copied into it.
 const MAX_INSTRUCTIONS: usize = 65_536;
 
 /// A set of patterns: matches if one of those without `!` does (or there are none), and none of those with `!`.
@@ -40,17 +40,17 @@ pub struct Patterns {
 /// One pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// A leading `!` was there.
+    /// It had a leading `!`.
     pub negated: bool,
-    /// The values it looks for.
+    /// The values it matches, apart from `!`.
     pub kind: PatternKind,
     case: Case,
 }
 
-/// The values a pattern looks for. Where case is ignored, literals are in lower case.
+/// The values a pattern matches. If case is ignored, literals are in lower case.
 #[derive(Clone)]
 pub enum PatternKind {
-    /// This very string.
+    /// Exactly this string.
     Exact(Box<[u8]>),
     /// A string that starts with `first`, ends with `last`, and has `middle` in between, in order.
     Wildcard {
@@ -83,7 +83,7 @@ pub enum PatternError {
     Percent,
 }
 
-/// A regular expression ran out of steps, so nobody knows whether it matches.
+/// A regular expression ran out of steps, so it is unknown whether it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the regular expression `{expression}` needs more than {BACKTRACK_LIMIT} steps back")]
 pub struct OutOfSteps<'p> {
@@ -108,16 +108,16 @@ impl Patterns {
         self.has_positive
     }
 
-    /// True if a pattern without `!` is this very value.
+    /// True if a pattern without `!` is exactly this value.
     pub fn names(&self, value: &[u8]) -> bool {
         let mut wanted = self.list.iter().filter(|pattern| !pattern.negated);
         wanted.any(|pattern| pattern.exact() == Some(value))
     }
 
-    /// True if `value` belongs to the set. The empty set has every value.
+    /// True if `value` belongs to the set. The empty set contains every value.
     ///
     /// # Errors
-    /// A regular expression that had to tell ran out of steps.
+    /// A regular expression that decides the result ran out of steps.
     pub fn matches(&self, value: &[u8]) -> Result<bool, OutOfSteps<'_>> {
         let mut found = !self.has_positive;
         for pattern in &self.list {
@@ -154,7 +154,7 @@ impl Pattern {
         })
     }
 
-    /// The string this pattern asks for, if it is a single one; in lower case where case is ignored.
+    /// Returns the string that this pattern matches, if it is a single one; in lower case if case is ignored.
     pub fn exact(&self) -> Option<&[u8]> {
         match &self.kind {
             PatternKind::Exact(text) => Some(text),
@@ -162,7 +162,7 @@ impl Pattern {
         }
     }
 
-    /// True if `value` is one that the pattern looks for, `!` left aside.
+    /// True if the pattern matches `value`, ignoring `!`.
     ///
     /// # Errors
     /// It is a regular expression that ran out of steps.
@@ -206,7 +206,7 @@ fn wildcard(case: Case, first: &[u8], middle: &[Box<[u8]>], last: &[u8], value: 
     if !equal(case, first, head) || !equal(case, last, tail) {
         return false;
     }
-    // Taking the leftmost place for each piece leaves the most room for those that follow.
+    // Using the leftmost position for each piece leaves the most room for the following ones.
     for piece in middle {
         let Some(position) = find(case, piece, body) else {
             return false;
@@ -223,17 +223,18 @@ fn wildcard(case: Case, first: &[u8], middle: &[Box<[u8]>], last: &[u8], value: 
 #[derive(Default)]
 struct Expressions {
     compiled: HashMap<(Case, Box<str>), Result<Arc<Regex>, PatternError>>,
-    /// Bytes that they take, by [`SIZES`].
+    /// Their total size in bytes, by [`SIZES`].
     bytes: usize,
 }
 
 thread_local! {
-    /// Set while a configuration is checked. It is not passed as an argument because patterns are parsed far below the code that knows
-    /// where a configuration begins, and twice: when the text is checked and when the configuration is built.
+    /// Set while a configuration is checked. It is not an argument because patterns are parsed far below the code that
+    /// knows where a configuration begins, and twice: when the text is checked and when the configuration is built.
     static EXPRESSIONS: RefCell<Option<Expressions>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, which checks one configuration: equal regular expressions are compiled once, and all together are bounded.
+/// Runs `work`, which checks one configuration: equal regular expressions are compiled once, and their total size is
+/// limited.
 pub(crate) fn within_bounds<T>(work: impl FnOnce() -> T) -> T {
     EXPRESSIONS.set(Some(Expressions::default()));
     let outcome = work();
@@ -241,7 +242,7 @@ pub(crate) fn within_bounds<T>(work: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Compiles an expression, or returns the one that is equal.
+/// Compiles an expression, or returns an equal one.
 fn expression(source: &str, case: Case) -> Result<Arc<Regex>, PatternError> {
     EXPRESSIONS.with_borrow_mut(|expressions| {
         let Some(Expressions { compiled, bytes }) = expressions else {
@@ -260,7 +261,7 @@ fn expression(source: &str, case: Case) -> Result<Arc<Regex>, PatternError> {
     })
 }
 
-/// Compiles an expression that may take `left` bytes, and returns how many it is counted with.
+/// Compiles an expression that may take `left` bytes, and returns the bytes it counts as.
 fn compile(source: &str, case: Case, left: usize) -> Result<(Arc<Regex>, usize), PatternError> {
     // Each group with an extension, such as a look-ahead, may have an automaton of its own.
     let automata = 1 + memmem::find_iter(source.as_bytes(), b"(?").count();
@@ -295,7 +296,7 @@ fn exceeds_size(error: &fancy_regex::Error) -> bool {
     }
 }
 
-/// The regular expression for a pattern in which `+` stands for `+` and for a space.
+/// Returns the regular expression for a pattern in which `+` matches `+` and a space.
 fn with_plus(source: &str) -> Result<String, PatternError> {
     let mut expression = r"(?s)\A".to_owned();
     for piece in source.split_inclusive(['*', '+']) {
@@ -345,10 +346,10 @@ fn literal(source: &str, syntax: Syntax) -> Result<PatternKind, PatternError> {
     })
 }
 
-/// Replaces `%XX` by the byte it stands for.
+/// Replaces `%XX` by the byte it encodes.
 ///
 /// # Errors
-/// [`PatternError::Percent`] at a `%` without two digits behind it, which the library would leave as it is.
+/// [`PatternError::Percent`] at a `%` without two following digits, which the library would leave unchanged.
 pub fn percent_decode(source: &str) -> Result<Vec<u8>, PatternError> {
     let mut escapes = source.as_bytes().split(|byte| *byte == b'%').skip(1);
     let is_whole = |escape: &[u8]| match escape {
@@ -511,7 +512,7 @@ mod tests {
             for number in 0..5_000 {
                 parse(&format!("~^/blog/{number}/[^/]+\\.php(/.*)?$")).unwrap();
             }
-            // Without regard to case it is another one.
+            // Without regard to case it is a different one.
             assert!(parse("~^/blog/").is_ok());
         });
         // Each look-ahead has an automaton of its own.
@@ -586,7 +587,7 @@ mod tests {
                 "{sources:?}"
             );
         }
-        // A set that knows without it does not ask.
+        // A set that is decided without it does not evaluate it.
         assert_eq!(
             set(&["a*".to_owned(), plain]).matches(long.as_bytes()),
             Ok(true)

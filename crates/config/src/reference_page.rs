@@ -1,4 +1,4 @@
-//! The reference page, from the option table.
+//! The reference page, generated from the option table.
 //!
 //! Called by `cargo xtask`, which writes it to the documentation; never edited by hand.
 
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use crate::mime_types::MIME_TYPES;
 use crate::table::{Object, Opt, Origin, ROOT, TYPES, ValueKind};
 
-/// The version that no row tells.
+/// The version that rows do not mention.
 const FIRST_VERSION: &str = "0.1";
 
-/// The head of the page: rules of every option, so that no row has to tell them.
+/// The head of the page: rules that apply to every option.
 const HEAD: &str = "# Configuration reference
 
 Made from the option table that the server itself checks with; do not edit. How configurations are written, sent and kept is in
@@ -46,7 +46,7 @@ pub fn reference_markdown() -> String {
     }
     page.push_str("\n## values\n\n| Value | What it is, and what is refused |\n|---|---|\n");
     for (name, rules) in texts {
-        // An anchor for the rows above.
+        // An anchor for links from the rows above.
         let _ = writeln!(
             page,
             "| <a id=\"{}\"></a>{name} | {} |",
@@ -61,7 +61,7 @@ fn anchor(name: &str) -> String {
     format!("value-{}", name.replace(' ', "-"))
 }
 
-/// The sorts of strings that need explaining.
+/// Collects the kinds of strings that need an explanation.
 fn strings(kind: &ValueKind, found: &mut BTreeMap<&'static str, &'static str>) {
     match kind {
         ValueKind::String(text) => found.extend(text.rules()),

@@ -1,8 +1,8 @@
-//! The references of a configuration: every place that names something else, and what it names.
+//! The references of a configuration: every place that names another object, and the object.
 //!
-//! One walk along the option table, which declares the options that are names. It takes a document and not the typed
-//! configuration, because what is missing has to be known before there is one. Values that the table does not accept have no
-//! references: checking reports them.
+//! One traversal of the option table, which declares the options that are names. It uses a document and not the typed
+//! configuration, because missing objects must be known before there is one. Values that the table does not accept have
+//! no references: the check reports them.
 
 use std::path::PathBuf;
 
@@ -13,20 +13,20 @@ use crate::pattern::percent_decode;
 use crate::table::{Object, Opt, ROOT, Referent, Text, ValueKind};
 use crate::template::Template;
 
-/// A place that names something.
+/// A place that names an object.
 #[derive(Clone, Debug)]
 pub struct Reference<'d> {
-    /// Where the name is written.
+    /// The place of the name.
     pub pointer: Pointer,
-    /// The value that is written there.
+    /// The value there.
     pub node: &'d TreeNode,
     /// The option: the name of its object and its own.
     pub option: (&'static str, &'static str),
-    /// The thing that is named.
+    /// The named object.
     pub target: ReferenceTarget,
 }
 
-/// A thing that is named. It may be missing.
+/// A named object. It may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReferenceTarget {
     /// A part of the configuration, `/applications/NAME` for example.
@@ -41,12 +41,13 @@ pub enum ReferenceTarget {
     File(PathBuf),
 }
 
-/// All references of a document, in its order. A destination with variables names nothing: each request says where it leads.
+/// Returns all references of a document, in its order. A destination with variables has none: it is computed for each
+/// request.
 pub fn references(document: &tutti_document::Document) -> Vec<Reference<'_>> {
     of_root(document.root())
 }
 
-/// The same of the root of a document.
+/// Returns the references of the root of a document.
 pub(crate) fn of_root(root: &TreeNode) -> Vec<Reference<'_>> {
     let mut walk = Walk {
         scripts: script_modules(root),
@@ -56,7 +57,7 @@ pub(crate) fn of_root(root: &TreeNode) -> Vec<Reference<'_>> {
     walk.found
 }
 
-/// The names of the script modules that templates can use.
+/// Returns the names of the script modules that templates can use.
 fn script_modules(root: &TreeNode) -> Vec<&str> {
     let settings = root.child("settings");
     let Some(named) = settings.and_then(|settings| settings.child("js_module")) else {
@@ -152,7 +153,7 @@ impl<'d> Walk<'d> {
         }
     }
 
-    /// The script modules that a template in JavaScript uses. One that only looks as if it did counts, too.
+    /// Collects the script modules that a template in JavaScript uses. A false positive counts, too.
     fn scripts_in(
         &mut self,
         option: OptionName,
@@ -196,7 +197,7 @@ fn named(referent: Referent, name: &str) -> Option<ReferenceTarget> {
     })
 }
 
-/// The part that a destination without variables leads to.
+/// Returns the target of a destination without variables.
 fn destination(text: &str) -> Option<Pointer> {
     let template = Template::parse(text).ok()?;
     let segments = segments_of(template.as_literal()?).ok()?;
@@ -211,7 +212,7 @@ fn destination(text: &str) -> Option<Pointer> {
     }
 }
 
-/// The names in a destination without variables.
+/// Returns the names in a destination without variables.
 pub(crate) fn segments_of(text: &str) -> Result<Vec<String>, String> {
     let decoded = |segment| {
         let decoded = percent_decode(segment).map_err(|error| error.to_string())?;

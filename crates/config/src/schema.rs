@@ -1,7 +1,7 @@
 //! The JSON Schema of the configuration, from the option table.
 //!
-//! Called by `cargo xtask` (which writes `spec/config.schema.json`) and by the control API. Editors complete and check
-//! with it; it is looser than validation, which knows what no schema can say.
+//! Called by `cargo xtask` (which writes `spec/config.schema.json`) and by the control API. Editors use it for
+//! completion and checks; it is less strict than validation, which checks more than a schema can express.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ pub fn schema() -> Value {
     Value::Object(schema)
 }
 
-/// The definitions of objects, made as they are referred to.
+/// The definitions of objects, created when they are first referred to.
 pub(crate) struct Definitions {
-    /// The beginning of every reference.
+    /// The prefix of every reference.
     prefix: &'static str,
     made: BTreeMap<String, Value>,
 }
@@ -47,7 +47,7 @@ impl Definitions {
     }
 }
 
-/// A reference to the definition of an object, which is made on the way.
+/// Returns a reference to the definition of an object, and creates it if needed.
 pub(crate) fn reference(table: &'static Object, definitions: &mut Definitions) -> Value {
     // OpenAPI 3.1 allows no spaces in names of components.
     let name = table.name.replace(' ', "-");
@@ -91,7 +91,7 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
         .all()
         .filter(|option| !option.needs.is_empty())
         .map(|option| {
-            // One of them is enough.
+            // One of them suffices.
             let choices: Vec<Value> = option
                 .needs
                 .iter()
@@ -218,8 +218,8 @@ fn name_pattern(names: Names) -> Option<&'static str> {
     }
 }
 
-/// The options depend on the first word of `type`: one question after the other, since tools that make values of a schema take the product of
-/// those that stand side by side.
+/// The options depend on the first word of `type`: nested conditions, because tools that generate values from a schema
+/// multiply parallel ones.
 fn application(definitions: &mut Definitions) -> Value {
     let mut schema = json!({});
     for known in TYPES.iter().rev() {

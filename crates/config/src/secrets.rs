@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Suspicious files that are considered in each folder.
 const MOST_FILES: usize = 50;
 
-/// Folders below those of all shares together that are searched. The answer to a change waits for the search.
+/// Maximum folders below those of all shares together that are searched. The response to a change waits for the search.
 pub(crate) const MOST_FOLDERS: usize = 500;
 
 /// The depth of the deepest folder that is searched; the folder of the share has depth 0.
@@ -48,7 +48,7 @@ pub(crate) enum Sort<'d> {
 }
 
 impl Sort<'_> {
-    /// The sort of a file, by its name, and the ending that it was recognized by.
+    /// Returns the kind of a file by its name, and the ending that identified it.
     pub(crate) fn of(name: &str) -> Option<(Sort<'static>, &'static str)> {
         let name = name.to_ascii_lowercase();
         let tables = [
@@ -63,8 +63,8 @@ impl Sort<'_> {
     }
 }
 
-/// Scripts, keys and data in a folder and in the visible folders below it, the first [`MOST_FILES`] of each folder. Each folder
-/// below counts against `folders_left`.
+/// Returns scripts, keys and data in a folder and in the visible folders below it, the first [`MOST_FILES`] of each
+/// folder. Each folder below counts against `folders_left`.
 pub(crate) fn sorted(
     folder: &Path,
     folders_left: &mut usize,

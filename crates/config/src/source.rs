@@ -1,6 +1,6 @@
-//! A source that is told by a flag: a URL, or the text of a file with what `settings.source` takes.
+//! A source from a flag: a URL, or the text of a file with the contents of `settings.source`.
 //!
-//! Called by the controller for `--source`, and by `tutti fleet`. What a flag says is checked as a part of a configuration is.
+//! Called by the controller for `--source`, and by `tutti fleet`. The value is checked like a part of a configuration.
 
 use tutti_document::{Diagnostic, Diagnostics, Document, Pointer, parse, read};
 use tutti_options::Format;
@@ -17,10 +17,10 @@ pub fn is_url(text: &str) -> bool {
     SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme))
 }
 
-/// Reads `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS with the authorities of the system.
+/// Parses `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS with the system's root certificates.
 pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
     let wrong = || {
-        let fault = Diagnostic::new(Pointer::root(), "this is no URL of a source");
+        let fault = Diagnostic::new(Pointer::root(), "this is not the URL of a source");
         Diagnostics::one(fault.expect("`etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS"))
     };
     let mut schemes = SCHEMES.iter();
@@ -39,7 +39,7 @@ pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
     )
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub fn of_text(text: &[u8], format: Format) -> Result<Source, Diagnostics> {
     let source = read(text, format)?;
     let mut document = Document::empty();
@@ -47,7 +47,7 @@ pub fn of_text(text: &[u8], format: Format) -> Result<Source, Diagnostics> {
     document.put(&["settings", "source"], source)?;
     let config = validate(&document, &ValidationContext::default())?;
     let missing = || {
-        let fault = Diagnostic::new(Pointer::root(), "there is no source in it");
+        let fault = Diagnostic::new(Pointer::root(), "the document contains no source");
         Diagnostics::one(fault.expect("an object with `etcd`"))
     };
     config.settings.source.ok_or_else(missing)

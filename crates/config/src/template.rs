@@ -1,7 +1,7 @@
 //! Strings with variables, `/var/www$uri`, `routes/${method}_route`, and JavaScript template literals, in backticks.
 //!
-//! Owned by the typed model; parsed here once, rendered by `tutti-routing`. A variable that does not exist is an error
-//! when the configuration is checked; one that has no value in a request is empty.
+//! Part of the typed model; parsed here once, rendered by `tutti-routing`. An unknown variable is an error when the
+//! configuration is checked; a variable without a value in a request is empty.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tutti_script::CompileError;
 
 use crate::variables::{self, Variable};
 
-/// A parsed template. Two templates are equal if they were written alike.
+/// A parsed template. Two templates are equal if their source is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     source: Box<str>,
@@ -40,9 +40,9 @@ pub enum TemplateError {
     /// No such variable.
     #[error("there is no variable `${name}`")]
     Unknown {
-        /// The name that was written.
+        /// The unknown name.
         name: String,
-        /// The nearest there is.
+        /// The nearest existing name.
         nearest: Option<String>,
     },
     /// A JavaScript template literal that cannot be compiled.
@@ -51,7 +51,7 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
-    /// The cure.
+    /// Returns the remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
             TemplateError::LoneDollar => {
@@ -107,17 +107,17 @@ impl Template {
         })
     }
 
-    /// As it was written.
+    /// Returns the source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Its pieces; empty for the empty string.
+    /// Returns its parts; none for the empty string.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
-    /// Returns it without some of its pieces.
+    /// Returns it without some of its parts.
     #[must_use]
     pub fn without(&self, is_left_out: impl Fn(&TemplatePart) -> bool) -> Template {
         let parts = self.parts.iter().filter(|part| !is_left_out(part));
@@ -148,7 +148,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// Where in the script it is, in the string after JSON's escapes.
+/// Returns the position in the script, in the string after JSON's escapes.
 pub(crate) fn placed(fault: &CompileError) -> String {
     let of = match fault.module {
         Some(_) => "module",
@@ -160,7 +160,7 @@ pub(crate) fn placed(fault: &CompileError) -> String {
     }
 }
 
-/// Splits what follows a `$` into the variable's name and the rest.
+/// Splits the text after a `$` into the variable's name and the rest.
 fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
     if let Some(braced) = after.strip_prefix('{') {
         let (name, tail) = braced.split_once('}').ok_or(TemplateError::Unclosed)?;
@@ -171,10 +171,10 @@ fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
         };
     }
     // "Variable names can contain letters and underscores"; argument and cookie names have digits in practice, and
-    // `$header_accept-encoding` is documented, so that a hyphen belongs to the name there.
+    // `$header_accept-encoding` is documented, so a hyphen is part of the name there.
     let dashes = after.starts_with("header_") || after.starts_with("response_header_");
     let named = after.starts_with("arg_") || after.starts_with("cookie_");
-    // One name of a whole variable has digits.
+    // Only one name of a whole variable contains digits.
     if let Some(tail) = after.strip_prefix("time_iso8601") {
         return Ok(("time_iso8601", tail));
     }

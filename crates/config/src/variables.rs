@@ -1,6 +1,6 @@
-//! The variables of the configuration language: one table for the parser, for scripts and for the page about them.
+//! The variables of the configuration language: one table for the parser, for scripts and for their page.
 //!
-//! A variable that is added here needs its value in `tutti-routing`; the compiler says where.
+//! A new variable needs its value in `tutti-routing`; the compiler shows where.
 
 use std::fmt::Write as _;
 use tutti_document::suggest;
@@ -46,14 +46,14 @@ pub enum Variable {
     Argument(Box<str>),
     /// `$cookie_NAME`.
     Cookie(Box<str>),
-    /// `$header_NAME`: lower case, hyphens for underscores.
+    /// `$header_NAME`: in lower case, with hyphens for underscores.
     Header(Box<str>),
-    /// `$response_header_NAME`: lower case, hyphens for underscores.
+    /// `$response_header_NAME`: in lower case, with hyphens for underscores.
     ResponseHeader(Box<str>),
 }
 
 impl Variable {
-    /// Returns true if the value tells one client or one request from all others: its address, its id and its times.
+    /// True if the value identifies one client or one request: its address, its id and its times.
     pub fn is_of_one_request(&self) -> bool {
         matches!(
             self,
@@ -88,7 +88,7 @@ pub enum TlsVariable {
     ClientFingerprint,
 }
 
-/// A variable without a part of its own in the name.
+/// A variable with a fixed name.
 #[derive(Debug)]
 pub struct PlainVariable {
     /// The name, without `$`.
@@ -113,7 +113,7 @@ const fn plain(
     }
 }
 
-/// Variables without a part of their own in the name.
+/// Variables with fixed names.
 pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "uri",
@@ -149,7 +149,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "request_id",
         Variable::RequestId,
-        "32 random hexadecimal digits, the same all through a request; the id of its trace too. Or what somebody who is believed has sent (`settings.http.request_id`)",
+        "32 random hexadecimal digits, the same all through a request; the id of its trace too. Or the id sent by a trusted proxy (`settings.http.request_id`)",
         "8d7ef2b1c0a94c5d8d7ef2b1c0a94c5d",
     ),
     plain(
@@ -221,13 +221,13 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "tls_server_name",
         Variable::Tls(TlsVariable::ServerName),
-        "The server name the client asked for",
+        "The server name that the client sent",
         "example.com",
     ),
     plain(
         "tls_client_verify",
         Variable::Tls(TlsVariable::ClientVerify),
-        "`SUCCESS`, or `NONE` without a certificate; empty where clients are not asked for one",
+        "`SUCCESS`, or `NONE` without a certificate; empty if clients' certificates are not verified",
         "SUCCESS",
     ),
     plain(
@@ -256,7 +256,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     ),
 ];
 
-/// Variables whose name ends with the name of something else.
+/// Variables whose name ends with a user-defined name.
 struct Family {
     prefix: &'static str,
     make: fn(&str) -> Variable,
@@ -295,7 +295,7 @@ fn field(name: &str) -> Box<str> {
     name.to_ascii_lowercase().replace('_', "-").into()
 }
 
-/// The variable of that name, `None` for `$dollar`; or the nearest name there is.
+/// Returns the variable of that name, `None` for `$dollar`; or the nearest existing name.
 pub(crate) fn named(name: &str) -> Result<Option<Variable>, Option<String>> {
     if name == "dollar" {
         return Ok(None);
@@ -316,7 +316,7 @@ pub(crate) fn named(name: &str) -> Result<Option<Variable>, Option<String>> {
     Err(suggest::nearest(name, known).map(str::to_owned))
 }
 
-/// Variables that are of the answer: empty where there is none yet.
+/// True for variables of the response, which are empty before there is one.
 fn is_of_response(variable: &Variable) -> bool {
     match variable {
         Variable::RequestTime
@@ -355,7 +355,7 @@ A variable without a value is empty, and `-` in the access log.
 [JavaScript](../http/scripting.md) sees all of them as `vars.NAME`.
 ";
 
-/// The page about variables. Markdown.
+/// Returns the page about variables, in Markdown.
 pub fn variables_markdown() -> String {
     let mut page = String::from(HEAD);
     let titles = [

@@ -1,10 +1,10 @@
-//! Warnings of configurations that work as they are written and are likely to be a mistake.
+//! Warnings about configurations that are valid but likely a mistake.
 //!
-//! Called when a configuration has been checked or put in force, with a way to look at folders. It warns of options
-//! without effect, and of shares that hand out what no client should get: the sources of the configuration's own applications,
-//! hidden files, scripts, private keys and databases. What must never happen: a warning about a configuration that is right. So
-//! the routes are followed as a request would go, and a file is named only if it is known to be there: an application names it,
-//! or the folder has it.
+//! Called when a configuration has been checked or applied, with access to folders. It warns of options without effect,
+//! and of shares that serve files that no client should get: the sources of the configuration's own applications,
+//! hidden files, scripts, private keys and databases. Must never happen: a warning about a correct configuration. So
+//! the routes are followed as a request would go, and a file is named only if it is known to exist: an application
+//! names it, or the folder contains it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ use crate::pattern::{Patterns, percent_decode, within_bounds};
 use crate::secrets::{self, Sort, sorted};
 use crate::table::{ApplicationType, DECODED};
 
-/// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.
+/// Maximum steps of routes that are examined. Beyond that, a configuration is not examined further.
 const MOST_STEPS: usize = 1_000_000;
 
-/// Routes that a request is followed through, one in the other.
+/// Maximum routes that a request is followed through.
 const MOST_HOPS: usize = 100;
 
-/// Shares, and applications, that are looked at.
+/// Maximum shares, and applications, that are examined.
 const MOST: usize = 1000;
 
-/// Files of a folder that are asked for, of each sort.
+/// Maximum files of a folder that are examined, of each kind.
 const MOST_FILES: usize = 50;
 
-/// Hidden files that say nothing.
+/// Harmless hidden files.
 const HARMLESS: [&str; 5] = [
     ".well-known",
     ".gitkeep",
@@ -39,8 +39,8 @@ const HARMLESS: [&str; 5] = [
     ".nojekyll",
 ];
 
-/// Warns of what is odd about a document that is valid. `names_in` gives the names in a folder, those of folders with a slash
-/// at the end; none if the folder cannot be read.
+/// Returns warnings about a valid document. `names_in` returns the names in a folder, those of folders with a trailing
+/// slash; none if the folder cannot be read.
 pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
     within_bounds(|| find_warnings(document, names_in))
 }
@@ -72,7 +72,7 @@ fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -
     Diagnostics(warnings)
 }
 
-/// Numbers of processes that are greater than there can be.
+/// Warns of numbers of processes greater than the maximum.
 fn capped(root: &TreeNode) -> Vec<(Diagnostic, &TreeNode)> {
     let applications = root.child("applications").map(TreeNode::members);
     let mut found = Vec::new();
@@ -113,18 +113,18 @@ struct Sources<'d> {
     application: &'d str,
     /// Files that the configuration names.
     named: Vec<PathBuf>,
-    /// Folders of such files, and what their names end with.
+    /// Folders of such files, and the endings of their names.
     folders: Vec<PathBuf>,
     endings: &'static [&'static str],
 }
 
-/// A `share`, and a file that it hands out.
+/// A `share`, and a file that it serves.
 struct Exposed<'d> {
     node: &'d TreeNode,
     pointer: Pointer,
     uri: String,
     sort: Sort<'d>,
-    /// The pattern to deny.
+    /// The pattern for `deny`.
     pattern: String,
 }
 
@@ -132,7 +132,7 @@ impl Exposed<'_> {
     fn warning(&self) -> Diagnostic {
         let uri = &self.uri;
         let of_suspicious = |what: &str| {
-            let message = format!("`GET {uri}` hands out {what}");
+            let message = format!("`GET {uri}` serves {what}");
             let hint = format!(
                 "move it out of the folder, or add `\"deny\": [\"{}\"]` here",
                 self.pattern
@@ -145,16 +145,16 @@ impl Exposed<'_> {
             Sort::Data => of_suspicious("what looks like a database or a dump of one"),
             Sort::Source(name) => {
                 let message = format!(
-                    "`GET {uri}` hands out a source file of the application `{name}`, instead of what it does"
+                    "`GET {uri}` serves a source file of the application `{name}`, instead of running it"
                 );
                 let hint = format!(
-                    "pass such paths to the application in a step before, and add `\"deny\": [\"{}\"]` here",
+                    "pass such paths to the application in an earlier step, and add `\"deny\": [\"{}\"]` here",
                     self.pattern
                 );
                 Diagnostic::new(self.pointer.clone(), message).suggest(hint)
             }
             Sort::Hidden => {
-                let message = format!("`GET {uri}` hands out a hidden file");
+                let message = format!("`GET {uri}` serves a hidden file");
                 let hint = "add `\"deny\": [\"*/.*\", \"!/.well-known/*\"]` here";
                 Diagnostic::new(self.pointer.clone(), message).suggest(hint)
             }
@@ -162,7 +162,7 @@ impl Exposed<'_> {
     }
 }
 
-/// A `share` of a folder: what stands before `$uri`.
+/// A `share` of a folder: the text before `$uri`.
 #[derive(Clone)]
 struct Shared<'d> {
     node: &'d TreeNode,
@@ -171,7 +171,7 @@ struct Shared<'d> {
 }
 
 impl Shared<'_> {
-    /// The warning of a folder without `$uri` behind it.
+    /// Returns the warning for a folder without `$uri` after it.
     fn serves_nothing(&self) -> Diagnostic {
         let folder = self.folder.display();
         let message = format!("`{folder}` is a folder: every request for it is answered 404");
@@ -189,9 +189,9 @@ struct Walk<'d> {
     steps_left: usize,
     /// Shares in the order of the document.
     shares: Vec<Shared<'d>>,
-    /// Paths of shares that are the same for every request.
+    /// Shares with paths that are the same for every request.
     fixed: Vec<Shared<'d>>,
-    /// Shares that hand out the file that is asked for now.
+    /// Shares that serve the file in question.
     hits: Vec<*const TreeNode>,
 }
 
@@ -265,23 +265,24 @@ impl<'d> Walk<'d> {
             let known = listings.entry(folder.to_owned());
             known.or_insert_with(|| names_in(folder)).clone()
         };
-        let mut told: HashSet<(*const TreeNode, Sort<'_>)> = HashSet::new();
+        let mut reported: HashSet<(*const TreeNode, Sort<'_>)> = HashSet::new();
         let mut found = Vec::new();
         let mut folders_left = secrets::MOST_FOLDERS;
         let shares: Vec<Shared<'_>> = self.shares.iter().take(MOST).cloned().collect();
         for shared in shares {
             let mut all = candidates(&shared, &sources, &mut list);
-            // A source of an application is reported as that, and not as a script as well.
+            // A source of an application is reported as such, and not as a script as well.
             let known: HashSet<PathBuf> = all.iter().map(|one| one.file.clone()).collect();
             let others = suspicious(&shared, &mut folders_left, &mut list).into_iter();
             all.extend(others.filter(|one| !known.contains(&one.file)));
             for candidate in all {
                 let key = (std::ptr::from_ref(shared.node), candidate.sort);
-                if told.contains(&key) || !self.hands_out(&shared, &candidate.file, &candidate.uri)
+                if reported.contains(&key)
+                    || !self.hands_out(&shared, &candidate.file, &candidate.uri)
                 {
                     continue;
                 }
-                told.insert(key);
+                reported.insert(key);
                 found.push(Exposed {
                     node: shared.node,
                     pointer: shared.pointer.clone(),
@@ -366,7 +367,7 @@ impl<'d> Walk<'d> {
     ) {
         let (file, uri) = request;
         loop {
-            // Where a path leads that is rewritten is not looked at.
+            // The destination of a rewritten path is not examined.
             if action.child("rewrite").is_some() {
                 return;
             }
@@ -385,9 +386,9 @@ impl<'d> Walk<'d> {
             let is_here = templates(share)
                 .filter_map(folder_of)
                 .any(|folder| file == folder.join(uri.trim_start_matches('/')));
-            // Whoever names the types that may be served has thought of the others.
+            // A list of types to serve shows that the others were considered.
             if is_here && let Some(found) = action.child("found") {
-                // It asks whether the file is there, and hands nothing out by itself.
+                // It tests whether the file exists, and does not serve anything itself.
                 action = found;
                 continue;
             }
@@ -413,7 +414,7 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// A file that may be handed out.
+/// A file that may be served.
 struct Candidate<'d> {
     file: PathBuf,
     uri: String,
@@ -421,7 +422,7 @@ struct Candidate<'d> {
     pattern: String,
 }
 
-/// Files in the folder of a share that should stay there.
+/// Returns files in the folder of a share that should not be served.
 fn candidates<'d>(
     shared: &Shared<'_>,
     sources: &[Sources<'d>],
@@ -442,7 +443,7 @@ fn candidates<'d>(
         .into_iter()
         .filter(|name| name.starts_with('.') && !HARMLESS.contains(&name.trim_end_matches('/')));
     for name in hidden.take(MOST_FILES) {
-        // A file in it stands for a folder.
+        // A file in it represents a folder.
         let file = match name.strip_suffix('/') {
             Some(folder) => shared.folder.join(folder).join("config"),
             None => shared.folder.join(name),
@@ -464,7 +465,8 @@ fn candidates<'d>(
             add(file.clone(), sort, pattern);
         }
         for folder in &sources.folders {
-            // The files of the application that the share can see: in its own folder, or in the application's inside of it.
+            // The files of the application that the share can reach: in its own folder, or in the application's folder
+            // inside it.
             let looked_at = if shared.folder.starts_with(folder) {
                 &shared.folder
             } else if folder.starts_with(&shared.folder) {
@@ -487,7 +489,7 @@ fn candidates<'d>(
     found
 }
 
-/// Files in the folder of a share, and in those below it, whose names look like something that should not be served.
+/// Returns files in the folder of a share, and below it, whose names suggest that they should not be served.
 fn suspicious<'d>(
     shared: &Shared<'_>,
     folders_left: &mut usize,
@@ -510,7 +512,7 @@ fn has_ending(file: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
-/// The path that `file` is asked for by; `None` if it is not below the folder.
+/// Returns the path by which `file` is requested; `None` if it is not below the folder.
 fn uri_of(file: &Path, folder: &Path) -> Option<String> {
     let below = file.strip_prefix(folder).ok()?.to_str()?;
     (!below.is_empty()).then(|| format!("/{below}"))
@@ -522,7 +524,7 @@ fn templates(share: &TreeNode) -> impl Iterator<Item = &str> {
         .chain(share.elements().iter().filter_map(TreeNode::as_str))
 }
 
-/// `/srv/www` of `/srv/www$uri`; `None` for what is no folder with everything in it.
+/// Returns `/srv/www` for `/srv/www$uri`; `None` if it is not a whole folder.
 fn folder_of(template: &str) -> Option<PathBuf> {
     let folder = template
         .strip_suffix("$uri")
@@ -574,7 +576,7 @@ fn sources(root: &TreeNode) -> Vec<Sources<'_>> {
         .collect()
 }
 
-/// The application itself, and each of its targets.
+/// Returns the application itself, and each of its targets.
 fn entries(node: &TreeNode) -> impl Iterator<Item = &TreeNode> {
     let targets = node
         .child("targets")
@@ -606,7 +608,7 @@ fn python(node: &TreeNode, sources: &mut Sources<'_>) {
         .unwrap_or_default();
     for module in entries(node).filter_map(|entry| entry.child("module")?.as_str()) {
         let file = format!("{}.py", module.replace('.', "/"));
-        // Where there are several folders, only one has it.
+        // If there are several folders, it is unknown which one contains it.
         if let [folder] = folders.as_slice() {
             sources.named.push(folder.join(&file));
         }
@@ -621,7 +623,7 @@ fn external(node: &TreeNode, sources: &mut Sources<'_>) {
         .unwrap_or_default()
         .iter()
         .filter_map(TreeNode::as_str);
-    // Of an interpreter's arguments, those that name a file of a program.
+    // Returns the arguments of an interpreter that name a program file.
     let scripts = words.filter(|word| {
         let ending = word.rsplit_once('.').map(|(_, ending)| ending);
         !word.starts_with('-')
@@ -651,7 +653,7 @@ fn path(node: &TreeNode, option: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, folders: &[(&str, &[&str])]) -> Vec<String> {
+    fn warnings_of(text: &str, folders: &[(&str, &[&str])]) -> Vec<String> {
         let document = crate::parse(text.as_bytes()).unwrap();
         let names_in = |folder: &Path| {
             let known = folders.iter().find(|(name, _)| Path::new(name) == folder);
@@ -685,12 +687,12 @@ mod tests {
 
     /// Issue 10, 1.23: it redirected for ever.
     #[test]
-    fn a_share_that_is_a_folder_is_told() {
+    fn a_share_that_is_a_folder_is_reported() {
         let share = |paths: &str| {
             let routes = format!(r#"[{{"action": {{"share": {paths}}}}}]"#);
             let text =
                 format!(r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": {routes}}}"#);
-            told(&text, &[("/srv/www", &["index.html"])])
+            warnings_of(&text, &[("/srv/www", &["index.html"])])
         };
         let expected =
             "/routes/0/action/share `/srv/www` is a folder: every request for it is answered 404";
@@ -708,28 +710,26 @@ mod tests {
 
     /// Issue 10, 1.10: README's first configuration handed out the passwords in `config.php`.
     #[test]
-    fn a_share_of_sources_and_hidden_files_is_told() {
+    fn a_share_of_sources_and_hidden_files_is_reported() {
         let readme = php(r#"[{"match": {"uri": "!/index.php"},
                  "action": {"share": "/srv/site$uri", "fallback": {"pass": "applications/site"}}}]"#);
-        let found = told(&readme, &[SITE]);
+        let found = warnings_of(&readme, &[SITE]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
-            found[0]
-                .starts_with("/routes/0/action/share `GET /.git/config` hands out a hidden file"),
+            found[0].starts_with("/routes/0/action/share `GET /.git/config` serves a hidden file"),
             "{found:?}"
         );
         assert!(
-            found[1]
-                .contains("`GET /config.php` hands out a source file of the application `site`"),
+            found[1].contains("`GET /config.php` serves a source file of the application `site`"),
             "{found:?}"
         );
-        // Nothing can be seen: nothing is said, since a site with `index.php` alone is right so.
-        assert!(told(&readme, &[]).is_empty());
-        // But this one hands out the very script.
+        // Nothing is visible, so there is no warning: a site with only `index.php` is correct like this.
+        assert!(warnings_of(&readme, &[]).is_empty());
+        // But this one serves the script itself.
         let all = php(
             r#"[{"action": {"share": "/srv/site$uri", "fallback": {"pass": "applications/site"}}}]"#,
         );
-        assert!(told(&all, &[])[0].contains("`GET /index.php`"));
+        assert!(warnings_of(&all, &[])[0].contains("`GET /index.php`"));
     }
 
     #[test]
@@ -743,39 +743,39 @@ mod tests {
             r#"[{"match": {"uri": "/static/*"}, "action": {"share": "/srv/site$uri"}}]"#,
             r#"[{"action": {"share": "/srv/site/assets$uri"}}]"#,
             r#"[{"action": {"share": "/srv/site$uri", "types": ["image/*", "text/css"]}}]"#,
-            // Named so, each file is meant.
+            // A file that is named explicitly is intended.
             r#"[{"action": {"share": "/srv/site/index.php"}}]"#,
         ];
         for routes in right {
             let text = php(routes);
-            assert_eq!(told(&text, &[SITE]), [""; 0], "{routes}");
+            assert_eq!(warnings_of(&text, &[SITE]), [""; 0], "{routes}");
         }
         // Not every request has that host.
         let by_host = r#"[{"match": {"uri": "*.php", "host": "a.example"}, "action": {"return": 404}},
                           {"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]"#;
-        assert_eq!(told(&php(by_host), &[SITE]).len(), 1);
-        // By way of another route, in a fallback.
+        assert_eq!(warnings_of(&php(by_host), &[SITE]).len(), 1);
+        // Through another route, in a fallback.
         let named = r#"{"main": [{"action": {"share": "/other$uri", "fallback": {"pass": "routes/files"}}}],
                         "files": [{"action": {"share": "/srv/site$uri", "deny": "*/.*"}}]}"#;
         let text = php(named).replace(r#""pass": "routes"}"#, r#""pass": "routes/main"}"#);
-        let found = told(&text, &[SITE]);
+        let found = warnings_of(&text, &[SITE]);
         assert!(
             found[0].starts_with("/routes/files/0/action/share"),
             "{found:?}"
         );
-        // A route that nobody comes to.
+        // A route that no request reaches.
         let unused = text.replace("routes/files", "routes/main");
-        assert!(told(&unused, &[SITE]).is_empty());
+        assert!(warnings_of(&unused, &[SITE]).is_empty());
     }
 
     /// Issue 28, section 4.
     #[test]
-    fn scripts_keys_and_dumps_are_told_without_an_application() {
+    fn scripts_keys_and_dumps_are_reported_without_an_application() {
         let with = |share: &str, names: &[&str], inner: &[&str]| {
             let text = format!(
                 r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{{"action": {share}}}]}}"#
             );
-            told(&text, &[("/srv", names), ("/srv/data", inner)])
+            warnings_of(&text, &[("/srv", names), ("/srv/data", inner)])
         };
         let share = r#"{"share": "/srv$uri"}"#;
         for (name, expected) in [
@@ -792,7 +792,7 @@ mod tests {
                 "what looks like a database or a dump of one",
             ),
         ] {
-            let expected = format!("/routes/0/action/share `GET /{name}` hands out {expected}");
+            let expected = format!("/routes/0/action/share `GET /{name}` serves {expected}");
             assert_eq!(with(share, &[name, "index.html"], &[]), [expected]);
             let below = with(share, &["data/"], &[name]);
             assert!(
@@ -821,7 +821,7 @@ mod tests {
                 r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{share}$uri"}}}}],
                      "applications": {{"app": {application}}}}}"#
             );
-            told(&text, &[]).join("")
+            warnings_of(&text, &[]).join("")
         };
         let python = r#"{"type": "python 3", "path": "/srv/app", "module": "shop.wsgi"}"#;
         assert!(with(python, "/srv/app").contains("`GET /shop/wsgi.py`"));
@@ -841,16 +841,16 @@ mod tests {
 
     /// Issue 10, 2.14.
     #[test]
-    fn an_option_without_effect_is_told_with_its_place() {
+    fn an_option_without_effect_is_reported_with_its_place() {
         let text = r#"{"applications": {"a": {"type": "php", "root": "/a", "limits": {"shm": 1048576, "requests": 5}}}}"#;
         assert_eq!(
-            told(text, &[]),
+            warnings_of(text, &[]),
             ["/applications/a/limits/shm `shm` of `limits` has no effect"]
         );
     }
 
     #[test]
-    fn an_option_that_takes_away_a_protection_is_told_with_what_that_leads_to() {
+    fn an_option_that_removes_a_protection_is_reported_with_the_consequence() {
         let http = |options: &str| format!(r#"{{"settings": {{"http": {{{options}}}}}}}"#);
         for (options, place) in [
             (r#""merge_slashes": false"#, "merge_slashes"),
@@ -858,7 +858,7 @@ mod tests {
             (r#""backslashes": true"#, "backslashes"),
             (r#""decode_unreserved": false"#, "decode_unreserved"),
         ] {
-            let warnings = told(&http(options), &[]);
+            let warnings = warnings_of(&http(options), &[]);
             let begins = format!("/settings/http/{place} `{place}` is ");
             let is_one = warnings.len() == 1 && warnings[0].starts_with(&begins);
             assert!(is_one && warnings[0].contains("/admin/x"), "{warnings:?}");
@@ -867,10 +867,10 @@ mod tests {
             r#""merge_slashes": true, "encoded_slashes": "plain", "backslashes": false, "decode_unreserved": true"#,
             r#""encoded_slashes": "none""#,
         ] {
-            assert!(told(&http(options), &[]).is_empty(), "{options}");
+            assert!(warnings_of(&http(options), &[]).is_empty(), "{options}");
         }
         let java =
             r#"{"applications": {"a": {"type": "java", "webapp": "/a", "path_parameters": true}}}"#;
-        assert_eq!(told(java, &[]).len(), 1);
+        assert_eq!(warnings_of(java, &[]).len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use tutti_config::{Diagnostics, Document, ValidationContext, parse, validate};
 
-/// So many that a search of all for each would be ten thousand million steps.
+/// So many that a linear search for each would be ten thousand million steps.
 const MANY: usize = 100_000;
 
 /// All on one line, as programs write it.
@@ -37,12 +37,12 @@ fn assert_bounded(faults: &Diagnostics, count: usize) {
         last.message,
         format!("{} more errors are not listed", count - 100)
     );
-    let told = faults.to_json();
-    assert_eq!(told["errors"].as_array().unwrap().len(), 101);
+    let reported = faults.to_json();
+    assert_eq!(reported["errors"].as_array().unwrap().len(), 101);
 }
 
 #[test]
-fn of_many_faults_a_hundred_are_told_and_the_rest_is_counted() {
+fn of_many_faults_a_hundred_are_reported_and_the_rest_is_counted() {
     let options = many(|number| format!("\"x{number}\": 1"));
     let found = faults(&format!(
         r#"{{"applications": {{"a": {{"type": "php", "root": "/a", {options}}}}}}}"#

@@ -1,4 +1,5 @@
-//! Random edits of valid configurations, structure-aware: what comes out is accepted or refused with reasons, and nothing else.
+//! Random edits of valid configurations, structure-aware: the result is accepted, or refused with reasons; nothing else
+//! happens.
 //!
 //! The oracle is in `oracle`, which the targets in `fuzz/` use too.
 

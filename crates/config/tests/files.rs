@@ -54,7 +54,7 @@ fn objects_of_all_files_are_joined_in_order() {
 }
 
 #[test]
-fn what_two_files_set_is_told_with_both_places() {
+fn an_option_set_in_two_files_is_reported_with_both_places() {
     let files = [
         file("a.json", "{\"routes\": [],\n \"access_log\": \"/a\"}"),
         file(
@@ -63,12 +63,12 @@ fn what_two_files_set_is_told_with_both_places() {
         ),
     ];
     let faults = faults(&files);
-    let told: Vec<String> = faults
+    let reported: Vec<String> = faults
         .iter()
         .map(|fault| format!("{}{}", fault.place(), fault.message))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "b.yaml:2:3: `/access_log` is set twice, first at a.json:2:16",
             "b.yaml:4:3: `/routes` is set twice, first at a.json:1:12",
@@ -79,12 +79,12 @@ fn what_two_files_set_is_told_with_both_places() {
             .suggestion
             .as_ref()
             .unwrap()
-            .contains("routes can have names")
+            .contains("named routes can each have a file")
     );
 }
 
 #[test]
-fn faults_of_all_files_are_told_each_in_its_own() {
+fn faults_of_all_files_are_reported_each_in_its_own() {
     let files = [
         file("a.json", r#"{"listners": {}}"#),
         file("b.yaml", "settings:\n  listen_threads: 0\n"),
@@ -126,7 +126,7 @@ fn a_value_that_is_one_reference_takes_the_type_of_its_option() {
     assert_eq!(at(&["applications", "a", "processes"]), "4");
     assert_eq!(at(&["applications", "a", "preload"]), "true");
     assert_eq!(at(&["applications", "a", "limits", "memory"]), "\"64M\"");
-    // Text around it makes it a text, and so does an option that wants one.
+    // Text around it makes it a string, and so does an option of type string.
     assert_eq!(at(&["applications", "a", "limits", "timeout"]), "\"40\"");
     assert_eq!(at(&["applications", "a", "environment", "N"]), "\"4\"");
     assert_eq!(at(&["settings", "http", "server_version"]), "false");
@@ -139,15 +139,18 @@ fn a_value_that_is_one_reference_takes_the_type_of_its_option() {
 }
 
 #[test]
-fn a_reference_that_cannot_be_replaced_is_told_with_its_place() {
+fn a_reference_that_cannot_be_replaced_is_reported_with_its_place() {
     for (text, message) in [
         (
             "access_log: ${env:NONE}",
             "the environment variable `NONE` is not set",
         ),
         ("access_log: /x${env:PORT", "a `${env:` is not closed"),
-        ("access_log: ${env:A B}", "`A B` is no name of a variable"),
-        ("access_log: ${env:}", "`` is no name of a variable"),
+        (
+            "access_log: ${env:A B}",
+            "`A B` is not the name of a variable",
+        ),
+        ("access_log: ${env:}", "`` is not the name of a variable"),
     ] {
         let faults = faults(&[file("a.yaml", text)]);
         assert_eq!(faults.len(), 1, "{text}");

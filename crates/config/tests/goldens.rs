@@ -1,10 +1,13 @@
-//! Runs every case in `tests/config`: a file is what is sent, then what must come out of it.
+//! Runs every case in `tests/config`: a file has a request and the expected result.
 //!
 //! A case has sections, each begun by a line `=== NAME`:
-//! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH` (what is sent; the path
-//! is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the tree, as it would be read back, or the answer of the control
-//! API, or with `typed` instead of `result` the typed configuration, of which only what is not the default is shown, or with
-//! `warned` the same and the warnings. Set `BLESS=1` to write what comes out.
+//! `document` (the document before the request; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH`
+//! (the body of the request;
+//! the path is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the
+//! tree, as it would be read
+//! back, or the answer of the control API, or with `typed` instead of `result` the typed configuration, of which only
+//! values that are not the
+//! default are shown, or with `warned` the same and the warnings. Set `BLESS=1` to write the actual results.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +22,7 @@ use tutti_config::{Diagnostics, Document, FaultKind, Format, parse, read, valida
 
 use modules::context;
 
-/// The sections that say what comes out: the document or its faults, its typed form, the same with the warnings.
+/// The sections with results: the document or its faults, its typed form, the same with the warnings.
 const KINDS: [&str; 3] = ["result", "typed", "warned"];
 
 fn cases() -> Vec<PathBuf> {
@@ -96,7 +99,7 @@ fn segments(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Does as the control API would; gives the document that was meant, if it could be made.
+/// Does as the control API would. Returns the document that was meant, if it could be made.
 fn change(before: Document, section: &Section) -> (Document, Result<(), Diagnostics>) {
     let path = segments(&section.argument);
     let mut document = before;

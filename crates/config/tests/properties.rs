@@ -1,4 +1,4 @@
-//! Rules that hold for every document, whatever was done to it.
+//! Rules that hold for every document and every change.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -26,7 +26,7 @@ fn context() -> ValidationContext {
     ValidationContext::with_modules([("php", "8.2.35"), ("external", "")])
 }
 
-/// Everything that the cases send.
+/// Returns all request bodies of the cases.
 fn corpus() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
     let mut corpus = Vec::new();
@@ -359,8 +359,9 @@ fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// Names of a megabyte and documents of 10,000 lines are nothing special: four times the document takes four times the time, and
-/// anything quadratic sixteen times. Measured again if the machine's other work was in the way, which it is not always.
+/// Names of a megabyte and documents of 10,000 lines are nothing special: four times the document takes four times the
+/// time, and
+/// quadratic work sixteen times. Measured again if other work of the machine may have disturbed it.
 #[test]
 fn large_documents_take_time_in_proportion_to_their_size() {
     let (small, large) = (large(350), large(1400));

@@ -1,4 +1,4 @@
-//! The JSON Schema beside the checks it is made from, by a validator that others wrote (python3-jsonschema).
+//! The JSON Schema compared with the checks that it is made from, by an independent validator (python3-jsonschema).
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use tutti_config::{parse, reference_markdown, schema, validate};
 
 use modules::context;
 
-/// Says for each document whether it is valid. The schema itself is checked first.
+/// Prints for each document whether it is valid. The schema itself is checked first.
 const VALIDATOR: &str = "
 import json, sys
 from jsonschema import Draft202012Validator as Validator
@@ -60,7 +60,7 @@ fn goldens() -> Vec<(String, String)> {
     goldens
 }
 
-/// The rules that a schema can say: names, types, ranges, what must be there and what not together.
+/// The rules that a schema can express: names, types, ranges, required members and members that exclude each other.
 fn is_for_a_schema(message: &str) -> bool {
     let beginnings = [
         "unknown option",
@@ -73,7 +73,7 @@ fn is_for_a_schema(message: &str) -> bool {
         .iter()
         .any(|beginning| message.starts_with(beginning))
         || message.contains("exclude each other")
-        // One that depends on the value of another is not for this schema.
+        // A rule that depends on the value of another option is not in this schema.
         || (message.contains("has no effect without") && !message.contains("without `\""))
 }
 
@@ -155,14 +155,14 @@ fn places_that_share_a_path_item_have_the_parameters_of_their_path() {
         assert!(item.get("parameters").is_none(), "{path}");
         let parameters = place.get("parameters").and_then(Value::as_array);
         let parameters = parameters.into_iter().flatten();
-        let told: Vec<_> = parameters
+        let reported: Vec<_> = parameters
             .map(|one| at(&one["$ref"]).unwrap()["name"].as_str().unwrap())
             .collect();
         let segments = path.split('/');
         let named: Vec<_> = segments
             .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
             .collect();
-        assert_eq!(told, named, "{path}");
+        assert_eq!(reported, named, "{path}");
 
         let one = &served["paths"][path];
         assert!(one.get("$ref").is_none(), "{path}");

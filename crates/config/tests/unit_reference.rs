@@ -1,8 +1,12 @@
-//! Every rule of NGINX Unit's reference pages, both ways: what they allow is taken, what they forbid is refused.
+//! Every rule of NGINX Unit's reference pages, both ways: values that they allow are accepted, values that they forbid
+//! are refused.
 //!
-//! A row is the section of the page the rule is in, what is written, and the outcome: taken, or refused at a place. The pages are
-//! those of the repository `nginx/unit-docs`; a row whose section begins with `CHANGES` is from the change log of Unit or FreeUnit.
-//! Differences on purpose are marked, and stand in `docs/reference/compat.md`. Issue 10: rows that came out differently were met by users.
+//! A row is the section of the page with the rule, a part of a document, and the outcome: accepted, or refused at a
+//! place. The pages are
+//! those of the repository `nginx/unit-docs`; a row whose section begins with `CHANGES` is from the change log of Unit
+//! or FreeUnit.
+//! Intended differences are marked, and listed in `docs/reference/compat.md`. Issue 10: users met the rows with other
+//! outcomes.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

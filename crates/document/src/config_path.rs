@@ -1,10 +1,10 @@
-//! The way from the root of a document to a value, while it is walked.
+//! The path from the root of a document to a value during a traversal.
 //!
-//! Used by the parser and by checking. It lives on the stack and costs nothing; only a report makes a pointer of it.
+//! Used by the parser and by checks. It lives on the stack and costs nothing; only a report converts it to a pointer.
 
 use crate::pointer::Pointer;
 
-/// A value on the way.
+/// A value on the path.
 #[derive(Clone, Copy)]
 pub struct ConfigPath<'p> {
     parent: Option<&'p ConfigPath<'p>>,
@@ -21,7 +21,7 @@ enum Segment<'p> {
 }
 
 impl<'p> ConfigPath<'p> {
-    /// The whole.
+    /// Returns the whole document.
     pub fn root() -> Self {
         ConfigPath {
             parent: None,
@@ -30,7 +30,7 @@ impl<'p> ConfigPath<'p> {
         }
     }
 
-    /// A member of it.
+    /// Returns a member of it.
     #[must_use]
     pub fn name(&'p self, name: &'p str) -> Self {
         ConfigPath {
@@ -40,7 +40,7 @@ impl<'p> ConfigPath<'p> {
         }
     }
 
-    /// An element of it.
+    /// Returns an element of it.
     #[must_use]
     pub fn index(&'p self, index: usize) -> Self {
         ConfigPath {
@@ -50,7 +50,7 @@ impl<'p> ConfigPath<'p> {
         }
     }
 
-    /// The pointer to it.
+    /// Returns the pointer to it.
     pub fn pointer(&self) -> Pointer {
         let mut segments = Vec::new();
         let mut place = Some(self);

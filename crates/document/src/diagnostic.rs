@@ -1,8 +1,8 @@
-//! Diagnostics: a fault of a configuration, its place, and its cure.
+//! Diagnostics: a fault of a configuration, its place, and its remedy.
 //!
-//! Made by the parser, by editing, by validation, and by whoever applies a configuration (port in use, application
-//! that does not start). One diagnostic is one fault; a [`Diagnostics`] holds all of them, in the order of the
-//! document. A location always points into the bytes that the client sent last, never into older ones.
+//! Created by the parser, by edits, by validation, and when a configuration is applied (port in use, application that
+//! does not start). One diagnostic is one fault; a [`Diagnostics`] holds all of them, in the order of the document. A
+//! location always points into the bytes that the client sent last, never into older ones.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,29 +13,30 @@ use tutti_options::Format;
 
 use crate::pointer::Pointer;
 
-/// Faults that are told; of further ones only the number. Nobody mends more at a time, and each costs a search of the text.
+/// Maximum reported faults; beyond that, only their number. Users fix no more at a time, and each costs a search of the
+/// text.
 pub const MOST_FAULTS: usize = 100;
 
-/// Bytes of a text whose characters are counted together, once: columns are told of faults in lines of any length.
+/// Bytes of a text whose characters are counted together, once: columns are reported for lines of any length.
 const BLOCK: usize = 256;
 
 /// Longest offending value repeated in a report, in characters.
 const VALUE_SHOWN: usize = 80;
 
-/// The sort of fault. Decides the summary, and the HTTP status of the control API.
+/// The kind of a fault. It determines the summary, and the HTTP status of the control API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Not JSON, or what else was sent (400).
+    /// Not valid JSON, YAML or TOML (400).
     Syntax,
-    /// JSON, but no valid configuration (400).
+    /// Well-formed, but not a valid configuration (400).
     #[default]
     Invalid,
     /// The place does not exist (404).
     NotFound,
-    /// Valid, but it cannot be applied here and now (500).
+    /// Valid, but it cannot be applied now (500).
     Apply,
-    /// Valid, but nobody is there to apply it for the moment (503).
+    /// Valid, but nothing can apply it at the moment (503).
     Unavailable,
 }
 
@@ -55,34 +56,34 @@ pub struct Location {
 /// One fault.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnostic {
-    /// Sort of fault.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// The place in the resulting document.
     pub pointer: Pointer,
-    /// The place in the bytes that were sent; `None` where what was sent is not at fault.
+    /// The place in the bytes that were sent; `None` if they are not the cause.
     pub location: Option<Location>,
-    /// The file that the location is in; `None` where there is only what was sent.
+    /// The file of the location; `None` if there is only a request body.
     pub file: Option<Arc<str>>,
-    /// The language of what was sent; it decides the summary of a [`FaultKind::Syntax`].
+    /// The language of the text; it determines the summary of a [`FaultKind::Syntax`].
     pub format: Format,
     /// The offending value as JSON, shortened.
     pub value: Option<String>,
     /// The fault, without a period.
     pub message: String,
-    /// Values that would have been right.
+    /// A description of valid values.
     pub expected: Option<String>,
-    /// The cure.
+    /// The remedy.
     pub suggestion: Option<String>,
-    /// An option that does not exist: the one that was meant, if that is clear.
+    /// Set for an unknown option; with the intended one, if that is clear.
     pub unknown: Option<Unknown>,
-    /// So many faults are not listed, and this stands for them; 0 for a fault of its own.
+    /// The number of unlisted faults that this represents; 0 for an ordinary fault.
     pub more: usize,
 }
 
-/// Knowledge of an option that does not exist.
+/// Information about an unknown option.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unknown {
-    /// The name that was meant.
+    /// The name that was probably intended.
     pub meant: Option<String>,
 }
 
@@ -96,7 +97,8 @@ impl Diagnostic {
         }
     }
 
-    /// A valid configuration that could not be applied: `pointer` names the object whose turn it was.
+    /// Creates a fault of a valid configuration that could not be applied: `pointer` names the object that was being
+    /// applied.
     pub fn apply(pointer: Pointer, message: impl Into<String>) -> Self {
         Diagnostic {
             kind: FaultKind::Apply,
@@ -106,21 +108,21 @@ impl Diagnostic {
         }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
     }
 
-    /// Adds what would have been right.
+    /// Adds a description of valid values.
     #[must_use]
     pub fn expect(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// Stands for faults that are not listed.
+    /// Represents faults that are not listed.
     pub fn more(count: usize) -> Self {
         let message = match count {
             1 => "one more error is not listed".to_owned(),
@@ -132,7 +134,7 @@ impl Diagnostic {
         }
     }
 
-    /// Where it is, for the beginning of a line: `site.yaml:3:7: `, `line 3, column 7: ` or nothing.
+    /// Returns its place as the beginning of a line: `site.yaml:3:7: `, `line 3, column 7: ` or nothing.
     pub fn place(&self) -> String {
         match (&self.file, self.location) {
             (Some(file), Some(at)) => format!("{file}:{}:{}: ", at.line, at.column),
@@ -142,7 +144,7 @@ impl Diagnostic {
         }
     }
 
-    /// The fault as one sentence or two, without a period.
+    /// Returns the fault as one or two sentences, without a period.
     pub fn detail(&self) -> String {
         let mut text = self.message.clone();
         if !self.pointer.as_str().is_empty() && self.kind != FaultKind::Syntax {
@@ -193,7 +195,7 @@ impl Diagnostics {
         Diagnostics(vec![diagnostic])
     }
 
-    /// The pointers moved below `base`: for faults found in a part that belongs there.
+    /// Moves the pointers below `base`: for faults found in a part that belongs there.
     #[must_use]
     pub fn under(mut self, base: &Pointer) -> Self {
         for diagnostic in &mut self.0 {
@@ -202,12 +204,12 @@ impl Diagnostics {
         self
     }
 
-    /// The sort of the first fault; it decides the summary.
+    /// The kind of the first fault; it determines the summary.
     pub fn kind(&self) -> FaultKind {
         self.0.first().map(|first| first.kind).unwrap_or_default()
     }
 
-    /// The status the control API answers with.
+    /// The status of the control API's response.
     pub fn http_status(&self) -> u16 {
         match self.kind() {
             FaultKind::NotFound => 404,
@@ -217,8 +219,8 @@ impl Diagnostics {
         }
     }
 
-    /// The answer of the control API: `error`, `detail` and `location` of the first fault as NGINX Unit has them, `path` and, for a
-    /// mistyped option, `suggestion` as FreeUnit has them (1.36.1), and all faults in `errors`.
+    /// Returns the response of the control API: `error`, `detail` and `location` of the first fault as in NGINX Unit,
+    /// `path` and, for a mistyped option, `suggestion` as in FreeUnit (1.36.1), and all faults in `errors`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("error".to_owned(), self.summary().into());
@@ -252,7 +254,7 @@ impl Diagnostics {
         self.0.iter().map(Diagnostic::to_json).collect()
     }
 
-    /// Faults there are, those that are not listed too.
+    /// Returns the number of faults, including unlisted ones.
     pub fn count(&self) -> usize {
         let counts = self.0.iter().map(|fault| fault.more.max(1));
         counts.sum()
@@ -287,7 +289,7 @@ impl std::fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// With a period, unless it ends with a mark of its own.
+/// Adds a period, unless it ends with a mark of its own.
 fn sentence(mut text: String) -> String {
     if !text.ends_with(['.', '?', '!']) {
         text.push('.');
@@ -295,7 +297,7 @@ fn sentence(mut text: String) -> String {
     text
 }
 
-/// Cuts what is too long to be read.
+/// Truncates text that is too long to be read.
 pub fn shorten(text: &str) -> String {
     match text.char_indices().nth(VALUE_SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -303,7 +305,7 @@ pub fn shorten(text: &str) -> String {
     }
 }
 
-/// The bytes that were sent, with an identity: spans tell by it whether they belong to them.
+/// The bytes that were sent, with an identity that their spans refer to.
 #[derive(Clone, Debug)]
 pub struct SourceText {
     pub(crate) id: u32,
@@ -314,7 +316,7 @@ pub struct SourceText {
     index: Arc<OnceLock<Index>>,
 }
 
-/// Where lines and characters are in a text.
+/// The positions of lines and characters in a text.
 #[derive(Debug)]
 struct Index {
     line_starts: Vec<usize>,
@@ -345,7 +347,7 @@ impl Index {
     }
 }
 
-/// Continuation bytes of UTF-8 are 10xxxxxx: what is left is one byte for each character.
+/// Continuation bytes of UTF-8 are 10xxxxxx: the others are one byte per character.
 fn characters_in(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
@@ -364,20 +366,21 @@ impl SourceText {
         }
     }
 
-    /// The same bytes, from a file of this name.
+    /// Adds the name of a file.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The bytes as text.
+    /// Returns the bytes as text.
     pub(crate) fn text(&self) -> Result<&str, Diagnostics> {
         self.check_size()?;
         std::str::from_utf8(&self.bytes).map_err(|error| self.not_utf8(error.valid_up_to()))
     }
 
-    /// The bytes as text of the same length, and the places of those that are not UTF-8: `?` stands for each of them.
+    /// Returns the bytes as text of the same length, in which `?` replaces each byte that is not UTF-8, and the
+    /// positions of these.
     pub(crate) fn text_with_foreign_bytes(
         &self,
     ) -> Result<(Cow<'_, str>, Vec<usize>), Diagnostics> {
@@ -408,7 +411,7 @@ impl SourceText {
         )))
     }
 
-    /// The fault of a byte outside of comments.
+    /// Returns the fault of a byte outside of comments.
     pub(crate) fn not_utf8(&self, at: usize) -> Diagnostics {
         let byte = self.bytes.get(at).copied().unwrap_or_default();
         let message = format!("byte 0x{byte:02x} is not UTF-8 here");
@@ -416,7 +419,7 @@ impl SourceText {
         Diagnostics::one(slip.suggest("a configuration is encoded in UTF-8"))
     }
 
-    /// A fault of the language, at these bytes.
+    /// Returns a syntax fault at these bytes.
     pub(crate) fn slip(
         &self,
         pointer: Pointer,
@@ -434,7 +437,7 @@ impl SourceText {
         }
     }
 
-    /// Line and column of a range of bytes.
+    /// Returns line and column of a range of bytes.
     pub(crate) fn locate(&self, start: usize, end: usize) -> Location {
         let index = self.index.get_or_init(|| Index::of(&self.bytes));
         let starts = &index.line_starts;

@@ -1,4 +1,4 @@
-//! Diagnostics for a terminal: the line at fault, with a mark under the place.
+//! Diagnostics for a terminal: the faulty line, with a mark under the place.
 //!
 //! Called by the command line. Lines of any length and with any bytes are shown safely: only a window around the place
 //! is printed, and control characters are not passed on to the terminal.
@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Location};
 
-/// Characters of a line that are shown.
+/// Maximum characters of a line to show.
 const WINDOW: usize = 100;
-/// Of those, characters before the place.
+/// Characters of those before the place.
 const BEFORE: usize = 60;
 
 const RED: &str = "\x1b[1;31m";
@@ -19,13 +19,13 @@ const CYAN: &str = "\x1b[36m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// All faults, each with an excerpt of its file among `sources`, which are names and contents; a fault that names none is
-/// in the first.
+/// Formats all faults, each with an excerpt of its file among `sources`, which are names and contents; a fault without
+/// a file belongs to the first.
 pub fn excerpt(diagnostics: &Diagnostics, sources: &[(&str, &[u8])], coloured: bool) -> String {
     counted(diagnostics, sources, coloured, "; nothing was changed")
 }
 
-/// The same of a configuration that was only checked.
+/// Formats faults of a configuration that was only checked.
 pub fn excerpt_of_check(
     diagnostics: &Diagnostics,
     sources: &[(&str, &[u8])],
@@ -51,7 +51,7 @@ fn counted(
     text
 }
 
-/// The same of warnings, without a count.
+/// Formats warnings, without a count.
 pub fn excerpt_of_warnings(
     warnings: &Diagnostics,
     sources: &[(&str, &[u8])],
@@ -145,7 +145,7 @@ fn one(
     }
 }
 
-/// The part of the line around the place, and the mark to be printed below it.
+/// Returns the part of the line around the place, and the mark to print below it.
 fn window(location: &Location, source: &[u8]) -> (String, String) {
     let offset = location.offset.min(source.len());
     let (before, after) = source.split_at(offset);
@@ -185,13 +185,13 @@ fn window(location: &Location, source: &[u8]) -> (String, String) {
     )
 }
 
-/// Lines stay lines, as those of a traceback; all but the first are set in.
+/// Keeps line breaks, as in a traceback, and indents all lines but the first.
 fn visible_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(visible).collect();
     lines.join("\n    ")
 }
 
-/// Without what would move the cursor or change colours.
+/// Replaces characters that would move the cursor or change colours.
 fn visible(text: &str) -> String {
     text.chars()
         .map(|c| {

@@ -1,7 +1,7 @@
-//! Documents: the bytes of a configuration to a tree that remembers places, edits of it, and faults with their places.
+//! Documents: parsing of configurations to a tree with positions, edits of it, and faults with their places.
 //!
-//! Knows JSON, YAML and TOML, and nothing of the options: these are `tutti-config`'s, which reads a [`Document`] and reports
-//! [`Diagnostics`]. Pure: it reads no file and asks no system. It must never panic on any input, and never recurse without a bound.
+//! Handles JSON, YAML and TOML, and is independent of the options: `tutti-config` reads a [`Document`] and reports
+//! [`Diagnostics`]. No I/O. It must never panic on any input, and never recurse without a limit.
 
 #![forbid(unsafe_code)]
 

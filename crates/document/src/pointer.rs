@@ -1,7 +1,6 @@
 //! JSON pointers (RFC 6901): the place of a value in the configuration.
 //!
-//! Owned by whoever reports something about that place. A pointer is always one of the document as it would be after
-//! the change, also where the client sent only a part of it.
+//! A pointer always refers to the document after the change, even if the client sent only a part of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use std::sync::Arc;
 pub struct Pointer(Arc<str>);
 
 impl Pointer {
-    /// The whole document.
+    /// Returns the pointer to the whole document.
     pub fn root() -> Self {
         Pointer::default()
     }
 
-    /// The pointer to these segments (names or indexes, not escaped).
+    /// Creates a pointer from segments (names or indexes, not escaped).
     pub fn from_segments<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> Self {
         let mut text = String::new();
         for segment in segments {
@@ -25,12 +24,12 @@ impl Pointer {
         Pointer(text.into())
     }
 
-    /// Takes an already escaped pointer.
+    /// Wraps an already escaped pointer.
     pub fn from_escaped(text: &str) -> Self {
         Pointer(text.into())
     }
 
-    /// The member or element of this value called `segment`.
+    /// Returns the pointer to the member or element called `segment`.
     #[must_use]
     pub fn child(&self, segment: &str) -> Self {
         let mut text = String::with_capacity(self.0.len() + segment.len() + 1);
@@ -39,24 +38,24 @@ impl Pointer {
         Pointer(text.into())
     }
 
-    /// The element with this index.
+    /// Returns the pointer to the element with this index.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.child(&index.to_string())
     }
 
-    /// This pointer inside the value at `base`.
+    /// Returns this pointer inside the value at `base`.
     #[must_use]
     pub fn under(&self, base: &Pointer) -> Self {
         Pointer(format!("{}{}", base.0, self.0).into())
     }
 
-    /// Its text, escaped.
+    /// Returns its text, escaped.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The names on the way, not escaped.
+    /// Returns the names on the path, not escaped.
     pub fn segments(&self) -> impl Iterator<Item = String> + '_ {
         self.0
             .split('/')

@@ -1,4 +1,4 @@
-//! Printing of values: as the control API shows them, and on one line.
+//! Printing of values: in the format of the control API, and on one line.
 //!
 //! Printing and parsing again gives the same document, and the same text.
 
@@ -16,29 +16,29 @@ impl TreeNode {
         text
     }
 
-    /// Prints the value as YAML; read again, it is the same.
+    /// Prints the value as YAML; parsing it gives the same value.
     pub fn to_yaml(&self) -> String {
         let mut text = String::new();
         yaml(self, 0, &mut text);
         text
     }
 
-    /// Prints the value as TOML; read again, it is the same, but for the order of members.
+    /// Prints the value as TOML; parsing it gives the same value, except for the order of members.
     ///
     /// # Errors
-    /// TOML cannot say it: a `null`, a number out of its range.
+    /// TOML cannot represent it: a `null`, a number out of its range.
     pub fn to_toml(&self) -> Result<String, Diagnostics> {
         crate::toml::print(self)
     }
 
-    /// The value on one line, without any space.
+    /// Prints the value on one line, without spaces.
     pub fn to_compact_json(&self) -> String {
         let mut text = String::new();
         compact(self, usize::MAX, &mut text);
         text
     }
 
-    /// The value on one line, shortened, for a report.
+    /// Prints the value on one line, truncated, for a report.
     pub fn shown(&self) -> String {
         let mut text = String::new();
         compact(self, 400, &mut text);
@@ -88,7 +88,7 @@ fn pretty(node: &TreeNode, depth: usize, text: &mut String) {
     }
 }
 
-/// On one line, without spaces; stops soon after `limit` bytes.
+/// Prints on one line, without spaces; stops soon after `limit` bytes.
 fn compact(node: &TreeNode, limit: usize, text: &mut String) {
     match &node.value {
         Value::Null => text.push_str("null"),
@@ -126,7 +126,7 @@ fn compact(node: &TreeNode, limit: usize, text: &mut String) {
     }
 }
 
-/// As YAML in block style; what another reader of YAML could take for something else stands in quotes.
+/// Prints YAML in block style; texts that another YAML reader could interpret differently are quoted.
 fn yaml(node: &TreeNode, depth: usize, text: &mut String) {
     match &node.value {
         Value::Object(members) if !members.is_empty() => {
@@ -139,7 +139,7 @@ fn yaml(node: &TreeNode, depth: usize, text: &mut String) {
                 if is_block(&member.node) {
                     text.push('\n');
                     let inner = match member.node.value {
-                        // The dashes of a list need no indent of their own.
+                        // The dashes of a list need no indentation.
                         Value::Array(_) => depth,
                         _ => depth + 1,
                     };
@@ -179,7 +179,7 @@ fn is_block(node: &TreeNode) -> bool {
     }
 }
 
-/// Without quotes only what begins with a letter, `/` or `_` and has nothing that means anything to YAML.
+/// Only texts are unquoted that begin with a letter, `/` or `_` and contain no character with a meaning in YAML.
 fn yaml_text(value: &str, text: &mut String) {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let is_plain = value.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/'))
@@ -202,7 +202,7 @@ fn indent(depth: usize, text: &mut String) {
     text.extend(std::iter::repeat_n('\t', depth));
 }
 
-/// A JSON string (RFC 8259 §7): only what must be escaped is.
+/// Prints a JSON string (RFC 8259 §7): escapes only what it must.
 pub(crate) fn string(value: &str, text: &mut String) {
     text.push('"');
     for character in value.chars() {

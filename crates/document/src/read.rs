@@ -7,7 +7,7 @@ use crate::parse::parse_source;
 use crate::tree::Document;
 use crate::{toml, yaml};
 
-/// Reads bytes in a language.
+/// Parses bytes in a language.
 ///
 /// # Errors
 /// All faults that can be found without knowing the options.
@@ -15,7 +15,7 @@ pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
     read_source(SourceText::new(bytes, format))
 }
 
-/// Reads bytes that may have a name.
+/// Parses bytes that may have a file name.
 pub fn read_source(source: SourceText) -> Result<Document, Diagnostics> {
     match source.format {
         Format::Json => parse_source(source),

@@ -1,14 +1,14 @@
-//! "did you mean": the nearest of some names, by edit distance with transpositions of neighbours.
+//! "did you mean": the nearest name, by edit distance with transpositions of neighbours.
 
 use strsim::osa_distance;
 
-/// Longer names are not compared: nobody mistypes a kilobyte, and the comparison is quadratic.
+/// Longer names are not compared: they are not typing mistakes, and the comparison is quadratic.
 const LONGEST: usize = 128;
 
-/// Among more names than these nobody expects to be told which was meant.
+/// With more names than this there is no suggestion.
 const MOST: usize = 10_000;
 
-/// The candidate nearest to `name`, if it is near enough to be meant.
+/// Returns the candidate nearest to `name`, if it is near enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;

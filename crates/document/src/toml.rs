@@ -1,6 +1,6 @@
 //! TOML to a [`Document`] with spans, by `toml_edit`.
 //!
-//! Called for files and requests in TOML. What TOML has and a configuration has not (dates, infinity) is refused.
+//! Used for files and requests in TOML. TOML values that a configuration cannot have (dates, infinity) are rejected.
 
 use toml_edit::{Item, Table, TableLike, Value as TomlValue};
 
@@ -51,13 +51,13 @@ impl Reader<'_> {
         }
     }
 
-    /// `toml_edit` bounds the depth; so does this.
+    /// `toml_edit` limits the depth, and so this recursion.
     fn table(&mut self, table: &dyn TableLike, place: &ConfigPath<'_>) -> Value {
         let mut members = Vec::new();
         for (name, item) in table.iter() {
             let name_span = table.key(name).and_then(toml_edit::Key::span);
             let place = place.name(name);
-            // A table that is only implied by others has no place of its own.
+            // A table that is only implied by others has no position.
             let at = item.span().or(name_span.clone()).unwrap_or(0..0);
             let value = self.item(item, at.clone(), &place);
             members.push(Member {
@@ -101,10 +101,10 @@ impl Reader<'_> {
             TomlValue::Boolean(value) => Value::Bool(*value.value()),
             TomlValue::Float(number) => match serde_json::Number::from_f64(*number.value()) {
                 Some(number) => Value::Number(number.to_string().into()),
-                None => self.refuse("this is no number that can be used", at, place),
+                None => self.refuse("this number cannot be used", at, place),
             },
             TomlValue::Datetime(_) => {
-                self.refuse("a date is no value of a configuration", at, place)
+                self.refuse("a date is not supported in a configuration", at, place)
             }
             TomlValue::Array(array) => {
                 let mut elements = Vec::new();
@@ -133,8 +133,8 @@ impl Reader<'_> {
     }
 }
 
-/// The value as TOML; read again, it is the same. Fails with the place of what TOML cannot say: `null`, a number out of its range, or a
-/// whole that is no object.
+/// Prints the value as TOML; parsing it gives the same value. Fails with the place of a value that TOML cannot
+/// represent: `null`, a number out of its range, or a root that is not an object.
 pub(crate) fn print(root: &TreeNode) -> Result<String, Diagnostics> {
     let Value::Object(members) = &root.value else {
         return Err(unsayable(
@@ -153,7 +153,7 @@ fn printed_table(members: &[Member], place: &ConfigPath<'_>) -> Result<Table, Di
         let place = place.name(&member.name);
         table.insert(&member.name, printed_item(&member.node, &place)?);
     }
-    // Its own line only where it has values of its own, or nothing at all.
+    // It gets its own header only if it has values of its own, or is empty.
     table.set_implicit(!members.is_empty());
     Ok(table)
 }
@@ -186,7 +186,7 @@ fn printed_value(node: &TreeNode, place: &ConfigPath<'_>) -> Result<TomlValue, D
         Value::String(text) => (**text).into(),
         Value::Number(digits) => match (digits.parse::<i64>(), digits.parse::<f64>()) {
             (Ok(number), _) => number.into(),
-            // A whole number beyond that would lose digits.
+            // A larger whole number would lose digits.
             (Err(_), Ok(number)) if number.is_finite() && digits.contains(['.', 'e', 'E']) => {
                 number.into()
             }

@@ -1,8 +1,8 @@
-//! The document: a JSON tree that remembers where each value was written, and the edits of the control API.
+//! The document: a JSON tree with the position of each value, and the edits of the control API.
 //!
-//! Owned by the control API (the stored configuration) and by the CLI. Members keep their order and numbers their
-//! spelling, so that what is read back is what was written. Each value knows which bytes it came from; after an edit
-//! only those of the last bytes sent are located, so a diagnostic never points into something the client cannot see.
+//! Used by the control API (the stored configuration) and by the CLI. Members keep their order and numbers their
+//! notation, so that reading returns what was written. Each value knows its bytes; after an edit only those of the last
+//! sent bytes have positions, so a diagnostic never points to text that the client cannot see.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,16 +17,16 @@ pub struct Document {
     root: TreeNode,
     /// The bytes of the last change: one text, or several files.
     sent: Vec<SourceText>,
-    /// Slips in those bytes that the parser accepted.
+    /// Mistakes in those bytes that the parser accepted.
     remarks: Vec<Diagnostic>,
 }
 
-/// A value and where it was written.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub struct TreeNode {
     /// The value.
     pub value: Value,
-    /// The place it was written at.
+    /// The position of its text.
     pub span: SourceSpan,
 }
 
@@ -52,7 +52,7 @@ pub enum Value {
 pub struct Member {
     /// Its name.
     pub name: Box<str>,
-    /// The place that its name was written at.
+    /// The position of its name.
     pub name_span: SourceSpan,
     /// Its value.
     pub node: TreeNode,
@@ -67,20 +67,20 @@ pub struct SourceSpan {
 }
 
 impl SourceSpan {
-    /// No place.
+    /// No position.
     pub const NONE: Self = Self {
         source: 0,
         start: 0,
         end: 0,
     };
 
-    /// True if it is the place of some bytes.
+    /// True if it is the position of some bytes.
     pub fn is_known(self) -> bool {
         self.source != 0
     }
 }
 
-/// Notes in a fault where a value was written, if it is in these texts.
+/// Sets the location of a fault, if the value is in these texts.
 pub fn locate(texts: &[SourceText], diagnostic: &mut Diagnostic, span: SourceSpan) {
     if let Some(source) = texts.iter().find(|source| source.id == span.source) {
         diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
@@ -101,7 +101,7 @@ impl PartialEq for Document {
     }
 }
 
-/// Equal values, wherever they were written.
+/// Values are equal regardless of their positions.
 impl PartialEq for TreeNode {
     fn eq(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
@@ -155,7 +155,7 @@ impl<'d> Tree<'d> for &'d TreeNode {
 }
 
 impl Document {
-    /// `{}`, written nowhere.
+    /// Creates `{}` without a position.
     pub fn empty() -> Self {
         Document {
             root: TreeNode {
@@ -171,7 +171,7 @@ impl Document {
         Document::from_sources(root, vec![source])
     }
 
-    /// A tree that was made of several texts.
+    /// Creates a document from a tree that was merged from several texts.
     pub fn from_sources(root: TreeNode, sent: Vec<SourceText>) -> Self {
         Document {
             root,
@@ -180,19 +180,19 @@ impl Document {
         }
     }
 
-    /// Adds slips that the parser accepted, each with its place.
+    /// Adds mistakes that the parser accepted, each with its place.
     #[must_use]
     pub fn with_remarks(mut self, remarks: Vec<Diagnostic>) -> Self {
         self.remarks = remarks;
         self
     }
 
-    /// Slips in the bytes of the last change that the parser accepted: warnings for the user.
+    /// Mistakes in the bytes of the last change that the parser accepted: warnings for the user.
     pub fn remarks(&self) -> &[Diagnostic] {
         &self.remarks
     }
 
-    /// Its tree and where it was written, apart.
+    /// Splits it into the tree and its sources.
     pub fn into_parts(self) -> (TreeNode, Vec<SourceText>) {
         (self.root, self.sent)
     }
@@ -208,7 +208,8 @@ impl Document {
         self.remarks.clear();
     }
 
-    /// Takes over the places of a part that now stands at this path. A part without any leaves those of the change as they are.
+    /// Takes over the positions of a part that is now at this path. A part without positions leaves those of the change
+    /// unchanged.
     fn locate_part<S: AsRef<str>>(
         &mut self,
         path: &[S],
@@ -246,10 +247,10 @@ impl Document {
         Some(node)
     }
 
-    /// Replaces the value at this path, adds a member, or adds an element if the index is the length of the array.
+    /// Replaces the value at this path, adds a member, or appends an element if the index is the length of the array.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`] if what should contain it does not exist; [`FaultKind::Invalid`] if it cannot contain
+    /// [`FaultKind::NotFound`] if its parent does not exist; [`FaultKind::Invalid`] if the parent cannot contain
     /// anything.
     pub fn put<S: AsRef<str>>(&mut self, path: &[S], part: Document) -> Result<(), Diagnostics> {
         let Some((last, parents)) = path.split_last() else {
@@ -294,7 +295,7 @@ impl Document {
     /// Appends to the array at this path.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]; [`FaultKind::Invalid`] if there is something else than an array.
+    /// [`FaultKind::NotFound`]; [`FaultKind::Invalid`] if the value is not an array.
     pub fn post<S: AsRef<str>>(&mut self, path: &[S], part: Document) -> Result<(), Diagnostics> {
         let node = descend(&mut self.root, path)?;
         match &mut node.value {
@@ -318,8 +319,8 @@ impl Document {
         Ok(())
     }
 
-    /// Changes the value at this path by a merge patch (RFC 7386): members of the patch replace, add or, being `null`,
-    /// remove; what it does not name stays. What does not exist at the path is begun as an empty object.
+    /// Changes the value at this path by a merge patch (RFC 7386): members of the patch replace, add or, if `null`,
+    /// remove; all others are kept. A missing value at the path starts as an empty object.
     pub fn patch<S: AsRef<str>>(&mut self, path: &[S], patch: Document) -> Result<(), Diagnostics> {
         let remarks = patch.remarks.clone();
         let (change, sent) = patch.into_parts();
@@ -332,7 +333,7 @@ impl Document {
         )
     }
 
-    /// Removes the value at this path; of the whole document, `{}` is left.
+    /// Removes the value at this path; removing the whole document leaves `{}`.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`].
@@ -360,24 +361,24 @@ impl Document {
         Ok(())
     }
 
-    /// The document, indented with tabs; a value with members is set apart from its neighbours by an empty line.
+    /// Prints the document, indented with tabs; an empty line separates a value with members from its neighbours.
     pub fn to_json(&self) -> String {
         self.root.to_json()
     }
 
-    /// Another tree from the same bytes.
+    /// Replaces the tree by another one from the same bytes.
     pub fn replace_root(&mut self, root: TreeNode) {
         self.root = root;
     }
 
-    /// Notes in a fault where the value was written, if it was sent last.
+    /// Sets the location of a fault, if the value was sent last.
     pub fn locate(&self, diagnostic: &mut Diagnostic, span: SourceSpan) {
         locate(&self.sent, diagnostic, span);
     }
 }
 
 impl Member {
-    /// Where its name was written. A member that was put by its path has no place of its own, but its value has one.
+    /// Returns the position of its name. A member added by its path has none, but its value has one.
     pub fn place(&self) -> SourceSpan {
         if self.name_span.source == 0 {
             self.node.span
@@ -388,7 +389,7 @@ impl Member {
 }
 
 impl TreeNode {
-    /// The whole number that a node is, also if it was written `1e3` or `10.0`.
+    /// Returns the whole number that a node represents, even if it is written `1e3` or `10.0`.
     pub fn whole_number(&self) -> Option<i64> {
         /// Beyond 2^53 not every integer is a float.
         const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -400,14 +401,14 @@ impl TreeNode {
         }
         let float = number.parse::<f64>().ok()?;
         if float.fract() == 0.0 && float.abs() < EXACT {
-            // The range was checked: nothing is cut off.
+            // The range was checked: no digits are lost.
             #[allow(clippy::cast_possible_truncation)]
             return Some(float as i64);
         }
         None
     }
 
-    /// The member of that name, or the element with that index.
+    /// Returns the member with that name, or the element with that index.
     pub fn child(&self, segment: &str) -> Option<&TreeNode> {
         match &self.value {
             Value::Object(members) => members
@@ -430,7 +431,7 @@ impl TreeNode {
         }
     }
 
-    /// The members; none if it is no object.
+    /// Returns the members; none if it is not an object.
     pub fn members(&self) -> &[Member] {
         match &self.value {
             Value::Object(members) => members,
@@ -438,7 +439,7 @@ impl TreeNode {
         }
     }
 
-    /// The elements; none if it is no array.
+    /// Returns the elements; none if it is not an array.
     pub fn elements(&self) -> &[TreeNode] {
         match &self.value {
             Value::Array(elements) => elements,
@@ -446,7 +447,7 @@ impl TreeNode {
         }
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::String(text) => Some(text),
@@ -454,7 +455,7 @@ impl TreeNode {
         }
     }
 
-    /// The name of its type.
+    /// Returns the name of its type.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
@@ -467,7 +468,7 @@ impl TreeNode {
     }
 }
 
-/// RFC 7386 §2. Depth is bounded: both trees are no deeper than the parsers allow.
+/// RFC 7386 §2. The depth is limited: both trees are no deeper than the parsers allow.
 fn merge_patch(target: &mut TreeNode, patch: TreeNode) {
     let Value::Object(changes) = patch.value else {
         *target = patch;

@@ -1,8 +1,8 @@
-//! YAML 1.2 to a [`Document`] with spans: the part of the language that means the same to everybody.
+//! YAML 1.2 to a [`Document`] with spans: the subset that every reader interprets in the same way.
 //!
-//! Called for files and requests in YAML. Built on the events of `saphyr-parser`, without recursion. What must never happen: a
-//! tag that does something, an alias that fills the memory, a word that one reader takes for a text and another for a
-//! truth value or number. So tags other than `!!str`, merge keys and ambiguous plain words are refused, each with the cure.
+//! Used for files and requests in YAML. Built on the events of `saphyr-parser`, without recursion. Must never happen: a
+//! tag with an effect, an alias that fills memory, a word that one reader takes for text and another for a boolean or
+//! number. So tags other than `!!str`, merge keys and ambiguous plain words are rejected, each with a remedy.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 /// Faults reported before giving up.
 const FAULT_LIMIT: usize = 20;
 
-/// The bytes of memory, roughly, that aliases may add to a document: a bomb of a few lines asks for gigabytes.
+/// The approximate bytes of memory that aliases may add to a document: a bomb of a few lines requests gigabytes.
 const EXPANSION_LIMIT: usize = 16 << 20;
 
-/// Memory of a node without its text, roughly.
+/// Approximate memory of a node without its text.
 const NODE_BYTES: usize = 64;
 
 /// Parses a document.
@@ -64,9 +64,9 @@ pub(crate) fn parse(source: SourceText) -> Result<Document, Diagnostics> {
     }
 }
 
-/// From characters, which the scanner counts, to bytes.
+/// Converts character positions of the scanner to byte positions.
 struct Offsets {
-    /// Where each character begins, unless every character is one byte.
+    /// The position of each character, unless every character is one byte.
     starts: Option<Vec<u32>>,
     /// Bytes before the text.
     before: usize,
@@ -115,7 +115,7 @@ enum Content {
 struct Entries {
     members: Vec<Member>,
     names: HashMap<Box<str>, SourceSpan>,
-    /// The name whose value comes next.
+    /// The name of the next value.
     name: Option<(Box<str>, SourceSpan)>,
 }
 
@@ -169,7 +169,7 @@ impl Builder<'_> {
         }
     }
 
-    /// After some faults nothing sensible follows.
+    /// After this many faults further ones are not helpful.
     fn is_lost(&self) -> bool {
         self.documents > 1 || self.frames.len() > DEPTH_LIMIT || self.expanded > EXPANSION_LIMIT
     }
@@ -220,7 +220,11 @@ impl Builder<'_> {
             return self.name("", self.span(start, end));
         }
         let Some(anchored) = self.anchors.get(&anchor) else {
-            self.fault(start, end, "this alias stands inside of what it names");
+            self.fault(
+                start,
+                end,
+                "this alias is inside the value that it refers to",
+            );
             return self.add(self.node(Value::Null, start, end));
         };
         let (node, bytes, depth) = (anchored.node.clone(), anchored.bytes, anchored.depth);
@@ -261,9 +265,9 @@ impl Builder<'_> {
         let is_text = self.tag(tag, "str", start, end);
         if self.awaits_name() {
             if style == ScalarStyle::Plain && text == "<<" {
-                let fault = self.fault(start, end, "`<<` merges nothing here");
+                let fault = self.fault(start, end, "`<<` does not merge mappings");
                 fault.suggestion = Some(
-                    "merge keys are not in YAML 1.2: repeat the members, or use an alias for the whole value"
+                    "YAML 1.2 has no merge keys: repeat the members, or use an alias for the whole value"
                         .to_owned(),
                 );
             }
@@ -283,7 +287,7 @@ impl Builder<'_> {
         self.add(node);
     }
 
-    /// Refuses every tag but `!!str`, and those that change nothing; true for `!!str`.
+    /// Rejects every tag except `!!str` and those without effect; true for `!!str`.
     fn tag(&mut self, tag: Option<&Tag>, harmless: &str, start: usize, end: usize) -> bool {
         let Some(tag) = tag else { return false };
         if tag.is_yaml_core_schema() && tag.suffix == harmless {
@@ -294,9 +298,9 @@ impl Builder<'_> {
         } else {
             tag.to_string()
         };
-        let message = format!("the tag `{}` has no meaning here", shorten(&name));
+        let message = format!("the tag `{}` is not supported here", shorten(&name));
         let fault = self.fault(start, end, message);
-        fault.suggestion = Some("remove it; tags are never acted on".to_owned());
+        fault.suggestion = Some("remove it; tags are not supported".to_owned());
         false
     }
 
@@ -326,7 +330,7 @@ impl Builder<'_> {
             None => self.root = Some(node),
             Some(Content::Array(elements)) => elements.push(node),
             Some(Content::Object(entries)) => {
-                // Without a name it has been reported, and the document is refused.
+                // Without a name it has been reported, and the document is rejected.
                 if let Some((name, name_span)) = entries.name.take() {
                     entries.members.push(Member {
                         name,
@@ -354,7 +358,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Where parsing is, as far as names are known.
+    /// Returns the current place of parsing, as far as names are known.
     fn pointer(&self) -> Pointer {
         let mut segments = Vec::new();
         for frame in &self.frames {
@@ -367,7 +371,7 @@ impl Builder<'_> {
                 Content::Object(_) => break,
             }
         }
-        // The value itself is not there yet: its parent is.
+        // The value itself does not exist yet: its parent does.
         segments.pop();
         Pointer::from_segments(segments)
     }
@@ -395,7 +399,7 @@ impl Builder<'_> {
         let hint = if info.contains("anchor") || byte == Some(b'*') {
             Some(ALIAS_HINT)
         } else if indent {
-            Some("indent with spaces: YAML allows no tabs there")
+            Some("indent with spaces: YAML does not allow tabs there")
         } else if info.contains("did not find expected") || info.contains("mapping values") {
             Some(INDENT_HINT)
         } else {
@@ -410,7 +414,8 @@ const INDENT_HINT: &str = "check the indentation: the members of an object begin
 
 const ALIAS_HINT: &str = "`*` begins an alias: write an address or pattern in quotes, `\"*:8080\"`";
 
-/// Memory, roughly, and depth of a tree; no deeper than [`DEPTH_LIMIT`], as anchors are checked when they are made.
+/// Returns the approximate memory and the depth of a tree; no deeper than [`DEPTH_LIMIT`], because anchors are checked
+/// when they are created.
 fn measure(node: &TreeNode) -> (usize, usize) {
     let add = |(bytes, depth): (usize, usize), (more, inner): (usize, usize)| {
         (bytes.saturating_add(more), depth.max(inner))
@@ -434,10 +439,10 @@ fn measure(node: &TreeNode) -> (usize, usize) {
     (bytes.saturating_add(NODE_BYTES), depth)
 }
 
-/// Message and cure.
+/// Message and remedy.
 type Ambiguity = (String, String);
 
-/// A word without quotes, by the core schema (YAML 1.2.2 §10.3.2), unless YAML 1.1 reads something else.
+/// Interprets a word without quotes by the core schema (YAML 1.2.2 §10.3.2), unless YAML 1.1 interprets it differently.
 fn plain(text: &str) -> Result<Value, Ambiguity> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -460,7 +465,7 @@ fn plain(text: &str) -> Result<Value, Ambiguity> {
     number(text).unwrap_or_else(|| Ok(Value::String(text.into())))
 }
 
-/// A number in JSON's spelling; `None` if the text is none.
+/// Returns a number in JSON's notation; `None` if the text is not one.
 fn number(text: &str) -> Option<Result<Value, Ambiguity>> {
     let (sign, digits) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (if text.starts_with('-') { "-" } else { "" }, rest),
@@ -479,10 +484,7 @@ fn number(text: &str) -> Option<Result<Value, Ambiguity>> {
     }
     if matches!(digits.to_ascii_lowercase().as_str(), ".inf" | ".nan") {
         let hint = format!("write `\"{text}\"` for the text");
-        return Some(Err((
-            format!("`{text}` is no number that can be used"),
-            hint,
-        )));
+        return Some(Err((format!("`{text}` is not a usable number"), hint)));
     }
     if digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()) {
         let message = format!("`{text}` is octal to some readers of YAML and decimal to others");
@@ -510,7 +512,7 @@ fn number(text: &str) -> Option<Result<Value, Ambiguity>> {
     {
         return None;
     }
-    // JSON wants digits on both sides of the point, and no zeros before.
+    // JSON requires digits on both sides of the point, and no leading zeros.
     let whole = whole.trim_start_matches('0');
     let mut number = format!("{sign}{}", if whole.is_empty() { "0" } else { whole });
     if let Some(fraction) = fraction {

@@ -240,8 +240,8 @@ mod tests {
     fn a_file_says_which_line_is_wrong() {
         for (text, said) in [
             ("anna", "line 1: there is no colon"),
-            ("\nanna:secret", "line 2: this is no hash"),
-            ("anna:$apr1$a$b", "line 1: hashes by MD5"),
+            ("\nanna:secret", "line 2: this is not a password hash"),
+            ("anna:$apr1$a$b", "line 1: MD5 hashes"),
         ] {
             let error = read_htpasswd(text.as_bytes()).unwrap_err();
             assert!(error.starts_with(said), "{error}");

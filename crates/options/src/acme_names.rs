@@ -1,6 +1,7 @@
-//! Names of automatic certificates: which no authority takes, and what a certificate is called here.
+//! Names of automatic certificates: which names no authority accepts, and the bundle name of a certificate.
 //!
-//! Called when a configuration is checked. No I/O. What must never happen: that two certificates for different names have one name here.
+//! Used when a configuration is checked. No I/O. Two certificates for different names must never have the same bundle
+//! name.
 
 use std::net::IpAddr;
 
@@ -8,16 +9,16 @@ use std::net::IpAddr;
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Names of bundles of such certificates begin so.
+/// Prefix of the names of such bundles.
 const PREFIX: &str = "acme:";
 
-/// Longest name in the name of a bundle, which is the name of a file.
+/// Longest host name in the name of a bundle, which is also a file name.
 const LONGEST_IN_BUNDLE: usize = 100;
 
-/// How a name is shown to be ours.
+/// How control of a name is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// By an answer to a connection to it.
+    /// By an answer on a connection to the name.
     Connection,
     /// By a record in the DNS.
     Record,
@@ -51,7 +52,7 @@ pub fn digest(directory: &str) -> String {
     format!("{:016x}", fnv(directory.as_bytes()))
 }
 
-/// True if mail may be sent there.
+/// True if the text looks like a mail address.
 pub fn is_mail_address(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '?' | '<' | '>' | ':');
     text.chars().all(is_plain)
@@ -60,7 +61,7 @@ pub fn is_mail_address(text: &str) -> bool {
             .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
 }
 
-/// True if somebody can be asked there by HTTP: an absolute URL with a host, as requests take it.
+/// True if the text is an absolute HTTP URL with a host, as the HTTP client accepts it.
 pub fn is_web_address(text: &str) -> bool {
     let rest = ["http://", "https://"].iter();
     let rest = rest.filter_map(|scheme| text.strip_prefix(scheme)).next();
@@ -70,18 +71,19 @@ pub fn is_web_address(text: &str) -> bool {
     !host.is_empty() && !host.contains('@') && rest.chars().all(is_plain)
 }
 
-/// A name that a client asks for, as it is in a certificate that is got on demand: in lower case; `None`: it can have none.
+/// Returns the name that a client asks for as it is written in a certificate, in lower case; `None` if no certificate
+/// can have it.
 pub fn on_demand(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
-    // The last part of a name is never a number: that would be an address (RFC 3696 §2).
+    // The last label of a name is never a number: that would be an address (RFC 3696 §2).
     let top = name.rsplit('.').next().unwrap_or_default();
     let is_name = !top.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(':');
-    // The name is in the name of the bundle, whole.
+    // The whole name is part of the name of the bundle.
     let fits = name.len() <= LONGEST_IN_BUNDLE;
     (is_name && fits && check(&name, Some(Proof::Connection)).is_ok()).then_some(name)
 }
 
-/// Account and name of a bundle that is for one name.
+/// Returns the account and the name of a bundle for one name.
 pub fn parts(bundle: &str) -> Option<(&str, &str)> {
     let (account, name) = bundle.strip_prefix(PREFIX)?.rsplit_once(':')?;
     (on_demand(name).as_deref() == Some(name)).then_some((account, name))
@@ -92,10 +94,10 @@ pub fn bundle_on_demand(account: &str, name: &str) -> String {
     format!("{PREFIX}{account}:{name}")
 }
 
-/// Looks whether an authority may take this name for a certificate, with names shown to be ours in this way, if it is known.
+/// Checks that an authority may issue a certificate for this name with this proof of control, if it is known.
 ///
 /// # Errors
-/// It may not: why, as the end of a sentence that begins with the name.
+/// Returns the reason why not, as the end of a sentence that begins with the name.
 pub fn check(name: &str, proof: Option<Proof>) -> Result<(), &'static str> {
     if name.parse::<IpAddr>().is_ok() {
         return match proof {
@@ -108,7 +110,7 @@ pub fn check(name: &str, proof: Option<Proof>) -> Result<(), &'static str> {
     }
     let host = match name.strip_prefix("*.") {
         Some(_) if proof == Some(Proof::Connection) => {
-            return Err("is a wildcard: only `dns-01` shows that it is ours");
+            return Err("is a wildcard: only `dns-01` can validate it");
         }
         Some(rest) => rest,
         None => name,
@@ -121,10 +123,10 @@ pub fn check(name: &str, proof: Option<Proof>) -> Result<(), &'static str> {
             && !label.ends_with('-')
     };
     if name.len() > LONGEST_NAME || !host.split('.').all(is_label) {
-        return Err("is no name of a host");
+        return Err("is not a host name");
     }
     if !host.contains('.') {
-        return Err("has no period: no authority vouches for it");
+        return Err("has no period: no authority issues certificates for it");
     }
     Ok(())
 }
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_tells_its_account_and_name() {
+    fn a_bundle_gives_its_account_and_name() {
         let bundle = bundle_on_demand("le", "a.example.com");
         assert_eq!(bundle, super::bundle("le", &["a.example.com".to_owned()]));
         assert_eq!(parts(&bundle), Some(("le", "a.example.com")));
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_to_be_asked_has_a_host_and_a_scheme() {
+    fn the_url_of_ask_has_a_host_and_a_scheme() {
         for text in [
             "http://127.0.0.1:9000/may",
             "https://a.example.com",

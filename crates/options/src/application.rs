@@ -1,4 +1,4 @@
-//! Applications of all types: their options, and what the server has to know of a type.
+//! Applications of all types: their common options, and what the server needs to know about a type.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,39 +13,40 @@ use crate::{Complaints, Named, Options, Typed as _, Unread, options};
 options! {
     /// An application
     pub struct Common: COMMON = "application" {
-        /// Language, and the version if it matters: `php`, `php 8`, `php 8.2`
+        /// Language, with a version if it matters: `php`, `php 8`, `php 8.2`
         module: Unread [key("type"), kind(ValueKind::String(Text::Module)), required()],
-        /// Number of processes: fixed, or as many as are needed within limits
+        /// Number of processes: fixed, or scaled to demand within limits
         processes: Processes [default("1"), unit("processes")],
-        /// When a process or a request is ended
+        /// When a process or a request is terminated
         limits: Limits [],
-        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/languages/streaming.md`)
+        /// Read the whole body of a request before passing it to the application; `false`: pass the body on as it
+        /// arrives (`docs/languages/streaming.md`)
         request_buffering: bool [default("true")],
-        /// Load the application once, before its processes are forked (`docs/operate/processes.md`)
+        /// Load the application once, then fork its processes (`docs/operate/processes.md`)
         preload: bool [beyond(), default("false")],
-        /// Restart when a file of the application changes: for development
+        /// Restart when a file of the application changes; for development
         watch: bool [beyond(), default("false")],
-        /// Environment variables, added to the server's own
+        /// Environment variables, in addition to the server's own
         environment: BTreeMap<String, String> [kind(ValueKind::Map(Names::Environment, &ValueKind::String(Text::Argument)))],
-        /// User the processes run as; the server's default one unless given. `auto`: one that exists for this application alone
+        /// User to run the processes as, instead of the server's default. `auto`: a user for this application alone
         user: Option<String> [],
-        /// Group they run as; the user's own unless given
+        /// Group to run the processes as, instead of the user's own group
         group: Option<String> [],
-        /// Their working directory; the server's unless given
+        /// Working directory of the processes, instead of the server's
         working_directory: Option<PathBuf> [kind(ValueKind::String(Text::PathOrEmpty))],
         /// File for their standard output
         stdout: Option<PathBuf> [],
-        /// File for their standard error; the log unless given
+        /// File for their standard error; by default, the server's log
         stderr: Option<PathBuf> [],
         /// Namespaces, file system root, cgroup
         isolation: Option<Isolation> [],
-        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/operate/jobs.md`)
+        /// Commands that run beside the worker processes, such as queue consumers (`docs/operate/jobs.md`)
         mules: Named<Mule> [kind(ValueKind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
     }
 }
 
 impl Common {
-    /// Collects faults that no single option shows.
+    /// Collects faults that involve more than one option.
     pub fn check(&self, complaints: &mut Complaints<'_>) {
         self.processes.check(complaints);
         self.limits.check(complaints);
@@ -60,20 +61,20 @@ impl Common {
     }
 }
 
-/// The server's knowledge of a type of applications beside its options.
+/// The server's knowledge of a type of application, beside its options.
 pub trait ApplicationSupport: Options {
     /// True if a version may follow in `type`.
     const HAS_VERSIONS: bool;
-    /// Another word for it in `type`, of older versions of NGINX Unit.
+    /// Another word for it in `type`, from older versions of NGINX Unit.
     const OLDER_NAME: Option<&'static str> = None;
-    /// True if its host may run event loops, which are woken by events of their own.
+    /// True if its host may run event loops, which are woken by their own events.
     const MAY_RUN_EVENT_LOOPS: bool = false;
-    /// True if its applications may take connections over, and serve other requests beside them.
+    /// True if its applications may take over connections and serve other requests meanwhile.
     const MAY_TAKE_OVER: bool = false;
-    /// True if its host reads `limits.memory` itself, and has to start again when that changes.
+    /// True if its host reads `limits.memory` itself and has to restart when it changes.
     const READS_MEMORY_LIMIT: bool = false;
 
-    /// Collects faults that no single option shows.
+    /// Collects faults that involve more than one option.
     fn check(&self, _complaints: &mut Complaints<'_>) {}
 
     /// Names of the targets; empty where there are none.
@@ -96,7 +97,7 @@ pub trait ApplicationSupport: Options {
         false
     }
 
-    /// The likely cure where a process starts and never says that it is ready.
+    /// The likely remedy if a process starts but never reports that it is ready.
     fn unready_hint(&self) -> Option<&'static str> {
         None
     }
@@ -105,7 +106,7 @@ pub trait ApplicationSupport: Options {
 /// `PTHREAD_STACK_MIN` of Linux on most machines (pthread_attr_setstacksize(3)).
 const MIN_STACK: i64 = 16_384;
 
-/// The smallest page of memory on any machine: a size that is not so many whole ones is a mistake everywhere.
+/// The smallest memory page on any machine: a size that is not a multiple of it is a mistake everywhere.
 const PAGE: usize = 4096;
 
 options! {
@@ -133,7 +134,8 @@ impl Threads {
     }
 }
 
-/// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
+/// Returns the entry points with the names of their targets; an application without targets has one, whose name is
+/// empty.
 pub(crate) fn entries<'a, T>(targets: Option<&'a Named<T>>, only: &'a T) -> Vec<(&'a str, &'a T)> {
     match targets {
         Some(Named(targets)) => {
@@ -152,10 +154,10 @@ pub(crate) fn with_folder(script: &Path) -> Vec<PathBuf> {
     [script.to_path_buf()].into_iter().chain(folder).collect()
 }
 
-/// Targets are numbered with one byte, two numbers are reserved (Unit documents 254).
+/// A target is numbered with one byte, and two numbers are reserved (Unit documents 254).
 const MAX_TARGETS: usize = 254;
 
-/// Collects the faults of `targets`: in each, and that there are none, or too many.
+/// Collects the faults of `targets`: those inside each, and whether there are none or too many.
 pub(crate) fn check_targets<T>(
     targets: &[(String, T)],
     check: impl Fn(&T, &mut Complaints<'_>),

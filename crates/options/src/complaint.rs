@@ -1,28 +1,29 @@
-//! Faults that concern several options of an object at once, or that no kind can say: each type of application checks its own.
+//! Faults that involve several options of an object or that no kind can express; each type of application checks its
+//! own.
 
 /// The part of a member that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberPart {
-    /// Its name: it should not be there.
+    /// Its name: the member should not be present.
     Name,
     /// Its value.
     Value,
 }
 
-/// A fault, in the terms of the object that was checked.
+/// A fault, located relative to the object that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Names and indexes from the object that was checked to the value.
+    /// Names and indexes from the checked object to the value.
     pub path: Vec<String>,
     /// The part that is at fault.
     pub part: MemberPart,
-    /// The fault, in a sentence.
+    /// The fault, as a sentence.
     pub message: String,
-    /// The cure.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
-/// Collects faults while an object and what is in it are checked.
+/// Collects faults while an object and its members are checked.
 pub struct Complaints<'c> {
     around: Vec<String>,
     is_written: &'c dyn Fn(&[String]) -> bool,
@@ -30,7 +31,7 @@ pub struct Complaints<'c> {
 }
 
 impl<'c> Complaints<'c> {
-    /// None yet. `is_written` tells whether the configuration has a value at a path.
+    /// Creates an empty collection. `is_written` returns true if the configuration has a value at a path.
     pub fn new(is_written: &'c dyn Fn(&[String]) -> bool) -> Self {
         Complaints {
             around: Vec::new(),
@@ -39,29 +40,29 @@ impl<'c> Complaints<'c> {
         }
     }
 
-    /// Those that were collected, in order.
+    /// Returns the collected faults, in order.
     pub fn into_list(self) -> Vec<Complaint> {
         self.list
     }
 
-    /// Checks a member: paths are counted from it meanwhile.
+    /// Runs a check of a member; paths inside it are relative to that member.
     pub fn inside(&mut self, member: impl ToString, check: impl FnOnce(&mut Self)) {
         self.around.push(member.to_string());
         check(self);
         self.around.pop();
     }
 
-    /// True if the configuration has this member: its value is not the default.
+    /// True if the configuration contains this member, so its value is not the default.
     pub fn is_written(&self, member: &str) -> bool {
         (self.is_written)(&self.path(member))
     }
 
-    /// A member has a value that it must not have.
+    /// Reports a member whose value is not allowed.
     pub fn value(&mut self, member: &str, message: impl Into<String>) {
         self.add(member, MemberPart::Value, message.into(), None);
     }
 
-    /// The same, with the cure.
+    /// Reports a member whose value is not allowed, with a remedy.
     pub fn value_with_hint(
         &mut self,
         member: &str,
@@ -71,7 +72,7 @@ impl<'c> Complaints<'c> {
         self.add(member, MemberPart::Value, message.into(), Some(hint.into()));
     }
 
-    /// A member should not be there.
+    /// Reports a member that should not be present.
     pub fn name(&mut self, member: &str, message: impl Into<String>, hint: Option<&str>) {
         self.add(
             member,

@@ -11,10 +11,10 @@ pub trait Options: Typed {
     const TABLE: &'static Object;
     /// The rows of its own fields.
     const ROWS: &'static [Opt];
-    /// Exactly one of these must be there; empty: no such rule.
+    /// Exactly one of these must be present; empty: no such rule.
     const EXACTLY_ONE: &'static [&'static str];
 
-    /// Reads every option that is there; the others have their defaults.
+    /// Reads every option that is present; the others have their defaults.
     fn of<'t>(tree: Option<impl Tree<'t>>) -> Self;
 
     /// Adds every option to an object.
@@ -50,7 +50,7 @@ pub fn write<T: Typed>(
     exactly_one: &[&str],
     members: &mut Map<String, Json>,
 ) {
-    // Of options that exclude each other, the one that is not there has no default either.
+    // Of options that exclude each other, those that are not written have no default either.
     let is_other =
         |json: &Json| exactly_one.contains(&row.name) && T::missing().json().as_ref() == Some(json);
     if let Some(json) = value.json().filter(|json| !is_other(json)) {
@@ -70,7 +70,7 @@ pub fn unreadable<'t, T: Typed>(tree: impl Tree<'t>, row: &Opt) -> Option<Unread
     found.map(|found| found.inside(row.name))
 }
 
-/// The text of a doc comment: without the space it begins with.
+/// Returns the text of a doc comment without its leading space.
 #[doc(hidden)]
 pub const fn prose(comment: &'static str) -> &'static str {
     match comment.as_bytes() {
@@ -79,7 +79,7 @@ pub const fn prose(comment: &'static str) -> &'static str {
     }
 }
 
-/// Stops the compiler at a row whose type cannot hold what its kind allows, or that may be missing and has no default.
+/// Fails to compile for a row whose type cannot hold what its kind allows, or that may be missing and has no default.
 #[doc(hidden)]
 pub const fn must_fit<T: Typed>(row: &Opt, exactly_one: &[&str]) {
     assert!(

@@ -13,11 +13,13 @@ options! {
         executable: PathBuf [required()],
         /// Its arguments
         arguments: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument)))],
-        /// `http`: the program is an HTTP server that knows nothing of this one; without it, it speaks the worker protocol
+        /// `http`: the program is an ordinary HTTP server; if unset, it speaks the worker protocol
         protocol: Option<Protocol> [beyond()],
-        /// With `protocol`: what the program is given to listen on: a port of 127.0.0.1 (in `PORT`), the path of a UNIX socket (in `SOCKET`), or descriptor 3 as by systemd
+        /// With `protocol`: where the program must listen: on a port of 127.0.0.1 (in `PORT`), on a UNIX socket
+        /// (path in `SOCKET`), or on descriptor 3 as under systemd
         listen: Listen [beyond(), default("\"port\"")],
-        /// With `protocol`: a path that is asked for until it is answered with less than 500, before requests are sent to a new process
+        /// With `protocol`: a path that is requested from a new process until the status is below 500; only then does
+        /// the process get requests
         probe: Option<String> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
@@ -50,7 +52,7 @@ impl ApplicationSupport for External {
     fn check(&self, complaints: &mut Complaints<'_>) {
         for name in [Self::listen.name, Self::probe.name] {
             if self.protocol.is_none() && complaints.is_written(name) {
-                let message = "this is for programs that speak HTTP";
+                let message = "this needs a program that speaks HTTP";
                 complaints.name(name, message, Some("add \"protocol\": \"http\""));
             }
         }
@@ -59,7 +61,7 @@ impl ApplicationSupport for External {
             .as_ref()
             .is_some_and(|path| !path.starts_with('/'))
         {
-            let message = "a path of the program's, so it starts with `/`";
+            let message = "this is a path of a request, which starts with `/`";
             complaints.value(Self::probe.name, message);
         }
     }

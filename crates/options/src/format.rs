@@ -1,6 +1,6 @@
-//! The languages a configuration can be written in.
+//! The languages that a configuration can be written in.
 //!
-//! Only their names are here: files by their endings, requests by their media types.
+//! Chosen by the ending of a file's name, or by the media type of a request.
 
 /// A language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Format {
         ENDINGS.map(|(ending, _)| ending)
     }
 
-    /// By the ending of a file's name; `None` for files that are none of ours.
+    /// Returns the language for the ending of a file name; `None` if it is not a configuration file.
     pub fn of_file(name: &str) -> Option<Format> {
         let name = name.to_ascii_lowercase();
         ENDINGS.iter().find_map(|(ending, format)| {
@@ -38,11 +38,12 @@ impl Format {
         })
     }
 
-    /// By a media type, with or without parameters; `None` for those that say nothing of it, which are read as JSON.
+    /// Returns the language for a media type, with or without parameters; `None` if the type names none of them, which
+    /// are then read as JSON.
     pub fn of_media_type(value: &str) -> Option<Format> {
         let name = value.split(';').next().unwrap_or_default().trim();
         match name.to_ascii_lowercase().as_str() {
-            // RFC 9512, and what was used before it.
+            // RFC 9512, and the types in use before it.
             "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => {
                 Some(Format::Yaml)
             }
@@ -52,7 +53,7 @@ impl Format {
         }
     }
 
-    /// The media type that an answer has.
+    /// The media type of a response in this language.
     pub fn media_type(self) -> &'static str {
         match self {
             Format::Json => "application/json",

@@ -11,17 +11,17 @@ options! {
     pub struct Isolation: ISOLATION = "isolation" {
         /// New namespaces
         namespaces: Namespaces [],
-        /// New root of the file system; paths in the other options are inside of it
+        /// New root of the file system; paths in the other options are inside it
         rootfs: Option<PathBuf> [],
         /// The file systems that are mounted in the new root
         automount: Automount [],
         /// Control group
         cgroup: Option<Cgroup> [],
-        /// User ids inside and outside; with a new `credential` namespace
+        /// Mapping of user ids; with a new `credential` namespace
         uidmap: Vec<IdMap> [],
-        /// Group ids inside and outside; with a new `credential` namespace
+        /// Mapping of group ids; with a new `credential` namespace
         gidmap: Vec<IdMap> [],
-        /// Let programs they run gain privileges, by set-uid bits for example
+        /// Let programs that the application runs gain privileges, for example by set-uid bits
         new_privs: bool [default("true")],
     }
 }
@@ -66,7 +66,7 @@ options! {
     /// Control group
     #[derive(Eq)]
     pub struct Cgroup: CGROUP = "cgroup" {
-        /// In the version 2 hierarchy: absolute, or relative to the server's own
+        /// Path in the cgroup v2 hierarchy: absolute, or relative to the server's own group
         path: PathBuf [required()],
     }
 }
@@ -116,7 +116,7 @@ fn is_cgroup(path: &str) -> bool {
     names.peek().is_some() && names.all(|name| name != "..")
 }
 
-/// Why a path cannot be the new root.
+/// Returns why a path cannot be the new root.
 fn root_fault(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some("the new root must be an absolute path");
@@ -129,10 +129,10 @@ fn root_fault(path: &str) -> Option<&'static str> {
             _ => depth += 1,
         }
     }
-    (depth == 0).then_some("this is the root there is, which would separate nothing")
+    (depth == 0).then_some("this is the current root, which would isolate nothing")
 }
 
-/// The kernel takes no ranges that overlap, and says of them only that something is invalid.
+/// The kernel rejects overlapping ranges with only `EINVAL`.
 fn check_maps(name: &str, maps: &[IdMap], complaints: &mut Complaints<'_>) {
     for (place, map) in maps.iter().enumerate() {
         let overlaps = |a: u32, b: u32, other: &IdMap| {

@@ -13,19 +13,22 @@ options! {
         ..threads: Threads,
         /// The .war file, packed or not
         webapp: PathBuf [required()],
-        /// Further libraries: .jar files, or folders of classes or .jar files
+        /// More libraries: .jar files, or folders of classes or .jar files
         classpath: Vec<PathBuf> [],
         /// Options of the virtual machine
         options: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument)))],
         /// the server's own .jar files come with its package
         unit_jars: Option<PathBuf> [ignored()],
-        /// Version of the servlet API: 4.0 is `javax.servlet`, 5.0 to 6.1 are `jakarta.servlet`; told by the application unless given
+        /// Version of the servlet API: 4.0 is `javax.servlet`, 5.0 to 6.1 are `jakarta.servlet`; detected from the
+        /// application if unset
         servlet: Option<Servlet> [beyond()],
-        /// Folder of the Java to use; else that of `JAVA_HOME`, of `java` in `PATH`, or the newest in `/usr/lib/jvm`
+        /// Folder of the Java installation to use; by default that of `JAVA_HOME`, of `java` in `PATH`, or the newest
+        /// in `/usr/lib/jvm`
         java_home: Option<PathBuf> [beyond()],
-        /// Handle each request in a virtual thread (Java 21 or later); `threads` then only take requests
+        /// Handle each request in a virtual thread (Java 21 or later); `threads` then only accept requests
         virtual_threads: bool [beyond(), default("false")],
-        /// Take paths with parameters (`/cars;color=red`); else they get 400, but for `;jsessionid=` at the end
+        /// Accept paths with parameters (`/cars;color=red`); otherwise they get 400, except for `;jsessionid=` at the
+        /// end
         path_parameters: bool [beyond(), default("false"), risky("true", "conditions see `/admin;x/y` as it is, and the application as `/admin/y`: a `uri` that protects `/admin/*` does not match it")],
     }
 }

@@ -1,11 +1,12 @@
-//! Options: each is declared once, in a row of [`options!`], and everything that has to know it reads that row.
+//! Options: each is declared once, in a row of [`options!`], and everything that uses it reads that row.
 //!
-//! A row is a typed field with its documentation, its kind (what a value may be), its default and its unit. From the rows come
-//! the typed structure, its defaults, the table that configurations are checked against, the JSON Schema and the reference
-//! page, and the JSON that a language host is started with. The options of each type of application are in one file here
-//! ([`php`], [`python`], …), used by the server and by its host; those of [`tls`] and of automatic certificates ([`acme`], with their
-//! names: [`acme_names`]) are here too, the others of the server itself in `tutti-config`. Pure: no I/O. What must never happen: an option that is read under a name or as a type that its row does not have; both
-//! fail to compile.
+//! A row is a typed field with its documentation, its kind (the values it may have), its default and its unit. From the
+//! rows come the typed structure, its defaults, the table that configurations are checked against, the JSON Schema, the
+//! reference page, and the JSON that a language host is started with. The options of each type of application are in
+//! one file here ([`php`], [`python`], …), used by the server and by its host; those of [`tls`] and of automatic
+//! certificates ([`acme`], with their names: [`acme_names`]) are here too, the server's other options in
+//! `tutti-config`. No I/O. An option must never be read under a name or as a type that its row does not have; both fail
+//! to compile.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! The place that the lines of a log go to, as options have it.
+//! The destination of log lines, as options name it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::syslog::SyslogTarget;
 
-/// Where the lines of a log go.
+/// The destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// A file, or a stream by its path.
@@ -15,7 +15,7 @@ pub enum LogTarget {
 }
 
 impl LogTarget {
-    /// The place as it is written, `None` if it is a syslog server with mistakes.
+    /// Parses a destination; `None` if it is a syslog server with mistakes.
     pub fn parse(text: &str) -> Option<LogTarget> {
         match SyslogTarget::parse(text) {
             None => Some(LogTarget::File(text.into())),

@@ -1,12 +1,13 @@
-//! The daemon's log as the command line asks for it: `--log-format`, `--log-level`, and a syslog server as `--log`.
+//! The daemon's log as the command line configures it: `--log-format`, `--log-level`, and a syslog server as `--log`.
 //!
-//! Main reads the flags and tells them the processes that it starts for itself, so that all lines are alike from the first one on.
+//! Main reads the flags and passes them to the processes that it starts for itself, so that all lines have the same
+//! form from the first one on.
 
 use serde::{Deserialize, Serialize};
 
 use crate::syslog::SyslogTarget;
 
-/// Severity of a line; what is listed first is the most severe.
+/// Severity of a line, the most severe first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -14,9 +15,9 @@ pub enum Level {
     Alert,
     /// A request or a process was lost.
     Error,
-    /// Something to look at.
+    /// Something that needs attention.
     Warn,
-    /// Life of the server.
+    /// An event in the server's life, such as a start.
     Notice,
     /// Detail.
     #[default]
@@ -48,7 +49,7 @@ impl Level {
         }
     }
 
-    /// The level of a word; `warning` is known as well.
+    /// Parses the name of a level; `warning` is accepted as well.
     pub fn from_word(word: &str) -> Option<Level> {
         let word = if word == "warning" { "warn" } else { word };
         Level::ALL.into_iter().find(|level| level.word() == word)
@@ -85,6 +86,6 @@ pub struct LogStyle {
     pub format: LogForm,
     /// The least severe level that is written.
     pub level: Level,
-    /// The server that gets the lines; `None`: a file or a stream does.
+    /// The syslog server that gets the lines; `None`: they go to a file or a stream.
     pub syslog: Option<SyslogTarget>,
 }

@@ -6,30 +6,32 @@ use std::time::Duration;
 use crate::table::{Names, Text, ValueKind};
 use crate::{Complaints, options, words};
 
-/// Processes of one mule: each is watched by a process of the server's.
+/// Maximum processes of one mule: each is supervised by a process of the server.
 const MOST_PROCESSES: i64 = 256;
 
-/// A time; beyond a year it would only be a mistake.
+/// A time; more than a year is surely a mistake.
 const PAUSE: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 /// A program and its arguments.
 pub const COMMAND: ValueKind = ValueKind::Array(&ValueKind::String(Text::Argument));
 
 options! {
-    /// A long-running command of an application beside its workers, such as a consumer of a queue: as its user, in its
-    /// environment, working directory and isolation; started with the application, and again when it ends
+    /// A long-running command of an application beside its workers, such as a queue consumer. It runs with the
+    /// application's user, environment, working directory and isolation, is started with the application, and is
+    /// restarted when it ends
     pub struct Mule: MULE = "mule" {
-        /// The program and its arguments; no shell is between. A name without `/` is looked for in `PATH`, a relative path starts at `working_directory`
+        /// The program and its arguments, run without a shell. A name without `/` is looked up in `PATH`; a relative
+        /// path is relative to `working_directory`
         command: Vec<String> [kind(COMMAND), beyond(), required()],
-        /// How many processes run it
+        /// Number of processes that run it
         processes: u32 [kind(ValueKind::Integer(1, MOST_PROCESSES)), beyond(), default("1"), unit("processes")],
         /// Environment variables, added to those of the application
         environment: BTreeMap<String, String> [kind(ValueKind::Map(Names::Environment, &ValueKind::String(Text::Argument))), beyond()],
-        /// The signal that tells it to end
+        /// Signal that stops it
         stop_signal: StopSignal [beyond(), default("\"TERM\"")],
-        /// Time it may take to end then, until it is killed with all it has started
+        /// Time to exit after that signal; then it is killed, with all processes it has started
         stop_timeout: Duration [kind(ValueKind::Number(0.0, 86_400.0)), beyond(), default("30"), unit("seconds")],
-        /// Pause before it is started again when it has ended within 10 seconds; doubled each time
+        /// Pause before a restart if it ended within 10 seconds; doubled each time
         backoff: Duration [kind(PAUSE), beyond(), default("1"), unit("seconds")],
         /// Longest pause
         max_backoff: Duration [kind(PAUSE), beyond(), default("60"), unit("seconds")],
@@ -76,7 +78,7 @@ fn check_command(command: &[String], complaints: &mut Complaints<'_>) {
     }
 }
 
-/// Says why this is no command.
+/// Returns why this is not a command.
 pub fn fault_of(command: &[String]) -> Option<&'static str> {
     match command.first().map(String::as_str) {
         None => Some("there is no program"),

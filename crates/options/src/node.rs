@@ -13,7 +13,7 @@ options! {
         script: PathBuf [required(), beyond()],
         /// Its arguments
         arguments: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::Argument))), beyond()],
-        /// The `node` that runs it: a name, looked for in the application's `PATH`, or a path
+        /// The `node` that runs it: a path, or a name that is looked up in the application's `PATH`
         runtime: PathBuf [beyond(), default("\"node\"")],
     }
 }

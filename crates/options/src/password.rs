@@ -1,6 +1,7 @@
-//! Hashes of passwords, as they are written in a configuration or a file of `htpasswd`.
+//! Password hashes, as written in a configuration or in a file made by `htpasswd`.
 //!
-//! Here is told whether one can be used; nothing is hashed. Must never: take one that keeps a processor busy for minutes.
+//! Decides whether a hash can be used; hashes nothing. It must never accept one that keeps a processor busy for
+//! minutes.
 
 use std::fmt;
 
@@ -24,31 +25,31 @@ pub enum HashKind {
     ShaCrypt,
 }
 
-/// Nobody needs to see it.
+/// Keeps the hash out of logs.
 impl fmt::Debug for PasswordHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "PasswordHash({:?})", self.kind)
     }
 }
 
-/// Costs beyond these take seconds for each request, on a processor of today.
+/// Costs beyond these take seconds per request on a current processor.
 const MOST_BCRYPT: u32 = 16;
 const MOST_KIBIBYTES: u32 = 256 * 1024;
 const MOST_PASSES: u32 = 64;
 const MOST_LANES: u32 = 16;
 const MOST_ROUNDS: u32 = 5_000_000;
 
-/// How to make a hash that can be used.
-const CURE: &str = "make one with `htpasswd -nB NAME`";
+/// How to make a usable hash.
+const CURE: &str = "create one with `htpasswd -nB NAME`";
 
-/// The fault, and the cure.
+/// The fault, and the remedy.
 type HashFault = (String, String);
 
 impl PasswordHash {
-    /// Reads one.
+    /// Parses a hash.
     ///
     /// # Errors
-    /// It is of a kind that is not known or not safe, or malformed.
+    /// The hash is malformed, or its kind is unknown or not safe.
     pub fn parse(text: &str) -> Result<Self, (String, String)> {
         let kind = kind(text)?;
         let text = text.to_owned();
@@ -60,9 +61,9 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
     let fault = |message: &str| Err((message.to_owned(), CURE.to_owned()));
     let Some(rest) = text.strip_prefix('$') else {
         return match text.starts_with("{SHA}") {
-            true => fault("a SHA-1 of a password is found in seconds"),
+            true => fault("SHA-1 hashes of passwords can be cracked in seconds"),
             false => {
-                fault("this is no hash of a password, and passwords themselves do not belong here")
+                fault("this is not a password hash, and passwords themselves do not belong here")
             }
         };
     };
@@ -71,11 +72,11 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
         "2a" | "2b" | "2y" => is_bcrypt(rest),
         "argon2id" | "argon2i" | "argon2d" => is_argon2(rest),
         "5" | "6" => is_sha_crypt(rest),
-        "apr1" | "1" => return fault("hashes by MD5 (`$apr1$`, `$1$`) are found too fast"),
-        _ => return fault("hashes of this kind are not known here"),
+        "apr1" | "1" => return fault("MD5 hashes (`$apr1$`, `$1$`) can be cracked too fast"),
+        _ => return fault("hashes of this kind are not supported"),
     };
     match (is_sound, name) {
-        (false, _) => fault("the hash is malformed, or costs more than each request may"),
+        (false, _) => fault("the hash is malformed, or too expensive to check on each request"),
         (true, "5" | "6") => Ok(HashKind::ShaCrypt),
         (true, "2a" | "2b" | "2y") => Ok(HashKind::Bcrypt),
         (true, _) => Ok(HashKind::Argon2),
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_the_password_soon_is_refused_with_a_cure() {
+    fn weak_hashes_are_refused_with_a_cure() {
         let bcrypt = format!("$2y$10${}", "a".repeat(53));
         assert_eq!(PasswordHash::parse(&bcrypt).unwrap().kind, HashKind::Bcrypt);
         for wrong in [

@@ -12,7 +12,8 @@ options! {
         ..entry: PhpTarget,
         /// Several entry points, instead of `root`, `script` and `index`
         targets: Option<Named<PhpTarget>> [],
-        /// `classic`: the script runs anew for every request; `resident`: `script` boots once in each process and loops on `tutti_handle_request()`
+        /// `classic`: run the script anew for every request; `resident`: `script` boots once in each process and loops
+        /// on `tutti_handle_request()`
         mode: Mode [beyond(), default("\"classic\"")],
         /// php.ini and directives
         options: PhpIni [],
@@ -23,14 +24,14 @@ options! {
     /// An entry point of a PHP application
     #[derive(Eq)]
     pub struct PhpTarget: PHP_TARGET = "php target", exactly_one ["root"] {
-        /// Base directory of the scripts
+        /// Base folder of the scripts
         root: PathBuf [],
         /// Script below `root` that serves every request
         script: Option<String> [needs(&["root"])],
-        /// Script of a directory, where there is no `script`
+        /// Script for a folder, if `script` is not set
         index: String [default("\"index.php\""), needs(&["root"])],
-        /// Path that `root` stands at, as Apache's `Alias` has it: `SCRIPT_NAME` begins with it, files below `root` are looked for without it,
-        /// and paths that do not begin with it are 404. Begins with a slash
+        /// URL path of `root`, like Apache's `Alias`: `SCRIPT_NAME` begins with it, files are looked up below `root`
+        /// without it, and other paths get 404. Begins with a slash
         prefix: Option<String> [beyond(), needs(&["root"])],
     }
 }
@@ -49,11 +50,11 @@ options! {
 }
 
 words! {
-    /// How a script meets its requests.
+    /// How a script receives its requests.
     pub enum Mode {
-        /// It runs anew for each.
+        /// It runs anew for each request.
         Classic = "classic",
-        /// It boots once and asks for them.
+        /// It boots once and fetches requests in a loop.
         Resident = "resident",
     }
 }
@@ -70,7 +71,8 @@ impl PhpTarget {
 }
 
 impl Php {
-    /// The entry points by the names of their targets; of an application without targets the only one, whose name is empty.
+    /// Returns the entry points with the names of their targets; an application without targets has one, whose name is
+    /// empty.
     pub fn entries(&self) -> Vec<(&str, &PhpTarget)> {
         entries(self.targets.as_ref(), &self.entry)
     }
@@ -84,12 +86,12 @@ impl ApplicationSupport for Php {
             None => self.entry.check(complaints),
             Some(Named(targets)) => check_targets(targets, PhpTarget::check, complaints),
         }
-        // A resident process has booted one script: that one answers everything.
+        // A resident process has booted one script, which answers every request.
         if self.mode == Mode::Resident {
             if self.targets.is_some() {
                 complaints.value(
                     Self::mode.name,
-                    "`resident` does not go with `targets`: each script needs an application of its own",
+                    "`resident` cannot be combined with `targets`: each script needs an application of its own",
                 );
             } else if self.entry.script.is_none() {
                 complaints.value(

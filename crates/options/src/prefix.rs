@@ -1,21 +1,22 @@
-//! `prefix`: where in the paths of requests an application, or a folder, stands.
+//! `prefix`: the URL path of an application or a folder.
 
 use crate::Complaints;
 
-/// The prefix without a slash at its end: `/` and `/a/` mean what `` and `/a` mean, as a path is divided at a slash.
+/// Returns the prefix without a trailing slash: `/` and `/a/` mean the same as `` and `/a`, because paths are divided
+/// at slashes.
 pub fn trimmed(prefix: Option<&str>) -> &str {
     prefix.unwrap_or_default().trim_end_matches('/')
 }
 
-/// The part of `path` below `prefix`, which has no slash at its end; `None` where there is no prefix, or it does not match whole
-/// segments of the path.
+/// Returns the part of `path` below `prefix`, which has no trailing slash; `None` if there is no prefix or it does not
+/// match whole segments of the path.
 pub fn under<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(prefix)?;
     let is_whole = rest.is_empty() || rest.first() == Some(&b'/');
     (is_whole && !prefix.is_empty()).then_some(rest)
 }
 
-/// Collects the fault of a prefix that no path begins with.
+/// Reports a prefix that no path can begin with.
 pub(crate) fn check(prefix: Option<&str>, complaints: &mut Complaints<'_>) {
     if let Some(prefix) = prefix.filter(|prefix| !prefix.starts_with('/')) {
         complaints.value_with_hint(

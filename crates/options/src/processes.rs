@@ -1,4 +1,4 @@
-//! How many processes an application has, and when they end.
+//! The number of processes of an application, and when they end.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use crate::{
     options, words,
 };
 
-/// The most worker threads of an application: half of the numbers that a transport segment has (`spec/wire.md`), as the workers of a
-/// restart come up beside those that leave.
+/// Maximum worker threads of an application: half of the numbers of a transport segment (`spec/wire.md`), because
+/// during a restart the new workers run beside the old ones.
 pub const MOST_WORKERS: u32 = 2048;
 
-/// The largest number that NGINX Unit takes; what is beyond [`MOST_WORKERS`] is capped.
+/// The largest number that NGINX Unit accepts; values beyond [`MOST_WORKERS`] are capped.
 const LARGEST: i64 = 0x7fff_ffff;
 
-/// The longest time that can be told: 68 years.
+/// The longest time that an option can express: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
 
 options! {
-    /// As many processes as are needed, within limits
+    /// Processes scaled to demand, within limits
     #[derive(Copy, Eq)]
     pub struct ScaledProcesses: PROCESSES = "processes" {
-        /// Most processes, busy and idle; 2048 divided by `threads` is the most that there can be, also where this number is greater
+        /// Maximum processes, busy and idle; capped at 2048 divided by `threads`
         max: u32 [kind(ValueKind::Integer(1, LARGEST)), default("1"), unit("processes")],
         /// Idle processes to keep ready
         spare: u32 [kind(ValueKind::Integer(0, LARGEST)), default("0"), unit("processes")],
-        /// Time after which an idle process that is not needed is ended
+        /// Time after which an unneeded idle process is terminated
         idle_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("15"), unit("seconds")],
     }
 }
@@ -35,14 +35,14 @@ options! {
 /// `processes` of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// Always so many.
+    /// A fixed number.
     Fixed(u32),
-    /// As many as are needed.
+    /// Scaled to demand.
     Scaled(ScaledProcesses),
 }
 
 impl Processes {
-    /// The most processes there can be.
+    /// The maximum number of processes.
     pub fn max(&self) -> u32 {
         match self {
             Processes::Fixed(count) => *count,
@@ -58,12 +58,12 @@ impl Processes {
         }
     }
 
-    /// The most processes of so many threads each; at least one.
+    /// The maximum number of processes with so many threads each; at least one.
     pub fn most(threads: NonZeroU32) -> u32 {
         (MOST_WORKERS / threads).max(1)
     }
 
-    /// The same with no more than `most` processes.
+    /// The same with at most `most` processes.
     #[must_use]
     pub fn capped(self, most: u32) -> Self {
         match self {
@@ -124,50 +124,52 @@ options! {
     pub struct Limits: LIMITS = "limits" {
         /// Requests after which a process is replaced; 0: never
         requests: OptionalLimit<u64> [default("0"), unit("requests")],
-        /// Time a request may take, waiting included; 0: any
+        /// Time a request may take, including waiting for a process; 0: no limit
         timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("0"), unit("seconds")],
-        /// Time a process that is being replaced or removed may take for the requests it has; 0: any
+        /// Time a process that is being replaced or removed may take to finish its requests; 0: no limit
         drain_timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("60"), unit("seconds")],
         /// Time a process may take until it is ready for requests
         start_timeout: Duration [kind(ValueKind::Integer(1, MAX_SECONDS)), default("60"), unit("seconds")],
-        /// Resident memory beyond which a process is replaced when its request is done; 0: any
+        /// Resident memory beyond which a process is replaced once its request is done; 0: no limit
         memory: OptionalLimit<u64> [kind(ValueKind::Size(0, i64::MAX)), beyond(), default("0"), unit("bytes")],
-        /// Resident memory beyond which a process is killed; twice `memory` unless given, 0: none
+        /// Resident memory beyond which a process is killed, by default twice `memory`; 0: no limit
         memory_max: Option<OptionalLimit<u64>> [kind(ValueKind::Size(0, i64::MAX)), beyond(), unit("bytes")],
-        /// shared memory is as large as it has to be, and older versions of NGINX Unit alone limit it
+        /// the size of shared memory is chosen automatically, and only older versions of NGINX Unit limit it
         shm: Unread [kind(ValueKind::Size(0, i64::MAX)), ignored(), unit("bytes")],
-        /// How many requests may wait for a process, and how long
+        /// Number of requests that may wait for a process, and for how long
         queue: Queue [beyond()],
-        /// Requests that one event loop has at once, in Ruby connections that an application has taken over in a thread, in Java WebSockets and asynchronous requests for each thread; the runtime's own choice unless given
+        /// Concurrent requests of one event loop; in Ruby, connections that an application has taken over in a thread;
+        /// in Java, WebSockets and asynchronous requests of each thread. By default the runtime decides
         concurrency: Option<NonZeroU32> [kind(ValueKind::Integer(1, 65_535)), beyond(), unit("requests")],
     }
 }
 
 options! {
-    /// How many requests may wait for a process, and how long; others are answered 503 with `Retry-After`
+    /// Number of requests that may wait for a process, and for how long; others get 503 with `Retry-After`
     #[derive(Copy, Eq)]
     pub struct Queue: QUEUE = "queue" {
         /// Requests that may wait
         length: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("20000"), unit("requests")],
-        /// Time a request may wait; 0: any
+        /// Time a request may wait; 0: no limit
         wait: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), default("0"), unit("seconds")],
-        /// Run or drop a request whose client leaves while it waits; unless given, one with a safe method (GET, HEAD, OPTIONS, QUERY …) is dropped, and any other is run
+        /// Run or drop a request whose client disconnects while it waits; by default, requests with a safe method (GET,
+        /// HEAD, OPTIONS, QUERY …) are dropped, and others are run
         abandoned: Option<Abandoned> [beyond()],
     }
 }
 
 words! {
-    /// The treatment of a request whose client leaves before a process has begun with it.
+    /// The treatment of a request whose client disconnects before a process has started on it.
     pub enum Abandoned {
-        /// It is run as if its client were there.
+        /// It is run as if the client were still connected.
         Run = "run",
-        /// It is dropped, also when its client has only ended its sending side.
+        /// It is dropped, even if the client has only closed its sending side.
         Drop = "drop",
     }
 }
 
 impl Limits {
-    /// Resident bytes beyond which a process is killed; `None`: it is not.
+    /// Resident bytes beyond which a process is killed; `None`: no limit.
     pub fn kill_above(&self) -> Option<u64> {
         match self.memory_max {
             Some(OptionalLimit(given)) => given,

@@ -16,9 +16,9 @@ options! {
         targets: Option<Named<PythonTarget>> [],
         /// Virtual environment
         home: Option<PathBuf> [],
-        /// Folders put before `sys.path`
+        /// Folders to put before `sys.path`
         path: Vec<PathBuf> [kind(ValueKind::OneOf(&[ValueKind::String(Text::PathOrEmpty), ValueKind::Array(&ValueKind::String(Text::PathOrEmpty))]))],
-        /// Interface; found out unless given
+        /// Interface; detected if unset
         protocol: Option<Protocol> [],
     }
 }
@@ -31,7 +31,7 @@ options! {
         module: String [],
         /// Its callable
         callable: String [default("\"application\""), needs(&["module"])],
-        /// The callable makes the application
+        /// Call the callable to get the application
         factory: bool [default("false"), needs(&["module"])],
         /// `SCRIPT_NAME` or `root_path`; begins with a slash
         prefix: Option<String> [needs(&["module"])],

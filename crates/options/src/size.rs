@@ -1,7 +1,7 @@
 //! Sizes with a unit: `512K`, `128M`, `1G`.
 
-/// The bytes that a text means: a whole number, then nothing or one of `K`, `M`, `G` (of 1024 each), in either case, with
-/// or without a `B`.
+/// Parses a number of bytes: a whole number, then nothing or one of `K`, `M`, `G` (powers of 1024), in either case,
+/// with or without a `B`.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text

@@ -1,4 +1,4 @@
-//! Options of a source: a store that a node of a fleet takes its configuration from.
+//! Options of a source: a store from which a node of a fleet takes its configuration.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,34 +9,35 @@ use crate::table::{Names, Text, ValueKind};
 use crate::{Typed as _, Unread, options};
 
 options! {
-    /// A store that this server takes its configuration from, as one node of a fleet. It is this node's own: a document of the fleet does not
-    /// change it
+    /// A store from which this server takes its configuration, as a node of a fleet. Each node has its own `source`:
+    /// documents of the fleet do not change it
     pub struct SourceOptions: SOURCE = "source" {
         /// etcd 3.4 or later; 3.5 is recommended
         etcd: Unread [required(), kind(EtcdOptions::KIND), beyond()],
-        /// The name of this node, with which no other answers: letters, digits, `-`, `_` and `.`; without it, the name of the machine
+        /// The unique name of this node: letters, digits, `-`, `_` and `.`; by default the machine's host name
         name: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// Labels of this node: `{"zone": "a"}`; documents may be for the nodes with a label. Names and values as of `name`
+        /// Labels of this node: `{"zone": "a"}`; documents can be limited to nodes with a label. Names and values have
+        /// the same characters as `name`
         labels: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
-        /// The IP address at which other nodes reach this one, where upstreams have `fleet`; without it, the one from which it reaches the
-        /// store
+        /// The IP address at which other nodes reach this one, for upstreams with `fleet`; by default the address from
+        /// which it reaches the store
         address: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// Absolute path of a file with the keys that certificates of the fleet are sealed with, each on a line, 32 bytes in Base64; nobody
-        /// but its owner and root can read it. The first seals, all of them open
+        /// Absolute path of a file with the keys that encrypt certificates of the fleet, one per line, 32 bytes in
+        /// Base64; only its owner and root may read it. The first key encrypts, all of them decrypt
         secret_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
 
 options! {
-    /// An etcd
+    /// An etcd cluster
     pub struct EtcdOptions: ETCD = "etcd" {
         /// Its members: `https://HOST:PORT`, or `http://` without encryption
         endpoints: Vec<String> [required(), kind(STRINGS), beyond()],
-        /// The beginning of all keys of the fleet
+        /// Prefix of all keys of the fleet
         prefix: String [kind(ValueKind::String(Text::NotEmpty)), default("\"/tutti/\""), beyond()],
-        /// The user, where etcd asks for one
+        /// The user, if etcd requires authentication
         user: Option<String> [kind(ValueKind::String(Text::NotEmpty)), needs(&["password_file"]), beyond()],
-        /// Absolute path of a file with the user's password, which nobody but its owner and root can read
+        /// Absolute path of a file with the user's password, which only its owner and root may read
         password_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["user"]), beyond()],
         /// TLS with members whose endpoints begin with `https://`
         tls: Unread [kind(EtcdTlsOptions::KIND), beyond()],
@@ -44,15 +45,15 @@ options! {
 }
 
 options! {
-    /// TLS with an etcd
+    /// TLS with an etcd cluster
     pub struct EtcdTlsOptions: ETCD_TLS = "etcd tls" {
-        /// Absolute path of a PEM file with the certificates that vouch for members, instead of those of the system
+        /// Absolute path of a PEM file with the CA certificates to verify members with, instead of the system's
         ca: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// Absolute path of a PEM file with the certificate that is shown to members, and its chain
+        /// Absolute path of a PEM file with the client certificate for members, and its chain
         certificate: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["key"]), beyond()],
         /// Absolute path of a PEM file with the key of that certificate
         key: Option<PathBuf> [kind(ValueKind::String(Text::Path)), needs(&["certificate"]), beyond()],
-        /// The name that certificates of members are for, where it is not that of the endpoint
+        /// The name that members' certificates must have, instead of the host of the endpoint
         server_name: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
     }
 }
@@ -60,7 +61,7 @@ options! {
 /// Longest name of a node: that of a host in the DNS (RFC 1035 §2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// True for what can be the name of a node, or the name or value of a label: it is part of a key in the store.
+/// True if the text can be the name of a node, or the name or value of a label: it becomes part of a key in the store.
 pub fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_letter)
@@ -72,15 +73,15 @@ pub fn is_label(text: &str) -> bool {
     parts.is_some_and(|(label, value)| is_name(label) && is_name(value))
 }
 
-/// The selector of all nodes of a fleet; that of those with a label is `LABEL=VALUE`.
+/// The selector of all nodes of a fleet; `LABEL=VALUE` selects those with a label.
 pub const ALL: &str = "all";
 
-/// A node of a fleet that takes requests of others: it is in the store as long as it runs.
+/// A node of a fleet that takes requests from others: its record is in the store as long as it runs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LiveNode {
     /// Its name.
     pub name: String,
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub address: IpAddr,
     /// Its labels.
     #[serde(default)]
@@ -88,7 +89,7 @@ pub struct LiveNode {
 }
 
 impl LiveNode {
-    /// True if a selector means it: `all`, or one of its labels.
+    /// True if a selector matches the node: `all`, or one of its labels.
     pub fn is_meant_by(&self, selector: &str) -> bool {
         let label = selector.split_once('=');
         selector == ALL
@@ -98,25 +99,25 @@ impl LiveNode {
     }
 }
 
-/// Everything that is known of the nodes of a fleet that take requests.
+/// The nodes of a fleet that take requests, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct LiveNodes {
-    /// Those that are there, as far as the store has told; `None`: it has not yet.
+    /// The nodes in the store; `None` until the store has answered for the first time.
     pub nodes: Option<Vec<LiveNode>>,
-    /// Why the store cannot be heard now, if it cannot.
+    /// Why the store cannot be reached now, if so.
     pub lost: Option<String>,
 }
 
 impl LiveNodes {
-    /// Nodes that are told at most: a store that says more is not believed.
+    /// Maximum number of nodes: a store that reports more is not believed.
     pub const MOST: usize = 10_000;
 }
 
-/// The port of etcd for clients, as registered with IANA.
+/// The client port of etcd, as registered with IANA.
 const ETCD_PORT: u16 = 2379;
 
-/// A member of an etcd, as it is written.
+/// A member of an etcd cluster, as written in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EtcdMember {
     /// It speaks TLS.
@@ -127,10 +128,10 @@ pub struct EtcdMember {
     pub port: u16,
 }
 
-/// Reads `https://HOST:PORT` or `http://HOST:PORT`, with or without the port.
+/// Parses `https://HOST:PORT` or `http://HOST:PORT`; the port may be left out.
 ///
 /// # Errors
-/// The form that is expected.
+/// Returns the expected form.
 pub fn read_member(text: &str) -> Result<EtcdMember, String> {
     let expected = || "expected `https://HOST:PORT` or `http://HOST:PORT`".to_owned();
     let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {

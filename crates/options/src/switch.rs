@@ -1,4 +1,4 @@
-//! Options that are on, off, or an object that says how they are on.
+//! Options that are on, off, or an object with the details.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use crate::declare::Options;
 use crate::table::ValueKind;
 use crate::typed::{Scalar, Shape, Tree, Typed};
 
-/// `true`, `false`, or an object of options that stands for `true`.
+/// `true`, `false`, or an object of options that implies `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch<T> {
     /// `false`.

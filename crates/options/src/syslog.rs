@@ -1,4 +1,4 @@
-//! The notation of a syslog server, `syslog:server=ADDRESS,facility=…,severity=…,tag=…`, which is nginx's, for options and flags.
+//! The notation of a syslog server for options and flags: nginx's `syslog:server=ADDRESS,facility=…,severity=…,tag=…`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The beginning of a place that is a syslog server.
+/// Prefix of a log destination that is a syslog server.
 pub const PREFIX: &str = "syslog:";
 
 /// The socket of the machine's own syslog server (syslog(3)).
@@ -18,7 +18,7 @@ const PORT: u16 = 514;
 /// RFC 5424 §6.2.5 has room for 48 characters in APP-NAME, RFC 3164 §4.1.3 for 32 in TAG.
 const LONGEST_TAG: usize = 32;
 
-/// RFC 5424 §6.2.1, in the order of their numbers. The four that have no number of their own in syslog(3) are left out.
+/// RFC 5424 §6.2.1, in numerical order. The four without a name in syslog(3) are left out.
 const FACILITIES: [(&str, u8); 20] = [
     ("kern", 0),
     ("user", 1),
@@ -42,7 +42,7 @@ const FACILITIES: [(&str, u8); 20] = [
     ("local7", 23),
 ];
 
-/// The same; each with a second name where there is one in use.
+/// RFC 5424 §6.2.1, in numerical order; with the second name of a severity if it is in use.
 const SEVERITIES: [(&str, u8); 11] = [
     ("emerg", 0),
     ("alert", 1),
@@ -57,16 +57,16 @@ const SEVERITIES: [(&str, u8); 11] = [
     ("panic", 0),
 ];
 
-/// A server for log lines, and what its messages say beside them.
+/// A syslog server, and the constant parts of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyslogTarget {
-    /// Where it is.
+    /// Its address.
     pub server: SyslogServer,
-    /// Its number.
+    /// Number of the facility.
     pub facility: u8,
-    /// Its number; lines that have a level of their own keep it.
+    /// Number of the default severity; lines that have a level of their own keep it.
     pub severity: u8,
-    /// The program, as messages name it.
+    /// The program's name in messages.
     pub tag: String,
     /// The form of a message.
     pub format: SyslogFormat,
@@ -92,7 +92,7 @@ pub enum SyslogFormat {
     Rfc5424,
 }
 
-/// A mistake in the notation, and its cure.
+/// A mistake in the notation, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogError {
     /// Says what is wrong.
@@ -114,7 +114,7 @@ impl fmt::Display for SyslogError {
 impl std::error::Error for SyslogError {}
 
 impl SyslogTarget {
-    /// The server that `place` names; `None`: it is no syslog server but a file.
+    /// Parses a log destination; `None` if it is a file and no syslog server.
     pub fn parse(place: &str) -> Option<Result<SyslogTarget, SyslogError>> {
         place.strip_prefix(PREFIX).map(parse)
     }
@@ -188,7 +188,7 @@ fn server_of(value: &str) -> Result<SyslogServer, SyslogError> {
     if let Some(path) = value.strip_prefix("unix:") {
         if !path.starts_with('/') || path.contains('\0') {
             return wrong(
-                format!("`{path}` is no absolute path"),
+                format!("`{path}` is not an absolute path"),
                 "write `server=unix:/dev/log`",
             );
         }
@@ -204,9 +204,9 @@ fn server_of(value: &str) -> Result<SyslogServer, SyslogError> {
         .filter(|address| address.port() != 0);
     match address {
         Some(address) => Ok(SyslogServer::Inet(address)),
-        // No line waits for a name server.
+        // Logging must not wait for name lookups.
         None => wrong(
-            format!("`{value}` is no address"),
+            format!("`{value}` is not an address"),
             "write `unix:/dev/log`, `192.0.2.1`, `192.0.2.1:514` or `[2001:db8::1]:514`; names are not looked up",
         ),
     }
@@ -232,7 +232,7 @@ fn tag_of(value: &str) -> Result<String, SyslogError> {
         return Ok(value.to_owned());
     }
     wrong(
-        format!("`{value}` is no tag"),
+        format!("`{value}` is not a valid tag"),
         "a tag has 1 to 32 letters, digits, `_`, `-` and `.`",
     )
 }
@@ -282,12 +282,12 @@ mod tests {
     fn a_mistake_is_named_with_its_cure() {
         for (text, part) in [
             ("syslog:server=logs.example", "names are not looked up"),
-            ("syslog:server=unix:log", "no absolute path"),
-            ("syslog:server=127.0.0.1:0", "no address"),
+            ("syslog:server=unix:log", "not an absolute path"),
+            ("syslog:server=127.0.0.1:0", "not an address"),
             ("syslog:facility=local9", "local7"),
             ("syslog:severity=fatal", "crit"),
-            ("syslog:tag=a b", "no tag"),
-            ("syslog:tag=", "no tag"),
+            ("syslog:tag=a b", "not a valid tag"),
+            ("syslog:tag=", "not a valid tag"),
             ("syslog:format=json", "rfc5424"),
             ("syslog:srever=1", "unknown parameter `srever`"),
             ("syslog:nohostname", "has no value"),

@@ -1,7 +1,7 @@
-//! The words in which an option is described: objects, rows, kinds of values.
+//! The vocabulary in which an option is described: objects, rows, kinds of values.
 //!
-//! Everything that has to know the language reads tables of these: checking of types, ranges and names, suggestions for
-//! misspelt keys, the JSON Schema and the reference page.
+//! Everything that depends on the configuration language reads tables of these: checking of types, ranges and names,
+//! suggestions for misspelt keys, the JSON Schema and the reference page.
 
 /// An object with certain keys.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Object {
     pub summary: &'static str,
     /// Its options; several lists, so that they can be shared.
     pub options: &'static [&'static [Opt]],
-    /// Exactly one of these keys must be there; empty: no such rule.
+    /// Exactly one of these keys must be present; empty: no such rule.
     pub exactly_one: &'static [&'static str],
 }
 
@@ -25,23 +25,23 @@ pub struct Opt {
     pub kind: ValueKind,
     /// Its effect, in a sentence.
     pub effect: &'static str,
-    /// It must be there.
+    /// The option must be present.
     pub required: bool,
-    /// The value used where it is not there, as JSON; empty: there is none.
+    /// The default value, as JSON; empty: there is none.
     pub default: &'static str,
     /// The unit of a number.
     pub unit: &'static str,
-    /// One of these keys must be there too; empty: no such rule.
+    /// One of these keys must be present too; empty: no such rule.
     pub needs: &'static [&'static str],
-    /// Tells if NGINX Unit has it.
+    /// True if NGINX Unit has the option too.
     pub origin: Origin,
-    /// It is an older name; where it is missing nobody is told to write it.
+    /// It is an older name, which no message suggests.
     pub older: bool,
-    /// First version that acts on it; told in the reference.
+    /// First version that supports it, shown in the reference.
     pub since: &'static str,
-    /// Taken, so that older configurations work, and of no effect: told as a warning.
+    /// It is accepted for compatibility and has no effect; using it is a warning.
     pub is_ignored: bool,
-    /// A value, as JSON, that takes away a protection, and what it leads to: told as a warning.
+    /// A value, as JSON, that removes a protection, and the consequence; using it is a warning.
     pub risk: Option<(&'static str, &'static str)>,
 }
 
@@ -73,7 +73,7 @@ pub enum ValueKind {
     Array(&'static ValueKind),
     /// One of these; no two have the same JSON type.
     OneOf(&'static [ValueKind]),
-    /// An object with certain keys. A function, as an object may be in itself.
+    /// An object with certain keys. It is a function because an object may contain itself.
     Object(fn() -> &'static Object),
     /// An object with keys of the user's choice.
     Map(Names, &'static ValueKind),
@@ -88,11 +88,11 @@ pub enum Text {
     Any,
     /// Anything without NUL: an argument, the value of a variable of the environment.
     Argument,
-    /// Anything without NUL but nothing.
+    /// Any string except the empty one, without NUL.
     NotEmpty,
     /// A path of the file system.
     Path,
-    /// The same, or nothing: as if the option were not there.
+    /// A path of the file system, or the empty string, which means that the option is not set.
     PathOrEmpty,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -102,9 +102,9 @@ pub enum Text {
     Template,
     /// Text with variables.
     TemplateOrEmpty,
-    /// The same, for the value of a header field.
+    /// Text with variables for the value of a header field.
     FieldTemplate,
-    /// A template tested for truth; `!` for the opposite.
+    /// A template that is tested for truth; `!` negates it.
     Condition,
     /// A destination, with variables.
     Pass,
@@ -120,19 +120,19 @@ pub enum Text {
     HeaderName,
     /// A file for log lines, or a syslog server.
     Log,
-    /// The name of a header field that the server may write, in requests and in responses.
+    /// The name of a header field that the server may set, in requests and in responses.
     WrittenHeader,
-    /// A host's name or address.
+    /// A host name or address.
     HostName,
     /// The address of a name server.
     NameServer,
     /// Path and query of a request.
     Target,
-    /// The name of something else.
+    /// The name of another object.
     Name(Referent),
 }
 
-/// The things that a string can name. [`Text::Pass`] and [`Text::Module`] name things, too.
+/// The objects that a string can name. [`Text::Pass`] and [`Text::Module`] name objects, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referent {
     /// An application, `/applications/NAME`.
@@ -158,7 +158,7 @@ pub enum Referent {
 pub enum Names {
     /// Anything.
     Any,
-    /// Anything but nothing.
+    /// Anything except the empty string.
     NotEmpty,
     /// An address to listen on.
     Listener,
@@ -192,14 +192,14 @@ pub enum Case {
     Ignore,
 }
 
-/// How a pattern of some property is read.
+/// The syntax of the patterns of some property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syntax {
-    /// Case.
+    /// Case-sensitive or not.
     pub case: Case,
-    /// `%XX` stands for a byte (`uri`, `query`, `arguments`); never in a regular expression.
+    /// `%XX` is decoded (`uri`, `query`, `arguments`); never in a regular expression.
     pub percent: bool,
-    /// `+` stands for `+` and for a space, which a query writes as `+` (`query`, `arguments`); never in a regular expression.
+    /// `+` matches `+` and a space, which a query writes as `+` (`query`, `arguments`); never in a regular expression.
     pub plus: bool,
 }
 
@@ -246,61 +246,61 @@ pub const fn opt(name: &'static str, kind: ValueKind, effect: &'static str) -> O
 }
 
 impl Opt {
-    /// Under another name than its field's, which may be no word that is reserved.
+    /// Sets a name that differs from the field's, for example because it is a reserved word.
     pub const fn key(mut self, name: &'static str) -> Opt {
         self.name = name;
         self
     }
 
-    /// Another kind than its type's.
+    /// Sets a kind that differs from the type's.
     pub const fn kind(mut self, kind: ValueKind) -> Opt {
         self.kind = kind;
         self
     }
 
-    /// It must be there.
+    /// Makes the option required.
     pub const fn required(mut self) -> Opt {
         self.required = true;
         self
     }
 
-    /// The value used where it is not there, as JSON.
+    /// Sets the default value, as JSON.
     pub const fn default(mut self, json: &'static str) -> Opt {
         self.default = json;
         self
     }
 
-    /// The unit of a number.
+    /// Sets the unit of a number.
     pub const fn unit(mut self, unit: &'static str) -> Opt {
         self.unit = unit;
         self
     }
 
-    /// One of these keys must be there too.
+    /// Requires one of these keys to be present too.
     pub const fn needs(mut self, keys: &'static [&'static str]) -> Opt {
         self.needs = keys;
         self
     }
 
-    /// A newer option says the same, and more.
+    /// Marks an option that a newer one replaces.
     pub const fn older(mut self) -> Opt {
         self.older = true;
         self
     }
 
-    /// Without effect.
+    /// Marks an option without effect.
     pub const fn ignored(mut self) -> Opt {
         self.is_ignored = true;
         self
     }
 
-    /// With this value it takes away a protection; `risk` says what that leads to.
+    /// Marks a value that removes a protection; `risk` is the consequence.
     pub const fn risky(mut self, value: &'static str, risk: &'static str) -> Opt {
         self.risk = Some((value, risk));
         self
     }
 
-    /// Unknown to NGINX Unit.
+    /// Marks an option that NGINX Unit does not have.
     pub const fn beyond(mut self) -> Opt {
         self.origin = Origin::Beyond;
         self
@@ -320,7 +320,7 @@ impl Object {
 }
 
 impl ValueKind {
-    /// In words, for "expected …".
+    /// Describes the kind, for "expected …".
     pub fn words(&self) -> String {
         match self {
             ValueKind::Boolean => "`true` or `false`".to_owned(),
@@ -353,7 +353,7 @@ impl ValueKind {
 }
 
 impl Text {
-    /// The name of such a string in the reference, and what is refused; `None` where `words` says all.
+    /// Returns the name of such strings in the reference and their rules; `None` if `words` says everything.
     pub fn rules(&self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Text::Path => (
@@ -396,7 +396,7 @@ impl Text {
             ),
             Text::Module => (
                 "module",
-                "A language, and its version if that matters. Refused: what is not installed; `config check` tells so only \
+                "A language, and its version if that matters. Refused: what is not installed; `config check` reports this only \
                  with `--modulesdir`",
             ),
             Text::HeaderName => (
@@ -435,7 +435,7 @@ impl Text {
         })
     }
 
-    /// In words, for "expected …".
+    /// Describes the string, for "expected …".
     pub fn words(&self) -> String {
         match self {
             Text::Word(words) | Text::AnyCase(words) => {

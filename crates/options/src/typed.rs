@@ -1,7 +1,7 @@
-//! The types that options have, and how their values are read from a configuration and written for a host.
+//! The types of options, and how their values are read from a configuration and written for a host.
 //!
-//! One way of reading for both: the server reads the tree that remembers places, a host the JSON of its start document; each is a
-//! [`Tree`]. Reading takes what it can: a value of another type is none, which checking has reported.
+//! There is one way of reading for both: the server reads a tree that knows positions, a host the JSON of its start
+//! document; each is a [`Tree`]. A value of the wrong type is read as absent: the check has already reported it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,26 +13,26 @@ use serde_json::Value as Json;
 use crate::size;
 use crate::table::{Names, Text, ValueKind};
 
-/// A JSON value, wherever it is kept.
+/// A JSON value in any representation.
 pub trait Tree<'t>: Copy {
-    /// The value without what is inside it.
+    /// The value without its members or elements.
     fn scalar(self) -> Scalar<'t>;
-    /// The value of a member of an object.
+    /// Returns the value of a member of an object.
     fn member(self, name: &str) -> Option<Self>;
-    /// The members of an object, in order; none of anything else.
+    /// Returns the members of an object in order; nothing for any other value.
     fn members(self) -> Vec<(&'t str, Self)>;
-    /// The elements of an array; none of anything else.
+    /// Returns the elements of an array; nothing for any other value.
     fn elements(self) -> Vec<Self>;
 }
 
-/// A JSON value without what is inside it.
+/// A JSON value without its members or elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'t> {
     /// `null`.
     Null,
     /// `true` or `false`.
     Boolean(bool),
-    /// A whole number, however it is written.
+    /// A whole number, in any notation.
     Integer(i64),
     /// Another number.
     Number(f64),
@@ -75,7 +75,7 @@ impl<'t> Tree<'t> for &'t Json {
     }
 }
 
-/// The JSON that a type can be read from, to be compared with the kind of an option when that is declared.
+/// The JSON that a type can be read from, compared with the kind of an option at its declaration.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// `true` or `false`.
@@ -86,7 +86,7 @@ pub enum Shape {
     Number,
     /// A string.
     Text,
-    /// An array of these, or one of them.
+    /// An array of these, or a single one.
     List(&'static Shape),
     /// An object.
     Object,
@@ -129,23 +129,23 @@ impl Shape {
 
 /// A type that an option can have.
 pub trait Typed: Sized {
-    /// The kind of an option of this type, where its row gives no other.
+    /// The kind of an option of this type, unless its row sets another.
     const KIND: ValueKind;
     /// The JSON that it can be read from.
     const SHAPE: Shape;
     /// An option of this type needs no default.
     const MAY_BE_MISSING: bool = false;
 
-    /// The value, if it is one of this type.
+    /// Reads the value, if it is of this type.
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self>;
 
-    /// The value of an option that is not there and has no default. Of a required one it is never looked at.
+    /// The value of an option that is absent and has no default. It is never used for a required option.
     fn missing() -> Self;
 
     /// The JSON that it is read from; `None`: it is left out.
     fn json(&self) -> Option<Json>;
 
-    /// The first value in a tree that cannot be read; `kind` is that of the option.
+    /// Returns the first value in a tree that cannot be read; `kind` is the kind of the option.
     fn unreadable<'t>(tree: impl Tree<'t>, kind: &ValueKind) -> Option<UnreadableValue> {
         Self::read(tree)
             .is_none()
@@ -173,7 +173,7 @@ impl Typed for bool {
     }
 }
 
-/// A whole number, or a size with its unit.
+/// Reads a whole number, or a size with its unit.
 fn integer<'t>(tree: impl Tree<'t>) -> Option<i64> {
     match tree.scalar() {
         Scalar::Integer(integer) => Some(integer),
@@ -235,7 +235,7 @@ impl Typed for f64 {
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
         match tree.scalar() {
-            // Ranges of numbers end long before 2^53.
+            // The ranges of numbers end long before 2^53.
             #[allow(clippy::cast_precision_loss)]
             Scalar::Integer(integer) => Some(integer as f64),
             Scalar::Number(number) => Some(number),
@@ -297,7 +297,7 @@ impl Typed for String {
     }
 }
 
-/// The empty string is no path: where it is allowed, it is as if the option were not there.
+/// The empty string means that the option is not set, if it is allowed.
 impl Typed for PathBuf {
     const KIND: ValueKind = ValueKind::String(Text::Path);
     const SHAPE: Shape = Shape::Text;
@@ -372,7 +372,7 @@ impl<T: Typed> Typed for Vec<T> {
     }
 }
 
-/// By name.
+/// An object whose keys are names.
 impl<T: Typed> Typed for BTreeMap<String, T> {
     const KIND: ValueKind = ValueKind::Map(Names::NotEmpty, &T::KIND);
     const SHAPE: Shape = Shape::Map(&T::SHAPE);
@@ -401,7 +401,7 @@ impl<T: Typed> Typed for BTreeMap<String, T> {
     }
 }
 
-/// The members of an object whose names are the user's choice, in the order they were written.
+/// The members of an object with keys of the user's choice, in the order in which they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
@@ -454,7 +454,7 @@ impl<T: Typed> Typed for Named<T> {
     }
 }
 
-/// A bound that 0 lifts.
+/// A limit; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionalLimit<T>(pub Option<T>);
 
@@ -478,7 +478,7 @@ impl<T: Typed + Default + PartialEq> Typed for OptionalLimit<T> {
     }
 }
 
-/// An option whose value has no type of its own: its use reads the tree, under the name of the row.
+/// An option whose value has no type of its own: the code that uses it reads the tree, under the name of the row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unread;
 
@@ -500,12 +500,12 @@ impl Typed for Unread {
     }
 }
 
-/// A member of a start document has a value that this program cannot read: the server is another version.
+/// An unreadable value in a start document: the server's version differs from this program's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableValue {
-    /// Where, as a JSON pointer inside the object without the first `/`.
+    /// Its position, as a JSON pointer inside the object without the leading `/`.
     pub member: String,
-    /// The values that can be read.
+    /// A description of readable values.
     pub expected: String,
 }
 
@@ -518,7 +518,7 @@ impl UnreadableValue {
         }
     }
 
-    /// The same, told from an object or array that has it in this member.
+    /// Returns the same fault, seen from an object or array that contains it in this member.
     pub fn inside(mut self, member: &str) -> Self {
         let member = member.replace('~', "~0").replace('/', "~1");
         self.member = match self.member.as_str() {

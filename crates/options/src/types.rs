@@ -1,4 +1,4 @@
-//! The types of applications: one line each, the rest is in the file of the type.
+//! The types of applications: one line each; everything else is in the file of the type.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::{Complaints, Options, Tree};
 pub struct ApplicationType {
     /// First word of `type`.
     pub name: &'static str,
-    /// Another word for it, of older versions of NGINX Unit.
+    /// Another word for it, from older versions of NGINX Unit.
     pub older_name: Option<&'static str>,
     /// Its options.
     pub object: &'static Object,
@@ -31,7 +31,8 @@ pub struct ApplicationType {
 }
 
 impl ApplicationType {
-    /// The type that a value of `type` names, and the version in it: behind a space (`php 8.2`) or directly behind the name (`php8.2`).
+    /// Returns the type that a value of `type` names, and the version in it: after a space (`php 8.2`) or directly
+    /// after the name (`php8.2`).
     pub fn of(text: &str) -> Option<(&'static ApplicationType, Option<&str>)> {
         let (word, version) = match text.split_once(' ') {
             Some((word, version)) => (word, Some(version.trim())),
@@ -53,7 +54,7 @@ impl ApplicationType {
 
 macro_rules! types {
     ($($variant:ident,)+) => {
-        /// Every type, in the order they are told.
+        /// Every type, in the order in which messages list them.
         pub static TYPES: &[ApplicationType] = &[$(
             ApplicationType {
                 name: $variant::TABLE.name,
@@ -63,7 +64,7 @@ macro_rules! types {
             },
         )+];
 
-        /// The options that are special to the type of an application.
+        /// The options that only one type of application has.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs, reason = "the names are those of the types")]
         pub enum Special {
@@ -88,7 +89,7 @@ macro_rules! types {
                 }
             }
 
-            /// Collects faults that no single option shows.
+            /// Collects faults that involve more than one option.
             pub fn check(&self, complaints: &mut Complaints<'_>) {
                 match self {
                     $(Special::$variant(special) => special.check(complaints),)+
@@ -123,7 +124,7 @@ macro_rules! types {
                 }
             }
 
-            /// The likely cure where a process starts and never says that it is ready.
+            /// The likely remedy if a process starts but never reports that it is ready.
             pub fn unready_hint(&self) -> Option<&'static str> {
                 match self {
                     $(Special::$variant(special) => special.unready_hint(),)+

@@ -7,10 +7,10 @@ use crate::application::{ApplicationSupport, Common};
 use crate::table::{Text, ValueKind};
 use crate::{Complaints, OptionalLimit, Options, options};
 
-/// A page of WebAssembly's memory (its specification, §4.2.8): no instance has less.
+/// The page size of WebAssembly's memory (its specification, §4.2.8): no instance has less.
 const PAGE: i64 = 65_536;
 
-/// The most that 32-bit addresses reach.
+/// The limit of 32-bit addresses.
 const MAX_MEMORY: i64 = 1 << 32;
 
 options! {
@@ -22,12 +22,12 @@ options! {
 }
 
 options! {
-    /// The bounds of an instance of a WebAssembly module
+    /// Limits of an instance of a WebAssembly module
     #[derive(Copy)]
     pub struct ModuleInstance: MODULE_INSTANCE = "wasm instance" {
-        /// Linear memory that an instance may have: 32 MiB of it are for requests and answers
+        /// Linear memory of an instance, of which 32 MiB are for requests and responses
         memory: u64 [kind(ValueKind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
-        /// Time that an instance may compute for a request, waiting not included; 0: any
+        /// Computing time of an instance for a request, excluding time spent waiting; 0: no limit
         time: OptionalLimit<Duration> [kind(ValueKind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
     }
 }
@@ -43,14 +43,14 @@ options! {
 }
 
 options! {
-    /// The life and the bounds of an instance of a WebAssembly component
+    /// The lifetime and limits of an instance of a WebAssembly component
     #[derive(Copy)]
     pub struct Instance: INSTANCE = "instance" {
-        /// Requests that an instance serves, one after the other; then there is a new one
+        /// Requests that an instance handles, one after the other, before it is replaced
         requests: u32 [kind(ValueKind::Integer(1, 0x7fff_ffff)), beyond(), default("1"), unit("requests")],
-        /// Linear memory that an instance may have
+        /// Linear memory of an instance
         memory: u64 [kind(ValueKind::Size(PAGE, MAX_MEMORY)), beyond(), default("268435456"), unit("bytes")],
-        /// Time that an instance may compute for a request, waiting not included; 0: any
+        /// Computing time of an instance for a request, excluding time spent waiting; 0: no limit
         time: OptionalLimit<Duration> [kind(ValueKind::Integer(0, 0x7fff_ffff)), beyond(), default("60"), unit("seconds")],
     }
 }
@@ -60,25 +60,25 @@ options! {
     pub struct Wasm: WASM = "wasm", beside [Common::ROWS] {
         /// The .wasm file
         module: PathBuf [required()],
-        /// Its function that handles a request, or a part of one with a large body
+        /// Function that handles a request, or a part of one with a large body
         request_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that allocates the memory for requests and answers
+        /// Function that allocates memory for requests and responses
         malloc_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that frees it
+        /// Function that frees that memory
         free_handler: String [required(), kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that is called once at the start
+        /// Function that is called once at the start
         module_init_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that is called once at the end
+        /// Function that is called once at the end
         module_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that is called before a request
+        /// Function that is called before a request
         request_init_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that is called when it has had all of a request
+        /// Function that is called when it has received all of a request
         request_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
-        /// Its function that is called when it has ended an answer
+        /// Function that is called when it has completed a response
         response_end_handler: Option<String> [kind(ValueKind::String(Text::NotEmpty))],
         /// The parts of the system that it may use
         access: ModuleAccess [],
-        /// The bounds of an instance
+        /// Limits of an instance
         instance: ModuleInstance [beyond()],
     }
 }
@@ -90,7 +90,7 @@ options! {
         component: PathBuf [required()],
         /// The parts of the system that it may use
         access: Access [],
-        /// The life and the bounds of an instance
+        /// The lifetime and limits of an instance
         instance: Instance [beyond()],
     }
 }
@@ -129,17 +129,17 @@ impl ApplicationSupport for Wasi {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkDestination {
     host: Host,
-    /// `None`: those of HTTP and HTTPS.
+    /// `None`: the ports of HTTP and HTTPS.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
-    /// Every host; every port, too, unless one is named.
+    /// Every host, and every port unless one is given.
     Any,
     /// This one, in lower case; an IPv6 address without brackets.
     Named(String),
-    /// Those whose names end with this, which begins with a dot.
+    /// Hosts whose names end with this, which begins with a dot.
     Below(String),
 }
 
@@ -147,7 +147,7 @@ enum Host {
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 impl NetworkDestination {
-    /// Reads an entry.
+    /// Parses an entry.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(format!("`{scheme}://` begins a URL, which is not a host"));
@@ -182,7 +182,7 @@ impl NetworkDestination {
         Ok(Self { host, port })
     }
 
-    /// True if requests may go to this port of this host (an IPv6 address with or without brackets).
+    /// True if requests may be sent to this port of this host (an IPv6 address with or without brackets).
     pub fn allows(&self, host: &str, port: u16) -> bool {
         let host = host
             .trim_start_matches('[')

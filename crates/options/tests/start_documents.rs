@@ -87,9 +87,10 @@ fn defaults_are_written() {
     assert_eq!(again, Common::default());
 }
 
-/// Main has nothing but this between a grant and the namespaces it makes: what cannot be read is no default.
+/// Main has no other check between a grant and the namespaces that it makes: an unreadable part must not become a
+/// default.
 #[test]
-fn what_cannot_be_read_is_refused_wherever_it_is() {
+fn unreadable_parts_are_refused_wherever_they_are() {
     for (written, place) in [
         (json!({"namespaces": {"pid": "yes"}}), "namespaces/pid"),
         (
@@ -117,7 +118,7 @@ fn what_cannot_be_read_is_refused_wherever_it_is() {
 }
 
 #[test]
-fn a_process_is_killed_at_twice_what_replaces_it_unless_told_otherwise() {
+fn a_process_is_killed_at_twice_the_limit_that_replaces_it_by_default() {
     let above = |limits: Value| {
         let common = Common::from_json(&json!({"limits": limits})).unwrap();
         common.limits.kill_above()

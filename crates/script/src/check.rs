@@ -103,7 +103,7 @@ pub fn check_template(source: &str) -> Result<(), CompileError> {
     if !is_closed {
         return Err(CompileError::new(
             "the template literal is not closed",
-            "it begins and ends with a backtick; one inside is written \\\\` in JSON",
+            "it begins and ends with a backtick; a backtick inside is written \\\\` in JSON",
         ));
     }
     if source.contains('\0') {

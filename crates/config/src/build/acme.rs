@@ -1,4 +1,4 @@
-//! Automatic certificates: accounts, and the names that are asked for.
+//! Automatic certificates: accounts, and the required names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::table::{
     OnDemandOptions, RootOptions, SettingsOptions,
 };
 
-/// Most names of one certificate: Let's Encrypt takes no more.
+/// Maximum names of one certificate, as for Let's Encrypt.
 const MOST_NAMES: usize = 100;
 
 impl<'d> Builder<'d> {
@@ -42,14 +42,14 @@ impl<'d> Builder<'d> {
         if !options.directory.starts_with("https://")
             && let Some((node, pointer)) = reader.get(&AcmeOptions::directory)
         {
-            let fault = Diagnostic::new(pointer, "an authority is spoken with by HTTPS only")
+            let fault = Diagnostic::new(pointer, "an authority must be reached over HTTPS")
                 .expect("a URL that begins with `https://`");
             self.faults.value(fault, node);
         }
         if let Some((node, pointer)) = reader.get(&AcmeOptions::contact) {
             for (node, pointer) in each(node, &pointer) {
                 if !node.as_str().is_none_or(is_mail_address) {
-                    let fault = Diagnostic::new(pointer, "this is no mail address")
+                    let fault = Diagnostic::new(pointer, "this is not a mail address")
                         .expect("an address like `admin@example.com`");
                     self.faults.value(fault, node);
                 }
@@ -71,7 +71,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Who puts the records of `dns-01` into the DNS.
+    /// Checks the options that add the records of `dns-01` to the DNS.
     fn check_records(&mut self, reader: &Reader<'d>, options: &AcmeOptions) {
         let ways = [&AcmeOptions::hook, &AcmeOptions::rfc2136];
         let given = ways.map(|way| reader.has(way));
@@ -84,12 +84,12 @@ impl<'d> Builder<'d> {
                 self.refuse(reader, way, &message);
             }
         } else if given == [true, true] {
-            let message = "a record is put into the DNS by a `hook` or by `rfc2136`, not by both";
+            let message = "a record is added to the DNS by a `hook` or by `rfc2136`, not by both";
             self.refuse(reader, &AcmeOptions::hook, message);
         } else if let (Some((node, pointer)), [false, false]) =
             (reader.get(&AcmeOptions::challenge), given)
         {
-            let message = "`dns-01` needs a `hook`, the program that puts the record into the DNS, or `rfc2136`, a name server that takes it";
+            let message = "`dns-01` needs a `hook`, the program that adds the record to the DNS, or `rfc2136`, a name server that accepts updates";
             self.wrong(node, pointer, message);
         }
     }
@@ -103,7 +103,7 @@ impl<'d> Builder<'d> {
         if let Some((node, pointer)) = reader.get(&OnDemandOptions::ask)
             && !node.as_str().is_none_or(is_web_address)
         {
-            let fault = Diagnostic::new(pointer, "nobody can be asked there").expect(
+            let fault = Diagnostic::new(pointer, "this is not a usable URL").expect(
                 "a URL that begins with `http://` or `https://`, without `#`, user and spaces",
             );
             self.faults.value(fault, node);
@@ -125,7 +125,7 @@ impl<'d> Builder<'d> {
         let key = options.hmac_key.trim_end_matches('=');
         let key = BASE64URL_NOPAD.decode(key.as_bytes()).unwrap_or_default();
         if key.is_empty() {
-            self.wrong(node, pointer, "the key is not in Base64 for URLs, or empty");
+            self.wrong(node, pointer, "the key is empty or not in URL-safe Base64");
             return None;
         }
         Some(Eab {
@@ -134,7 +134,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// `{"acme": …}` in the place of a certificate.
+    /// Builds `{"acme": …}` instead of a certificate.
     pub(super) fn acme_certificate(&mut self, reader: &Reader<'d>) -> Option<StoredName> {
         if reader.has(&CertificateSourceOptions::file) {
             let message = "a certificate comes from a `file` or from `acme`, not from both";
@@ -186,7 +186,7 @@ impl<'d> Builder<'d> {
         Some(stored)
     }
 
-    /// Certificates for the names that clients ask for.
+    /// Builds certificates for the names that clients ask for.
     fn names_on_demand(&mut self, account: &str, reader: &Reader<'d>, found: Option<&Reader<'d>>) {
         let message = "a certificate is for these `names` or for those that clients ask for, not for both: write two";
         self.refuse(reader, &CertificateSourceOptions::names, message);
@@ -194,7 +194,7 @@ impl<'d> Builder<'d> {
         let place = reader.place(&CertificateSourceOptions::on_demand);
         let Some(options) = found.inner(&AcmeOptions::on_demand) else {
             let message = format!(
-                "the account `{}` has no `on_demand` with an `ask`, which says which names may have a certificate",
+                "the account `{}` has no `on_demand` with an `ask`, the URL that decides which names may have a certificate",
                 shorten(account)
             );
             return self.wrong(reader.node, place, message);
@@ -209,7 +209,7 @@ impl<'d> Builder<'d> {
         });
     }
 
-    /// The options of this account, which must be there.
+    /// Returns the options of this account, which must exist.
     fn acme_options(&mut self, account: &str, reader: &Reader<'d>) -> Option<Reader<'d>> {
         let settings = self.root.child(RootOptions::settings.name);
         let accounts = settings.and_then(|node| node.child(SettingsOptions::acme.name));
@@ -225,7 +225,7 @@ impl<'d> Builder<'d> {
         let names = members.iter().map(|member| &*member.name);
         let hint = match suggest::nearest(account, names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "`{\"letsencrypt\": {}}` there is an account with Let's Encrypt".to_owned(),
+            None => "`{\"letsencrypt\": {}}` creates an account with Let's Encrypt".to_owned(),
         };
         self.faults
             .value(Diagnostic::new(pointer, message).suggest(hint), node);

@@ -27,7 +27,8 @@ impl<'d> Builder<'d> {
         let mut complaints = Complaints::new(&is_written);
         common.check(&mut complaints);
         special.check(&mut complaints);
-        // More are no mistake, as NGINX Unit takes them: a warning says how many there are. Too many threads leave none, which is one.
+        // A larger number is not an error, because NGINX Unit accepts it: a warning states the actual maximum. Too many
+        // threads leave no process, which counts as one.
         let most = Processes::most(special.threads());
         common.processes = common.processes.capped(most);
         for complaint in complaints.into_list() {
@@ -42,7 +43,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// Makes a fault of a complaint about `object`, unless the value has been reported.
+    /// Reports a complaint about `object`, unless the value has been reported.
     fn complain(&mut self, object: &'d TreeNode, pointer: &Pointer, complaint: Complaint) {
         let Some((last, before)) = complaint.path.split_last() else {
             return;
@@ -70,7 +71,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Chooses among the installed modules.
+    /// Selects an installed module.
     fn module(
         &mut self,
         reader: &Reader<'d>,
@@ -111,11 +112,11 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// The hint where a module is missing: a running server looks for modules at its start, and when it is upgraded.
+/// The hint for a missing module: a running server looks for modules at its start, and when it is upgraded.
 const NEW_MODULES: &str =
     "one that was installed after the server's start is found by `tutti upgrade`";
 
-/// The value at a path inside another.
+/// Returns the value at a path inside another.
 fn at<'d>(node: &'d TreeNode, path: &[String]) -> Option<&'d TreeNode> {
     path.iter()
         .try_fold(node, |node, segment| node.child(segment))

@@ -1,4 +1,4 @@
-//! The state of the second half of validation; each file beside this one adds the part that it builds.
+//! The state of the second half of validation; each file beside this one builds a part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ pub(super) struct Builder<'d> {
     pub(super) sections: Sections<'d>,
     pub(super) context: &'d ValidationContext,
     pub(super) faults: Faults<'d>,
-    /// Those found so far.
+    /// The certificates in files found so far.
     pub(super) certificate_files: Vec<CertificateFile>,
-    /// Those that actions name.
+    /// The limits that actions name.
     pub(super) limits: BTreeMap<String, Arc<Limit>>,
-    /// The action that is being read is an error page, or is in one.
+    /// True while reading an error page, or an action inside one.
     pub(super) in_error_page: bool,
-    /// Those found so far.
+    /// The automatic certificates found so far.
     pub(super) acme_certificates: Vec<AcmeCertificate>,
-    /// Belongs to the `tls` that is being built.
+    /// The on-demand certificates of the `tls` that is being built.
     pub(super) on_demand: Option<TlsOnDemand>,
 }
 
 impl<'d> Builder<'d> {
-    /// An option should not be there.
+    /// Reports an option that should not be present.
     pub(super) fn refuse(&mut self, reader: &Reader<'d>, option: &Opt, message: impl Into<String>) {
         if let Some(member) = reader.member(option) {
             let diagnostic = Diagnostic::new(reader.place(option), message.into());
@@ -40,7 +40,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// A value is wrong.
+    /// Reports a wrong value.
     pub(super) fn wrong(
         &mut self,
         node: &'d TreeNode,
@@ -51,13 +51,13 @@ impl<'d> Builder<'d> {
             .value(Diagnostic::new(pointer, message.into()), node);
     }
 
-    /// A destination; those without variables must exist.
+    /// Builds a destination; those without variables must exist.
     pub(super) fn pass(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<Pass> {
         let template = Template::parse(node.as_str()?).ok()?;
         self.resolved(pass::resolve(&self.sections, &template), node, pointer)
     }
 
-    /// `application` of a listener, which is a name and not a destination.
+    /// Builds `application` of a listener, which is a name and not a destination.
     pub(super) fn named_application(
         &mut self,
         node: &'d TreeNode,
@@ -87,7 +87,8 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// True if what a destination lacks is in the configuration under a name or in a form that has been reported.
+    /// True if the missing target of a destination is in the configuration under a misspelt name, or in a form that has
+    /// been reported.
     fn is_consequence(&self, fault: &pass::DestinationError) -> bool {
         let Some(section) = fault.section else {
             return false;

@@ -13,8 +13,8 @@ use crate::table::{
 };
 use tutti_options::Typed as _;
 
-/// Statuses that one time in `valid` is for: those whose meaning does not change with the next request (RFC 9110 §15.1), without those
-/// of parts, of choices and of methods.
+/// Statuses that a single time in `valid` applies to: those whose meaning does not change with the next request (RFC
+/// 9110 §15.1), except those of parts, of choices and of methods.
 const LASTING: [u16; 5] = [200, 301, 308, 404, 410];
 
 impl<'d> Builder<'d> {
@@ -37,7 +37,8 @@ impl<'d> Builder<'d> {
                     options.max_object, options.memory
                 );
                 let diagnostic = Diagnostic::new(pointer, message);
-                let hint = "one response would drive out most others: raise `memory` or lower `max_object`";
+                let hint =
+                    "one response would evict most others: raise `memory` or lower `max_object`";
                 self.faults.value(diagnostic.suggest(hint), node);
             }
             let disk = self.cache_disk(&reader, options.memory);
@@ -51,7 +52,7 @@ impl<'d> Builder<'d> {
         stores
     }
 
-    /// `disk` of a store with so much memory.
+    /// Builds `disk` of a store with this memory.
     fn cache_disk(&mut self, store: &Reader<'d>, memory: usize) -> Option<CacheDisk> {
         let (node, pointer) = store.get(&CacheStoreOptions::disk)?;
         let reader = Reader::new(node, pointer);
@@ -66,7 +67,7 @@ impl<'d> Builder<'d> {
                 options.max_object.unwrap_or_default()
             );
             let diagnostic = Diagnostic::new(pointer, message);
-            let hint = "large responses are gathered in memory, and drive out others from the disk: raise `memory` and `size` or lower \
+            let hint = "large responses are assembled in memory, and evict others from the disk: raise `memory` and `size` or lower \
                  `max_object`";
             self.faults.value(diagnostic.suggest(hint), node);
         }
@@ -74,10 +75,10 @@ impl<'d> Builder<'d> {
             && !path.is_absolute()
             && let Some((node, pointer)) = reader.get(&CacheDiskOptions::path)
         {
-            let message = format!("`{}` is no absolute path", path.display());
+            let message = format!("`{}` is not an absolute path", path.display());
             let diagnostic = Diagnostic::new(pointer, message);
             self.faults
-                .value(diagnostic.suggest("write it from `/` on"), node);
+                .value(diagnostic.suggest("begin it with `/`"), node);
         }
         Some(CacheDisk {
             object: options.max_object.unwrap_or(most),
@@ -86,7 +87,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// `cache` of an action: the name of a store, or an object.
+    /// Builds `cache` of an action: the name of a store, or an object.
     pub(super) fn cache(
         &mut self,
         action: &Reader<'d>,
@@ -120,7 +121,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// The store must exist.
+    /// Checks that the store exists.
     fn check_store(&mut self, node: &'d TreeNode, pointer: Pointer) {
         let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
             return;
@@ -157,7 +158,7 @@ impl<'d> Builder<'d> {
         let mut valid = Vec::new();
         for member in node.members() {
             let Some((first, last)) = statuses(&member.name) else {
-                let message = format!("`{}` is no status", shorten(&member.name));
+                let message = format!("`{}` is not a status", shorten(&member.name));
                 let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
                 let hint = "write `200`, `4xx` or `any`";
                 self.faults.name(diagnostic.suggest(hint), member);
@@ -172,7 +173,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// First and last status that a word of `valid` means.
+/// Returns the first and last status of a word in `valid`.
 fn statuses(word: &str) -> Option<(u16, u16)> {
     if word == "any" {
         return Some((200, 599));
@@ -187,7 +188,7 @@ fn statuses(word: &str) -> Option<(u16, u16)> {
     (200..=599).contains(&status).then_some((status, status))
 }
 
-/// True of actions whose answers come from an application or an upstream.
+/// True for actions whose responses come from an application or an upstream.
 fn is_cached(kind: Option<&ActionKind>) -> bool {
     match kind {
         Some(ActionKind::Pass(Pass::Fixed(destination))) => matches!(

@@ -8,7 +8,7 @@ use crate::model::{Compression, Compressor, Encoding};
 use crate::pattern::{Pattern, Patterns};
 use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpOptions};
 
-/// Types that are compressed where `types` does not say: text, and formats written as text.
+/// The default of `types`: text, and formats written as text.
 const TYPES: [&str; 14] = [
     "text/*",
     "application/javascript",
@@ -27,7 +27,7 @@ const TYPES: [&str; 14] = [
 ];
 
 impl<'d> Builder<'d> {
-    /// `None`: nothing is compressed.
+    /// Returns `None` if nothing is compressed.
     pub(super) fn compression(&mut self, http: &Reader<'d>) -> Option<Compression> {
         let reader = http.inner(&HttpOptions::compression)?;
         let (list, pointer) = reader.get(&CompressionOptions::compressors)?;
@@ -38,7 +38,7 @@ impl<'d> Builder<'d> {
             };
             let encoding = compressor.encoding;
             if compressors.iter().any(|other| other.encoding == encoding) {
-                let message = format!("`{}` is given twice", encoding.word());
+                let message = format!("`{}` is set twice", encoding.word());
                 self.faults.value(Diagnostic::new(pointer, message), node);
             }
             compressors.push(compressor);
@@ -68,7 +68,7 @@ impl<'d> Builder<'d> {
                     .filter(|level| (lowest..=highest).contains(level));
                 if valid.is_none() {
                     let name = encoding.word();
-                    let message = format!("{level} is no level of {name}");
+                    let message = format!("{level} is not a level of {name}");
                     let diagnostic = Diagnostic::new(pointer, message)
                         .suggest(format!("{name} has levels from {lowest} to {highest}"));
                     self.faults.value(diagnostic, node);

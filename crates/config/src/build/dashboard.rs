@@ -1,4 +1,4 @@
-//! `settings.dashboard`: who can reach it must show who they are.
+//! `settings.dashboard`: clients that can reach it must authenticate.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tutti_document::{Diagnostic, shorten};
@@ -13,7 +13,7 @@ impl<'d> Builder<'d> {
         let tls = reader.inner(&DashboardOptions::tls);
         let tls = tls.map(|tls| self.tls(tls));
         if tls.as_ref().is_some_and(|tls| tls.on_demand.is_some()) {
-            let message = "the dashboard has no certificates on demand: write its `names`";
+            let message = "the dashboard cannot use certificates on demand: write its `names`";
             self.refuse(&reader, &DashboardOptions::tls, message);
         }
         let options: DashboardOptions = reader.read();
@@ -41,7 +41,7 @@ impl<'d> Builder<'d> {
                 dashboard.pointer.clone(),
                 "a dashboard needs a `token_file`, or `tls` with `client_ca` that requires a certificate of each client",
             )
-            .suggest("`(umask 077; openssl rand -hex 32 > /etc/tutti/dashboard-token)` makes a token");
+            .suggest("create one with `(umask 077; openssl rand -hex 32 > /etc/tutti/dashboard-token)`");
             self.faults.value(fault, reader.node);
         }
         Some(dashboard)
@@ -54,7 +54,7 @@ impl<'d> Builder<'d> {
             Ok(ListenAddress::Any(port)) => Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
             Ok(ListenAddress::Ip(address)) => Ok(address),
             Ok(ListenAddress::Unix(_) | ListenAddress::Abstract(_)) => {
-                Err("browsers do not reach a unix socket".to_owned())
+                Err("browsers cannot connect to a unix socket".to_owned())
             }
             Err(error) => Err(error.to_string()),
         };
@@ -62,7 +62,7 @@ impl<'d> Builder<'d> {
             Ok(address) => address,
             Err(reason) => {
                 let message = format!(
-                    "`{}` is no address for a dashboard: {reason}",
+                    "`{}` is not an address for the dashboard: {reason}",
                     shorten(text)
                 );
                 let fault = Diagnostic::new(pointer, message).expect("ADDRESS:PORT");
@@ -72,11 +72,11 @@ impl<'d> Builder<'d> {
         };
         if !has_tls && !address.ip().is_loopback() {
             let message = format!(
-                "`{}` is reached from other machines, and there is no `tls`",
+                "`{}` can be reached from other machines, and there is no `tls`",
                 shorten(text)
             );
             let fault = Diagnostic::new(pointer.clone(), message).suggest(
-                "listen on `127.0.0.1` and come through `ssh -L`, or add `tls` with a certificate",
+                "listen on `127.0.0.1` and connect through `ssh -L`, or add `tls` with a certificate",
             );
             self.faults.value(fault, node);
         }

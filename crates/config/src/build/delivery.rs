@@ -1,4 +1,4 @@
-//! Pages for errors, internal routes, early hints, copies of requests, maintenance.
+//! Error pages, internal routes, early hints, request mirroring, maintenance.
 
 use std::collections::BTreeSet;
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
@@ -17,7 +17,7 @@ use crate::table::{
 use crate::template::Template;
 
 impl<'d> Builder<'d> {
-    /// The rules of a listener.
+    /// Builds the rules of a listener.
     pub(super) fn errors(&mut self, reader: &Reader<'d>) -> Option<Box<Delivery>> {
         let delivery = Delivery {
             error_pages: self.error_pages(reader),
@@ -27,19 +27,19 @@ impl<'d> Builder<'d> {
         delivery.some()
     }
 
-    /// The rules of an action.
+    /// Builds the rules of an action.
     pub(super) fn delivery(&mut self, reader: &Reader<'d>) -> Option<Box<Delivery>> {
         if self.in_error_page {
             for option in [&ErrorOptions::error_pages, &ErrorOptions::intercept_errors] {
-                let message = "an error page has no error pages of its own";
+                let message = "an error page cannot have error pages";
                 self.refuse(reader, option, message);
             }
         } else {
-            let message = "only an error page has a status of its own";
+            let message = "only an error page can set the status of a response";
             self.refuse(reader, &DeliveryOptions::response_status, message);
         }
         if reader.has(&ActionOptions::status) && self.in_error_page {
-            let message = "`return` says the status already";
+            let message = "`return` sets the status already";
             self.refuse(reader, &DeliveryOptions::response_status, message);
         }
         let delivery = Delivery {
@@ -55,7 +55,7 @@ impl<'d> Builder<'d> {
         delivery.some()
     }
 
-    /// Those of single statuses first.
+    /// Returns the pages for single statuses first.
     fn error_pages(&mut self, reader: &Reader<'d>) -> Vec<ErrorPage> {
         let Some((node, pointer)) = reader.get(&ErrorOptions::error_pages) else {
             return Vec::new();
@@ -79,7 +79,7 @@ impl<'d> Builder<'d> {
         pages
     }
 
-    /// Those with the longest beginnings first.
+    /// Returns those with the longest prefixes first.
     fn internal(&mut self, reader: &Reader<'d>) -> Vec<InternalRoute> {
         let Some((node, pointer)) = reader.get(&DeliveryOptions::internal) else {
             return Vec::new();
@@ -110,7 +110,7 @@ impl<'d> Builder<'d> {
                 route,
             }),
             _ => {
-                let message = "an answer can lead to a route that has a name only";
+                let message = "a response can redirect only to a named route";
                 let diagnostic = Diagnostic::new(pointer, message);
                 self.faults
                     .value(diagnostic.suggest("write `routes/NAME`"), node);
@@ -128,7 +128,8 @@ impl<'d> Builder<'d> {
                 options: reader.read(),
             }),
             _ => {
-                let diagnostic = Diagnostic::new(pointer, "copies of requests go to an upstream");
+                let diagnostic =
+                    Diagnostic::new(pointer, "copies of requests can only go to an upstream");
                 self.faults
                     .value(diagnostic.suggest("write `upstreams/NAME`"), node);
                 None
@@ -144,9 +145,12 @@ impl<'d> Builder<'d> {
             (&options.page, reader.get(&MaintenanceOptions::page))
             && !page.is_absolute()
         {
-            let message = format!("`{}` is no absolute path", shorten(&page.to_string_lossy()));
+            let message = format!(
+                "`{}` is not an absolute path",
+                shorten(&page.to_string_lossy())
+            );
             let diagnostic = Diagnostic::new(pointer, message);
-            let hint = "write the path from the root, which begins with `/`";
+            let hint = "begin it with `/`";
             self.faults.value(diagnostic.suggest(hint), node);
         }
         Some(Maintenance {
@@ -158,7 +162,8 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// A client would get where only answers lead: every `pass` that leads from outside to a route that is internal is a fault.
+    /// Reports every `pass` from outside to an internal route, through which clients would reach what only responses
+    /// should.
     pub(super) fn check_internal_routes(&mut self) {
         let references = references::of_root(self.root);
         let is_internal = |one: &&Reference<'_>| one.option.1 == DeliveryOptions::internal.name;
@@ -173,10 +178,10 @@ impl<'d> Builder<'d> {
             let is_outside = from.is_none_or(|from| !internal.contains(&from));
             if is_outside && internal.contains(&name) {
                 let message = format!(
-                    "the route `{}` is internal: only an answer leads there",
+                    "the route `{}` is internal: only a response can redirect there",
                     shorten(&name)
                 );
-                let hint = "let `internal` name another route, of which no `pass` speaks";
+                let hint = "choose a route for `internal` that no `pass` refers to";
                 let diagnostic = Diagnostic::new(reference.pointer.clone(), message);
                 self.faults.value(diagnostic.suggest(hint), reference.node);
             }
@@ -207,7 +212,7 @@ fn page_status(reader: &Reader<'_>) -> PageStatus {
     }
 }
 
-/// The name of the route that a reference leads to, if that is a route with a name.
+/// Returns the name of the route that a reference leads to, if it is a named route.
 fn route_name(reference: &Reference<'_>) -> Option<String> {
     match &reference.target {
         ReferenceTarget::Part(part) => named_route(part),
@@ -215,7 +220,7 @@ fn route_name(reference: &Reference<'_>) -> Option<String> {
     }
 }
 
-/// The name of the route that a place is in.
+/// Returns the name of the route that contains a place.
 fn named_route(place: &Pointer) -> Option<String> {
     let mut segments = place.segments();
     (segments.next()? == "routes").then(|| segments.next())?

@@ -9,7 +9,7 @@ use crate::model::UpstreamAddress;
 use crate::table::{FleetNodesOptions, RootOptions, ServerOptions, SettingsOptions};
 
 impl<'d> Builder<'d> {
-    /// The server that nodes of the fleet are.
+    /// Builds the server for nodes of the fleet.
     pub(super) fn nodes_of_fleet(
         &mut self,
         selector: &str,
@@ -20,7 +20,7 @@ impl<'d> Builder<'d> {
             && !self.may_follow_a_source()
         {
             let place = server.place(&ServerOptions::fleet);
-            let message = "this server is no node of a fleet, so there are no other nodes";
+            let message = "this server is not a node of a fleet, so there are no other nodes";
             let hint = "name the store of the fleet in `settings.source`, or with `--source`";
             let fault = Diagnostic::new(place, message).suggest(hint);
             self.faults.name(fault, member);
@@ -29,7 +29,7 @@ impl<'d> Builder<'d> {
         UpstreamAddress::fleet(selector, options.port)
     }
 
-    /// False if it is known that there is no source, neither in this configuration nor by a flag.
+    /// False if there is certainly no source, neither in this configuration nor by a flag.
     fn may_follow_a_source(&self) -> bool {
         let root = Reader::new(self.root, Pointer::root());
         let settings = root.inner(&RootOptions::settings);

@@ -1,4 +1,4 @@
-//! `forwarded` of a listener, and the older `client_ip`, which says part of the same.
+//! `forwarded` of a listener, and the older `client_ip`, which is a subset.
 
 use tutti_document::Diagnostic;
 
@@ -16,7 +16,7 @@ impl<'d> Builder<'d> {
         {
             let diagnostic = Diagnostic::new(
                 older.pointer.clone(),
-                "`client_ip` is the older form of `forwarded`, which is given too",
+                "`client_ip` is the older form of `forwarded`, which is also set",
             )
             .suggest("write its `header` as `client_ip` of `forwarded`, and leave it out");
             self.faults.name(diagnostic, member);
@@ -27,9 +27,9 @@ impl<'d> Builder<'d> {
         {
             let diagnostic = Diagnostic::new(
                 newer.pointer.clone(),
-                "neither `client_ip` nor `protocol` is given: nothing is taken from those who are believed",
+                "neither `client_ip` nor `protocol` is set: no field of the trusted proxies is used",
             )
-            .suggest("name the field they write, for example `\"client_ip\": \"X-Forwarded-For\"`");
+            .suggest("name the field that they set, for example `\"client_ip\": \"X-Forwarded-For\"`");
             self.faults.name(diagnostic, member);
         }
         if let Some(newer) = newer {

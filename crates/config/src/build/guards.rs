@@ -1,4 +1,4 @@
-//! Guards of an action: bounds on requests, answers to other origins.
+//! Guards of an action: limits on requests, responses for other origins.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::reader::{Reader, each, strings};
 use crate::model::{Cors, Guard, Limit};
 use crate::table::{ActionOptions, CASELESS, CorsOptions, LimitOptions, Rate, RootOptions};
 
-/// The longest wait of a request that `delay` holds back. Clients give up sooner or later, and what waits is memory.
+/// The longest delay of a request by `delay`. Clients give up sooner or later, and waiting requests use memory.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 const RATE_FORMS: &str =
     "write `\"10r/s\"`, `\"300r/m\"` or `\"1000r/h\"`, or `{\"requests\": 10, \"per\": 1}`";
 
 impl<'d> Builder<'d> {
-    /// `limits`, which actions name.
+    /// Builds `limits`, which actions name.
     pub(super) fn named_limits(&mut self, node: &'d TreeNode, pointer: &Pointer) {
         for member in node.members() {
             let reader = Reader::new(&member.node, pointer.child(&member.name));
@@ -27,7 +27,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Everything that stands before an action, if anything does.
+    /// Builds all guards of an action, if there are any.
     pub(super) fn guard(&mut self, reader: &Reader<'d>) -> Option<Arc<Guard>> {
         let guard = Guard {
             pointer: reader.pointer.clone(),
@@ -63,7 +63,7 @@ impl<'d> Builder<'d> {
             return Some(Arc::clone(limit));
         }
         let section = self.root.child(RootOptions::limits.name);
-        // One that is there has a fault of its own.
+        // An existing one has a fault of its own.
         if name.is_empty() || section.is_some_and(|limits| limits.child(name).is_some()) {
             return None;
         }
@@ -88,7 +88,7 @@ impl<'d> Builder<'d> {
         let rate = self.rate(&reader);
         self.check_limit_store(&reader);
         if !has_rate && options.concurrent.is_none() {
-            let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit bounds nothing");
+            let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit has no effect");
             let hint = "write `rate`, `concurrent` or both";
             self.faults.value(diagnostic.suggest(hint), reader.node);
             return None;
@@ -100,7 +100,7 @@ impl<'d> Builder<'d> {
         {
             let most = LONGEST_DELAY.as_nanos() / rate.interval().as_nanos();
             let message = format!(
-                "the last of so many requests would wait longer than {} seconds (`delay`)",
+                "the last of that many requests would wait longer than {} seconds (`delay`)",
                 LONGEST_DELAY.as_secs()
             );
             let hint = format!("write {most} or less, or leave `delay` out");
@@ -129,7 +129,7 @@ impl<'d> Builder<'d> {
             }
         };
         if rate.is_none() && node.as_str().is_some() {
-            let message = format!("`{}` is no rate", shorten(&node.shown()));
+            let message = format!("`{}` is not a rate", shorten(&node.shown()));
             self.faults
                 .value(Diagnostic::new(place, message).suggest(RATE_FORMS), node);
         }
@@ -142,7 +142,7 @@ impl<'d> Builder<'d> {
         let (node, place) = reader.get(&CorsOptions::origins)?;
         let is_any = strings(node).contains(&"*");
         if is_any && options.credentials {
-            let message = "any page in the world could read what its visitors may read here";
+            let message = "any page in the world could read what its visitors can read here";
             let hint = "name the origins, or leave `credentials` out";
             self.faults
                 .value(Diagnostic::new(place, message).suggest(hint), node);

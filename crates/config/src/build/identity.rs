@@ -64,7 +64,8 @@ impl<'d> Builder<'d> {
             }
         }
         if !reader.has(&BasicOptions::users) && options.file.is_none() {
-            let diagnostic = Diagnostic::new(reader.pointer.clone(), "nobody could ever be let in");
+            let diagnostic =
+                Diagnostic::new(reader.pointer.clone(), "no client could ever be admitted");
             let hint = "write `users`, `file` or both";
             self.faults.value(diagnostic.suggest(hint), reader.node);
             return None;
@@ -82,8 +83,8 @@ impl<'d> Builder<'d> {
     fn guard_file(&mut self, reader: &Reader<'d>, option: &Opt, path: &Path) -> Option<GuardFile> {
         let (node, pointer) = reader.get(option)?;
         if !path.is_absolute() {
-            let diagnostic = Diagnostic::new(pointer, "this is no whole path");
-            let hint = "write the path from `/` on";
+            let diagnostic = Diagnostic::new(pointer, "this is not an absolute path");
+            let hint = "begin it with `/`";
             self.faults.value(diagnostic.suggest(hint), node);
             return None;
         }
@@ -93,7 +94,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// It stands between quotation marks in a field.
+    /// Checks the characters of a realm, which is a quoted string in a field.
     fn check_realm(&mut self, reader: &Reader<'d>, option: &Opt, realm: &str) {
         let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
         if let Some((node, pointer)) = reader.get(option)
@@ -112,7 +113,7 @@ impl<'d> Builder<'d> {
         let mut families = algorithms.iter().map(|algorithm| family(*algorithm));
         let first = families.next();
         if first.is_none() {
-            self.wrong(node, place.clone(), "no token could ever be let in");
+            self.wrong(node, place.clone(), "no token could ever be accepted");
         }
         if families.any(|family| Some(family) != first) {
             let message = "algorithms of different families have different keys";
@@ -124,7 +125,7 @@ impl<'d> Builder<'d> {
         let keys = match reader.inner(&JwtOptions::jwks) {
             Some(jwks) => {
                 if first == Some("HS") {
-                    let message = "a secret (`HS…`) is nothing that everybody may fetch";
+                    let message = "a secret (`HS…`) must not be published in a set of keys";
                     self.refuse(reader, &JwtOptions::jwks, message);
                 }
                 let options: JwksOptions = jwks.read();
@@ -169,7 +170,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// Algorithms of one family have the same keys.
+/// Algorithms of one family use the same keys.
 fn family(algorithm: JwtAlgorithm) -> &'static str {
     match algorithm.word() {
         word if word.starts_with("HS") => "HS",

@@ -49,15 +49,15 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// The destination of jobs, which is no spooler.
+    /// Builds the destination of jobs, which must not be a spooler.
     pub(super) fn receiver(&mut self, reader: &Reader<'d>, option: &Opt) -> Option<Pass> {
         let (node, place) = reader.get(option)?;
         let pass = self.pass(node, place.clone())?;
         let refused = match &pass {
             Pass::Fixed(Destination::Spooler(_)) => {
-                "requests of the server's own go to an application, a route or an upstream, not to a spooler"
+                "the server's own requests must go to an application, a route or an upstream, not to a spooler"
             }
-            Pass::Fixed(Destination::Metrics) => "`metrics` takes no requests of the server's own",
+            Pass::Fixed(Destination::Metrics) => "the server's own requests cannot go to `metrics`",
             _ => return Some(pass),
         };
         self.wrong(node, place, refused);
@@ -114,7 +114,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// A schedule is one of the two.
+    /// Checks that a schedule is exactly one of the two.
     fn is_request_or_command(&mut self, reader: &Reader<'d>) -> bool {
         let (pass, command) = (&ScheduleOptions::pass, &ScheduleOptions::command);
         match (reader.has(pass), reader.has(command)) {
@@ -125,7 +125,7 @@ impl<'d> Builder<'d> {
             }
             (false, false) => {
                 let place = reader.pointer.clone();
-                let message = "neither `pass` nor `command` says what is to be done";
+                let message = "neither `pass` nor `command` is set";
                 self.wrong(reader.node, place, message);
                 false
             }
@@ -143,7 +143,7 @@ impl<'d> Builder<'d> {
         let (named, place) = reader.get(&ScheduleOptions::application)?;
         let application = options.application.clone()?;
         if !self.sections.has_application(&application) {
-            // Says that there is none.
+            // Reports a missing one.
             self.named_application(named, place);
             return None;
         }
@@ -177,7 +177,7 @@ impl<'d> Builder<'d> {
             }
             Err(CronError::Expression(why)) => {
                 let text = format!(
-                    "`{shown}` is no cron expression: {}",
+                    "`{shown}` is not a cron expression: {}",
                     why.trim_end_matches('.')
                 );
                 let fault = Diagnostic::new(place, text).suggest(
@@ -203,7 +203,7 @@ impl<'d> Builder<'d> {
                 self.wrong(
                     &member.node,
                     place,
-                    "the value of a field has no control characters",
+                    "the value of a field cannot have control characters",
                 );
                 continue;
             }

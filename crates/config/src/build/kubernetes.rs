@@ -19,9 +19,9 @@ impl<'d> Builder<'d> {
         if let (Some((node, pointer)), None) = (reader.get(&KubernetesOptions::server), &server)
             && !self.faults.has(node)
         {
-            let message = "this is no API server of Kubernetes";
+            let message = "this is not the URL of a Kubernetes API server";
             let fault = Diagnostic::new(pointer, message).expect(
-                "`https://HOST` or `https://HOST:PORT`: the token goes nowhere without TLS",
+                "`https://HOST` or `https://HOST:PORT`: the token is never sent without TLS",
             );
             self.faults.value(fault, node);
         }
@@ -29,7 +29,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// The host and the port of `https://HOST:PORT`.
+/// Splits `https://HOST:PORT` into host and port.
 fn api_server(text: &str) -> Option<(String, u16)> {
     let rest = text.strip_prefix("https://")?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -55,7 +55,7 @@ fn api_server(text: &str) -> Option<(String, u16)> {
     Some((host.to_owned(), port))
 }
 
-/// The port of a Service.
+/// Builds the port of a Service.
 pub(super) fn service_port(reader: &Reader<'_>) -> Option<ServicePort> {
     let (node, _) = reader.get(&KubernetesServiceOptions::port)?;
     match &node.value {

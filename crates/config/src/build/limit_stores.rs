@@ -16,7 +16,7 @@ use crate::table::{
 /// As registered with IANA.
 const PORT: u16 = 6379;
 
-/// Databases are numbered from 0 on; a server has 16 unless it is told otherwise.
+/// Databases are numbered from 0; a server has 16 unless configured otherwise.
 const MOST_DATABASES: u32 = 65_536;
 
 const URL_FORMS: &str =
@@ -59,7 +59,7 @@ impl<'d> Builder<'d> {
             Err(message) => {
                 if !self.faults.has(node) {
                     let fault = Diagnostic::new(pointer, message).expect(URL_FORMS);
-                    // The value may have a password, which nobody else is to see.
+                    // The value may contain a password, which must not be shown.
                     self.faults.value(fault, node);
                 }
                 return None;
@@ -81,7 +81,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// The store that a limit names must exist.
+    /// Checks that the store of a limit exists.
     pub(super) fn check_limit_store(&mut self, limit: &Reader<'d>) {
         let Some((node, pointer)) = limit.get(&LimitOptions::store) else {
             return;
@@ -112,13 +112,13 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// Reads the URL of a Valkey.
+/// Parses the URL of a Valkey server.
 fn valkey_address(text: &str) -> Result<ValkeyAddress, &'static str> {
-    let (scheme, rest) = text.split_once("://").ok_or("this is no URL")?;
+    let (scheme, rest) = text.split_once("://").ok_or("this is not a URL")?;
     let is_secure = match scheme {
         "valkey" | "redis" => false,
         "valkeys" | "rediss" => true,
-        _ => return Err("this is no URL of a Valkey"),
+        _ => return Err("this is not the URL of a Valkey server"),
     };
     let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
     if place.contains('@') {
@@ -131,8 +131,8 @@ fn valkey_address(text: &str) -> Result<ValkeyAddress, &'static str> {
             .ok()
             .filter(|number| *number < MOST_DATABASES),
     };
-    let database = database.ok_or("this is no number of a database")?;
-    let no_host = "this is no name or address, with or without a port";
+    let database = database.ok_or("this is not the number of a database")?;
+    let no_host = "this is not a name or address, with or without a port";
     let (host, port) = match place
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))

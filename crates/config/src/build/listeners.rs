@@ -1,4 +1,4 @@
-//! Listeners, and the addresses they have.
+//! Listeners and their addresses.
 
 use std::collections::BTreeMap;
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
@@ -61,7 +61,7 @@ impl<'d> Builder<'d> {
         listeners
     }
 
-    /// Checks that a listener has what `http3` needs.
+    /// Checks that a listener meets the requirements of `http3`.
     fn speaks_quic(
         &mut self,
         reader: &Reader<'d>,
@@ -81,7 +81,7 @@ impl<'d> Builder<'d> {
                 "`http3` and `proxy_protocol` exclude each other: QUIC has no PROXY protocol header"
             }
             (_, Some(tls)) if options.early_data && tls.clients.is_some() => {
-                "`early_data` of `http3` does not go with `client_ca`: what comes first may be a copy that somebody else sends"
+                "`early_data` of `http3` cannot be combined with `client_ca`: an attacker may replay early data"
             }
             _ => return,
         };

@@ -1,9 +1,8 @@
-//! From a document to the typed configuration, and what concerns several places at once: destinations that must
-//! exist, modules that must be installed, numbers that must fit each other.
+//! Builds the typed configuration from a document, and checks relations between several places: destinations must
+//! exist, modules must be installed, numbers must be consistent.
 //!
-//! Second half of validation. It runs also when the first half found faults, so it takes what it can read and leaves
-//! out the rest without a word: what cannot be read has been reported already. Its result counts only if there are
-//! no faults at all.
+//! Second half of validation. It also runs if the first half found faults: it uses everything readable and silently
+//! skips the rest, which has been reported already. Its result counts only if there are no faults at all.
 
 mod acme;
 mod applications;
@@ -48,10 +47,10 @@ use self::settings::slow_log;
 
 pub(crate) use self::reader::patterns;
 
-/// Checks a document and makes the typed configuration of it.
+/// Checks a document and builds the typed configuration.
 ///
 /// # Errors
-/// Every fault, in the order of the document as far as they were sent.
+/// Every fault, in the order of the document as far as it was sent.
 pub fn validate(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
     within_bounds(|| checked(document, context))
 }

@@ -1,4 +1,4 @@
-//! Destinations: what a `pass` names must exist, and if it does not, the nearest that does is told.
+//! Destinations: the target of a `pass` must exist; otherwise the nearest existing name is suggested.
 
 use std::collections::HashMap;
 use tutti_document::{TreeNode, Value, shorten, suggest};
@@ -14,13 +14,13 @@ pub(super) struct DestinationError {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
     pub(super) expected: Option<String>,
-    /// The section of the configuration that lacks it.
+    /// The section of the configuration in which it is missing.
     pub(super) section: Option<&'static str>,
-    /// The application has targets, under a name that has been reported.
+    /// The application has targets, under a misspelt name that has been reported.
     pub(super) is_target_misspelt: bool,
 }
 
-/// Everything that can be named, by section: looked up for each destination there is.
+/// All names, by section: looked up for each destination.
 pub(super) struct Sections<'d> {
     root: &'d TreeNode,
     applications: HashMap<&'d str, &'d TreeNode>,
@@ -30,7 +30,7 @@ pub(super) struct Sections<'d> {
 }
 
 impl<'d> Sections<'d> {
-    /// True if there is an application of this name.
+    /// True if there is an application with this name.
     pub(super) fn has_application(&self, name: &str) -> bool {
         self.applications.contains_key(name)
     }
@@ -72,16 +72,17 @@ impl DestinationError {
     }
 }
 
-/// The words that can stand first.
+/// The sections that a destination may begin with.
 const SECTIONS: [&str; 3] = ["routes", "applications", "upstreams"];
 
-/// The section that only a destination without variables names: clients would choose what stores their requests.
+/// A section that only destinations without variables may name: otherwise clients would choose what stores their
+/// requests.
 const SPOOLERS: &str = "spoolers";
 
-/// The destination that is named by one word, and not by what a variable brings in: clients would ask for it.
+/// A destination of one word, which variables must not produce: otherwise clients could ask for it.
 const METRICS: &str = "metrics";
 
-/// Resolves a `pass` among what the configuration has.
+/// Resolves a `pass` against the names of the configuration.
 pub(super) fn resolve(
     sections: &Sections<'_>,
     template: &Template,
@@ -103,7 +104,7 @@ pub(super) fn resolve(
         [section, ..]
             if SECTIONS.contains(&section) || section == SPOOLERS || section == METRICS =>
         {
-            let message = format!("`{}` is no destination", shorten(text));
+            let message = format!("`{}` is not a destination", shorten(text));
             let mut fault = DestinationError::new(message, None);
             fault.expected = Some(forms());
             return Err(fault);
@@ -118,17 +119,17 @@ fn forms() -> String {
         .to_owned()
 }
 
-/// Those that may be computed.
+/// The forms that may be computed.
 fn computed_forms() -> String {
     "`routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET` or `upstreams/NAME`"
         .to_owned()
 }
 
-/// Before the first variable at least the section must be right, if it is there.
+/// At least the section before the first variable must be right, if there is one.
 fn computed(template: &Template) -> Result<(), DestinationError> {
     let first = match template.parts().first() {
         Some(TemplatePart::Literal(first)) => &**first,
-        // The text before the first `${` of a script, if it is written plainly.
+        // The text before the first `${` of a script, if it is plain.
         Some(TemplatePart::Script(source)) => match source.trim_matches('`').split("${").next() {
             Some(first) if !first.contains('\\') => first,
             _ => return Ok(()),
@@ -147,7 +148,7 @@ fn computed(template: &Template) -> Result<(), DestinationError> {
     }
     let hint = suggest::nearest(section, SECTIONS).map(|name| format!("did you mean `{name}`?"));
     let mut fault = DestinationError::new(
-        format!("`{}` begins no destination", shorten(section)),
+        format!("`{}` does not begin a destination", shorten(section)),
         hint,
     );
     fault.expected = Some(computed_forms());
@@ -173,7 +174,8 @@ fn unknown_section(sections: &Sections<'_>, text: &str, segments: &[&str]) -> De
             format!("did you mean `{}`?", shorten(&whole.join("/")))
         })
     };
-    let mut fault = DestinationError::new(format!("`{}` is no destination", shorten(text)), hint);
+    let mut fault =
+        DestinationError::new(format!("`{}` is not a destination", shorten(text)), hint);
     fault.expected = Some(forms());
     fault
 }
@@ -218,7 +220,7 @@ fn route(sections: &Sections<'_>, name: Option<&str>) -> Result<Destination, Des
     }
 }
 
-/// The application of that name.
+/// Returns the application with this name.
 pub(super) fn application(
     sections: &Sections<'_>,
     name: &str,
@@ -249,7 +251,7 @@ pub(super) fn application(
         }
         (Some(targets), None) => {
             let message = format!(
-                "the application `{}` has targets, and none is named",
+                "the application `{}` has targets, and `pass` names none",
                 shorten(name)
             );
             return Err(DestinationError::new(
@@ -272,7 +274,7 @@ pub(super) fn application(
     })
 }
 
-/// True if the application's targets have been reported: their name is misspelt, or its `type` is not known.
+/// True if the application's targets have been reported: their name is misspelt, or its `type` is unknown.
 fn may_have_targets(application: &TreeNode) -> bool {
     let text = application.child("type").and_then(TreeNode::as_str);
     let known = text.and_then(ApplicationType::of);
@@ -310,7 +312,7 @@ fn names(node: Option<&TreeNode>) -> Vec<&str> {
         .unwrap_or_default()
 }
 
-/// The nearest name, or all of them if there are few.
+/// Suggests the nearest name, or all of them if there are few.
 fn among(prefix: &str, name: &str, names: Vec<&str>) -> Option<String> {
     match suggest::nearest(name, names.iter().copied()) {
         Some(near) => Some(format!(
@@ -322,7 +324,7 @@ fn among(prefix: &str, name: &str, names: Vec<&str>) -> Option<String> {
 }
 
 fn list(prefix: &str, names: Vec<&str>) -> Option<String> {
-    /// More than these are no help.
+    /// A longer list is no help.
     const FEW: usize = 5;
     let shown: Vec<String> = names
         .iter()
@@ -340,7 +342,7 @@ fn list(prefix: &str, names: Vec<&str>) -> Option<String> {
     }
 }
 
-/// A name as it is written in a destination.
+/// Encodes a name for a destination.
 fn escaped(name: &str) -> String {
     name.replace('%', "%25").replace('/', "%2F")
 }

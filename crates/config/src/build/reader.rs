@@ -1,4 +1,4 @@
-//! Objects of the document as they are read: their options by their rows, never by a name written here.
+//! Reads objects of the document: options are always accessed by their rows, never by a name written here.
 
 use tutti_document::{Member, Pointer, SourceSpan, TreeNode, Value};
 use tutti_options::Options;
@@ -9,13 +9,13 @@ use crate::model::Condition;
 use crate::pattern::{Pattern, Patterns, Syntax};
 use crate::template::Template;
 
-/// An object of options that says nothing.
+/// An object without options.
 static NOTHING: TreeNode = TreeNode {
     value: Value::Null,
     span: SourceSpan::NONE,
 };
 
-/// An object of options, and where it is.
+/// An object of options, with its place.
 #[derive(Clone)]
 pub(super) struct Reader<'d> {
     pub(super) node: &'d TreeNode,
@@ -27,18 +27,18 @@ impl<'d> Reader<'d> {
         Reader { node, pointer }
     }
 
-    /// Everything in it that has a type of its own, defaults applied.
+    /// Reads all its typed options, with defaults applied.
     pub(super) fn read<T: Options>(&self) -> T {
         T::of(Some(self.node))
     }
 
-    /// An option that is there.
+    /// Returns an option that is present.
     pub(super) fn get(&self, option: &Opt) -> Option<(&'d TreeNode, Pointer)> {
         let node = self.node.child(option.name)?;
         Some((node, self.place(option)))
     }
 
-    /// The place of an option, there or not.
+    /// Returns the place of an option, present or not.
     pub(super) fn place(&self, option: &Opt) -> Pointer {
         self.pointer.child(option.name)
     }
@@ -47,19 +47,19 @@ impl<'d> Reader<'d> {
         self.node.child(option.name).is_some()
     }
 
-    /// An option with its name.
+    /// Returns an option with its name.
     pub(super) fn member(&self, option: &Opt) -> Option<&'d Member> {
         let mut members = self.node.members().iter();
         members.find(|member| *member.name == *option.name)
     }
 
-    /// The object that an option is.
+    /// Returns the object that is the value of an option.
     pub(super) fn inner(&self, option: &Opt) -> Option<Reader<'d>> {
         let (node, pointer) = self.get(option)?;
         Some(Reader { node, pointer })
     }
 
-    /// The same; one that says nothing where it is not there.
+    /// Returns the object that is the value of an option; an empty one if it is absent.
     pub(super) fn inner_or_nothing(&self, option: &Opt) -> Reader<'d> {
         self.inner(option).unwrap_or_else(|| Reader {
             node: &NOTHING,
@@ -75,7 +75,7 @@ impl<'d> Reader<'d> {
         Template::parse(self.text(option)?).ok()
     }
 
-    /// A template; an empty string is none.
+    /// Reads a template; an empty string counts as absent.
     pub(super) fn some_template(&self, option: &Opt) -> Option<Template> {
         self.template(option)
             .filter(|template| !template.source().is_empty())
@@ -104,7 +104,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// A string, or the strings of an array.
+/// Returns a string, or the strings of an array.
 pub(super) fn strings(node: &TreeNode) -> Vec<&str> {
     match node.as_str() {
         Some(text) => vec![text],
@@ -116,7 +116,7 @@ pub(super) fn strings(node: &TreeNode) -> Vec<&str> {
     }
 }
 
-/// The node itself, or the elements of an array, each with its place.
+/// Returns the node itself, or the elements of an array, each with its place.
 pub(super) fn each<'n>(node: &'n TreeNode, pointer: &Pointer) -> Vec<(&'n TreeNode, Pointer)> {
     let Value::Array(elements) = &node.value else {
         return vec![(node, pointer.clone())];
@@ -127,7 +127,7 @@ pub(super) fn each<'n>(node: &'n TreeNode, pointer: &Pointer) -> Vec<(&'n TreeNo
         .collect()
 }
 
-/// A pattern, or an array of them.
+/// Reads a pattern, or an array of them.
 pub(crate) fn patterns(node: &TreeNode, syntax: Syntax) -> Patterns {
     let parsed = strings(node)
         .into_iter()

@@ -139,7 +139,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// The changes of both options; a field that both name would have two values.
+    /// Builds the changes of both options; a field that both name would have two values.
     fn response_headers(&mut self, reader: &Reader<'d>) -> Vec<ResponseHeader> {
         let mut changes = Vec::new();
         if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
@@ -150,9 +150,9 @@ impl<'d> Builder<'d> {
                 let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
                 if changes.iter().any(|other| !other.always && same(other)) {
                     let pointer = pointer.child(&change.name);
-                    let message = format!("`{}` stands in `response_headers` too", change.name);
+                    let message = format!("`{}` is also set in `response_headers`", change.name);
                     let diagnostic = Diagnostic::new(pointer, message);
-                    let hint = "leave it out there: what stands here is for every status";
+                    let hint = "remove it there: this one applies to every status";
                     self.faults.value(diagnostic.suggest(hint), &member.node);
                 }
                 changes.push(ResponseHeader {
@@ -198,7 +198,7 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
     }
 }
 
-/// An object is the same as an array with this one object.
+/// An object means the same as an array with this one object.
 fn field_sets(node: &TreeNode, syntax: Syntax) -> FieldSets {
     let object = |node: &TreeNode| {
         let members = node.members().iter();

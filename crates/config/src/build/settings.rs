@@ -71,7 +71,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Turned around: the file server looks for a type by extension. No extension can have two types.
+    /// Inverts the map, because the file server looks up a type by extension. No extension can have two types.
     fn mime_types(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {
         let mut types: BTreeMap<String, String> = BTreeMap::new();
         let mut known: BTreeMap<String, &str> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `settings.source`: a store that the configuration comes from.
+//! `settings.source`: a store from which the configuration is taken.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::reader::{Reader, each};
 use crate::model::Source;
 use crate::table::{EtcdOptions, EtcdTlsOptions, SourceOptions};
 
-/// The letters that a part of a key may have.
+/// The characters that a part of a key may have.
 const NAME: &str = "letters, digits, `-`, `_` and `.`";
 
 impl<'d> Builder<'d> {
@@ -21,7 +21,7 @@ impl<'d> Builder<'d> {
             (reader.get(&SourceOptions::name), &options.name)
             && !is_name(name)
         {
-            let fault = Diagnostic::new(pointer, "this is no name of a node").expect(NAME);
+            let fault = Diagnostic::new(pointer, "this is not a valid node name").expect(NAME);
             self.faults.value(fault, node);
         }
         self.must_be_absolute(reader, &SourceOptions::secret_file);
@@ -58,14 +58,15 @@ impl<'d> Builder<'d> {
         })
     }
 
-    /// The address of this node for others.
+    /// Builds the address of this node for others.
     fn own_address(&mut self, reader: &Reader<'d>) -> Option<IpAddr> {
         let (node, pointer) = reader.get(&SourceOptions::address)?;
         let address = node.as_str()?.parse::<IpAddr>().ok();
         let address =
             address.filter(|address| !address.is_unspecified() && !address.is_multicast());
         if address.is_none() {
-            let fault = Diagnostic::new(pointer, "other nodes cannot reach this one there");
+            let fault =
+                Diagnostic::new(pointer, "other nodes cannot reach this one at that address");
             let expected = "an IPv4 or IPv6 address of this machine, without a port";
             self.faults.value(fault.expect(expected), node);
         }
@@ -81,7 +82,7 @@ impl<'d> Builder<'d> {
             let value = member.node.as_str().unwrap_or_default();
             if !is_name(&member.name) || !is_name(value) {
                 let place = pointer.child(&member.name);
-                let fault = Diagnostic::new(place, "this is no label").expect(NAME);
+                let fault = Diagnostic::new(place, "this is not a valid label").expect(NAME);
                 self.faults.value(fault, &member.node);
             }
             labels.insert(member.name.to_string(), value.to_owned());
@@ -99,15 +100,15 @@ impl<'d> Builder<'d> {
                 Some(Ok(member)) => members.push(member),
                 Some(Err(expected)) => {
                     let expected = expected.trim_start_matches("expected ").to_owned();
-                    let fault = Diagnostic::new(pointer, "this is no endpoint of an etcd");
+                    let fault = Diagnostic::new(pointer, "this is not an etcd endpoint");
                     self.faults.value(fault.expect(expected), node);
                 }
-                // The table has said it.
+                // The table check has reported it.
                 None => {}
             }
         }
         if members.is_empty() && node.elements().is_empty() && node.as_str().is_none() {
-            self.wrong(node, pointer, "an etcd has at least one endpoint");
+            self.wrong(node, pointer, "at least one endpoint is needed");
         }
         members
     }

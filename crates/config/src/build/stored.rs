@@ -1,4 +1,4 @@
-//! Names of things that are stored beside the configuration: certificate bundles, script modules.
+//! Names of objects stored beside the configuration: certificate bundles, script modules.
 
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten, suggest};
 use tutti_script::{CompileError, Modules};
@@ -9,11 +9,11 @@ use crate::context::ValidationContext;
 use crate::model::StoredName;
 use crate::template::placed;
 
-/// Where such a thing is stored.
+/// A kind of stored object.
 pub(super) struct Store {
     what: &'static str,
     section: &'static str,
-    /// The names that are there; `None` where they are unknown.
+    /// The stored names; `None` if they are unknown.
     names: fn(&ValidationContext) -> Option<Vec<&str>>,
 }
 
@@ -37,7 +37,7 @@ impl Store {
 }
 
 impl<'d> Builder<'d> {
-    /// The name or the names at a node, each of which must have been stored.
+    /// Reads the name or names at a node, each of which must have been stored.
     pub(super) fn stored(
         &mut self,
         node: &'d TreeNode,
@@ -52,7 +52,7 @@ impl<'d> Builder<'d> {
             .collect()
     }
 
-    /// A name, which must have been stored.
+    /// Reads a name, which must have been stored.
     pub(super) fn stored_one(
         &mut self,
         name: &str,
@@ -72,7 +72,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// `js_module`: the names, and the modules if they can be loaded together.
+    /// Builds `js_module`: the names, and the modules if they can be loaded together.
     pub(super) fn js_modules(
         &mut self,
         given: Option<(&'d TreeNode, Pointer)>,
@@ -135,7 +135,7 @@ fn unloadable(fault: &CompileError, pointer: Pointer) -> Diagnostic {
     let hint = fault.hint.map_or_else(
         || {
             format!(
-                "PUT a mended one to /js_modules/{}; what it imports has to be in `js_module` too",
+                "upload a corrected one with PUT to /js_modules/{}; modules that it imports must be in `js_module` too",
                 shorten(name)
             )
         },

@@ -8,10 +8,10 @@ use super::reader::Reader;
 use crate::model::Telemetry;
 use crate::table::{CollectorProtocol, TelemetryOptions};
 
-/// Where collectors take traces, if the endpoint names no place (OTLP specification, "OTLP/HTTP Request").
+/// The default path of collectors (OTLP specification, "OTLP/HTTP Request").
 const HTTP_PATH: &str = "/v1/traces";
 
-/// The method of gRPC that takes them (`opentelemetry/proto/collector/trace/v1/trace_service.proto`).
+/// The gRPC method that receives traces (`opentelemetry/proto/collector/trace/v1/trace_service.proto`).
 const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl<'d> Builder<'d> {
@@ -37,12 +37,12 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// The URL that spans are posted to; or what is wrong with `endpoint`, and the cure.
+/// Returns the URL that spans are posted to; or the fault of `endpoint`, and the remedy.
 fn url(endpoint: &str, protocol: CollectorProtocol) -> Result<String, (String, &'static str)> {
     let shown = shorten(endpoint);
     let no_url = || {
         (
-            format!("`{shown}` is no URL of a collector"),
+            format!("`{shown}` is not the URL of a collector"),
             "it looks like `http://127.0.0.1:4318`, or `https://collector.example.com/v1/traces`",
         )
     };
@@ -52,12 +52,12 @@ fn url(endpoint: &str, protocol: CollectorProtocol) -> Result<String, (String, &
     };
     if authority.as_str().contains('@') {
         return Err((
-            "a name and a password in the URL are not sent to collectors".to_owned(),
-            "let a collector on this machine pass the spans on with them",
+            "a user name and password in the URL are not sent to collectors".to_owned(),
+            "send the spans to a collector on this machine, and let it add them",
         ));
     }
     let host = authority.host();
-    // A text behind the host that is no port from 1 to 65535 is not one for the parser either.
+    // The parser does not reject every text after the host that is not a port from 1 to 65535.
     let is_port_wrong =
         authority.as_str() != host && authority.port_u16().is_none_or(|port| port == 0);
     if !matches!(scheme, "http" | "https") || host.is_empty() || is_port_wrong {
@@ -66,14 +66,14 @@ fn url(endpoint: &str, protocol: CollectorProtocol) -> Result<String, (String, &
     if protocol == CollectorProtocol::Https && scheme == "http" {
         return Err((
             format!("`protocol` is `https`, but `{shown}` is not"),
-            "begin the endpoint with `https://`, or say `http`",
+            "begin the endpoint with `https://`, or set `protocol` to `http`",
         ));
     }
     match protocol {
         CollectorProtocol::Grpc if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
             Err((
-                format!("`{shown}` has a path, which gRPC has no use for"),
-                "give scheme, host and port, usually 4317; or say `http` in `protocol`",
+                format!("`{shown}` has a path, which gRPC does not use"),
+                "give scheme, host and port, usually 4317; or set `protocol` to `http`",
             ))
         }
         CollectorProtocol::Grpc => Ok(format!("{scheme}://{authority}{GRPC_PATH}")),

@@ -1,4 +1,4 @@
-//! TLS of listeners and with upstreams: bundles that must exist, commands, keys of tickets.
+//! TLS of listeners and with upstreams: bundles that must exist, commands, ticket keys.
 
 use std::path::PathBuf;
 
@@ -47,8 +47,8 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// `tls` of an upstream or of `proxy_options`, whatever its value: with all defaults where it is no object. `origin` is what says
-    /// that TLS is spoken where there is no `tls`.
+    /// Builds `tls` of an upstream or of `proxy_options`, whatever its value is, with all defaults if it is not an
+    /// object. `origin` is the place that enables TLS if there is no `tls`.
     pub(super) fn upstream_tls(&mut self, options: &Reader<'d>, origin: &Pointer) -> UpstreamTls {
         let reader = options.inner_or_nothing(&UpstreamOptions::tls);
         let written: UpstreamTlsOptions = reader.read();
@@ -69,7 +69,7 @@ impl<'d> Builder<'d> {
             && node.as_str().is_none()
             && (self.on_demand.take().is_some() || is_automatic)
         {
-            let message = "a certificate of `acme` is for clients of this server: servers do not take it for a client's";
+            let message = "a certificate from `acme` is a server certificate: other servers do not accept it as a client certificate";
             self.wrong(node, pointer, message);
         }
         UpstreamTls {
@@ -85,7 +85,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Names of bundles, and paths of files, which are absolute.
+    /// Reads names of bundles, and absolute paths of files.
     fn authorities(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<Authority> {
         self.must_name_one(node, pointer);
         let mut authorities = Vec::new();
@@ -118,7 +118,7 @@ impl<'d> Builder<'d> {
         self.stored_one(name, node, pointer, &Store::CERTIFICATES)
     }
 
-    /// Certificates to show: names of bundles, each of which must have been stored, and files.
+    /// Reads certificates to present: names of bundles, each of which must have been stored, and files.
     fn bundles(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Vec<StoredName> {
         self.must_name_one(node, pointer);
         let named = each(node, pointer).into_iter();
@@ -127,7 +127,7 @@ impl<'d> Builder<'d> {
             .collect()
     }
 
-    /// The name of a bundle; that of files is their path.
+    /// Reads the name of a bundle; the name of files is their path.
     fn certificate(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<StoredName> {
         let named = match node.as_str() {
             Some(name) if !CertificateFile::is_named_by(name) => {
@@ -146,8 +146,7 @@ impl<'d> Builder<'d> {
                 let path = |option| reader.text(option).map(PathBuf::from);
                 let Some(file) = path(&CertificateSourceOptions::file) else {
                     if !self.faults.has(node) && !reader.has(&CertificateSourceOptions::file) {
-                        let message =
-                            "neither `file` nor `acme` says where the certificate comes from";
+                        let message = "neither `file` nor `acme` is set";
                         self.wrong(node, pointer, message);
                     }
                     return None;
@@ -163,7 +162,7 @@ impl<'d> Builder<'d> {
             let path = path.display().to_string();
             if !CertificateFile::is_named_by(&path) {
                 let message = format!(
-                    "the path `{}` of a certificate's file does not begin with `/`, nor with `./` for one beside the files of `--config`",
+                    "the path `{}` of a certificate's file does not begin with `/`, or with `./` for one relative to the files of `--config`",
                     shorten(&path)
                 );
                 self.wrong(node, named.pointer.clone(), message);
@@ -213,7 +212,8 @@ impl<'d> Builder<'d> {
         settings
     }
 
-    /// `session`; what `conf_commands` say about tickets goes before it only where it forbids them or nothing else is said.
+    /// Builds `session`; a setting for tickets in `conf_commands` takes precedence only if it forbids them, or if
+    /// nothing else is set.
     fn session(&mut self, tls: &Reader<'d>, commanded: Option<bool>) -> TlsSession {
         let reader = tls.inner_or_nothing(&TlsOptions::session);
         let options: TlsSessionOptions = reader.read();
@@ -236,7 +236,7 @@ impl<'d> Builder<'d> {
         if matches!(node.value, Value::Bool(true)) {
             return Tickets::Random;
         }
-        // Documented: an empty array is the same as `false`.
+        // Documented: an empty array means the same as `false`.
         if node.as_str().is_none() && node.elements().is_empty() {
             return Tickets::Off;
         }
@@ -257,7 +257,7 @@ impl<'d> Builder<'d> {
             };
             let diagnostic = Diagnostic::new(pointer, message)
                 .expect("48 or 80 bytes in Base64")
-                .suggest("make one with `openssl rand -base64 48`");
+                .suggest("create one with `openssl rand -base64 48`");
             self.faults.value(diagnostic, node);
         }
         Tickets::Keys(keys)

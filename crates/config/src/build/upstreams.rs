@@ -86,7 +86,8 @@ impl<'d> Builder<'d> {
         let is_http2 = matches!(protocol, UpstreamProtocol::Http)
             && options.http_version == HttpVersion::Http2;
         if reader.has(&HealthCheckOptions::uri) {
-            let message = "`uri` and `grpc_service` exclude each other: a check asks one thing";
+            let message =
+                "`uri` and `grpc_service` exclude each other: a check asks only one question";
             self.refuse(&reader, &HealthCheckOptions::grpc_service, message);
         } else if !is_http2 {
             let message = "`grpc_service` needs servers that speak HTTP/2: `\"http_version\": 2`";
@@ -106,7 +107,7 @@ impl<'d> Builder<'d> {
         }
         if let UpstreamProtocol::Gateway(gateway) = protocol {
             let message = format!(
-                "`tls` has no effect here: {} is not spoken inside TLS",
+                "`tls` has no effect here: {} is not supported over TLS",
                 gateway.kind.name()
             );
             self.wrong(node, pointer, message);
@@ -114,7 +115,7 @@ impl<'d> Builder<'d> {
         Some(Arc::new(self.upstream_tls(upstream, &upstream.pointer)))
     }
 
-    /// `tls` of the `proxy_options` of a `proxy` whose scheme is `https` or not.
+    /// Builds `tls` of the `proxy_options` of a `proxy` whose scheme is `https` or not.
     fn proxy_tls(
         &mut self,
         options: &Reader<'d>,
@@ -125,7 +126,7 @@ impl<'d> Builder<'d> {
             let is_off = matches!(node.value, Value::Bool(false));
             if is_off == is_https && !self.faults.has(node) {
                 let message = if is_https {
-                    "the scheme of `proxy` is `https`, which is TLS"
+                    "the scheme of `proxy` is `https`, which always uses TLS"
                 } else {
                     "`tls` has no effect here: the scheme of `proxy` is not `https`"
                 };
@@ -135,7 +136,7 @@ impl<'d> Builder<'d> {
         is_https.then(|| Arc::new(self.upstream_tls(options, origin)))
     }
 
-    /// A certificate is compared with a name: sockets in the file system have none.
+    /// Checks that servers have names to verify certificates against: sockets in the file system have none.
     fn must_have_names(
         &mut self,
         servers: &[UpstreamServer],
@@ -153,11 +154,11 @@ impl<'d> Builder<'d> {
         }
         if let Some(server) = servers.iter().find(is_nameless) {
             let message = format!(
-                "`{}` has no name that its certificate could be for",
+                "`{}` has no name to verify its certificate against",
                 shorten(&server.name)
             );
             let diagnostic = Diagnostic::new(Pointer::clone(&tls.pointer), message)
-                .suggest("say which with `server_name` in `tls`");
+                .suggest("set `server_name` in `tls`");
             self.faults.value(diagnostic, reader.node);
         }
     }
@@ -176,7 +177,7 @@ impl<'d> Builder<'d> {
             let address = self.server_address(&member.name, &reader, &options, ports);
             let address = match address {
                 Ok(address) => address,
-                // An address of no form has been reported, and so has a service that is none.
+                // A malformed address has been reported, and so has an invalid service.
                 Err(_)
                     if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err()
                         && !is_label(&member.name) =>
@@ -218,7 +219,7 @@ impl<'d> Builder<'d> {
         servers
     }
 
-    /// Where a server is, by its name and what it is the name of.
+    /// Builds the address of a server from its name and the kind of that name.
     fn server_address(
         &mut self,
         name: &str,
@@ -247,7 +248,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// The server of a `proxy`, as an upstream of one.
+    /// Builds the server of a `proxy`, as an upstream with one server.
     pub(super) fn proxy(&mut self, action: &Reader<'d>) -> Option<Arc<Upstream>> {
         let url = action.text(&ActionOptions::proxy)?;
         let ProxyUrl {
@@ -279,11 +280,11 @@ impl<'d> Builder<'d> {
         }))
     }
 
-    /// How to talk to the servers, who speak `protocol`.
+    /// Builds the options for talking to servers with `protocol`.
     fn options(&mut self, reader: &Reader<'d>, protocol: &UpstreamProtocol) -> UpstreamOptions {
         let mut options: UpstreamOptions = reader.read();
         if options.proxy_protocol.is_some() {
-            // A connection is that of one client.
+            // A connection belongs to one client.
             options.keepalive = 0;
         }
         if options.http_version == HttpVersion::Http2 {
@@ -303,7 +304,7 @@ impl<'d> Builder<'d> {
         options
     }
 
-    /// They are for whoever gets the request: elsewhere nothing would read them.
+    /// They apply to the receiver of the request: elsewhere they would have no effect.
     pub(super) fn request_headers(
         &mut self,
         action: &Reader<'d>,

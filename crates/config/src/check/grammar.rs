@@ -1,6 +1,4 @@
-//! The grammar of strings and names, and the cure where one breaks it.
-//!
-//! Called by checking for each string and each key of a map.
+//! The grammar of strings and names, and the remedies for faults.
 
 use std::net::IpAddr;
 
@@ -16,7 +14,8 @@ use crate::pattern::{Pattern, percent_decode};
 use crate::table::{Names, Text};
 use crate::template::Template;
 
-/// True if the literal parts of a template can be in the value of a header field (RFC 9110 §5.5). A script has no bytes of its own there.
+/// Checks that the literal parts of a template can be in the value of a header field (RFC 9110 §5.5). A script has no
+/// literal parts.
 fn field_value(value: &str) -> Grammar {
     let is_control = |letter: char| letter.is_ascii_control() && letter != '\t';
     if value.starts_with('`') || !value.contains(is_control) {
@@ -28,7 +27,7 @@ fn field_value(value: &str) -> Grammar {
     ))
 }
 
-/// The fault, and its cure.
+/// The fault, and its remedy.
 pub(super) type Grammar = Result<(), (String, Option<String>)>;
 
 /// Checks a string.
@@ -52,10 +51,7 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
         Text::Word(words) | Text::AnyCase(words) => {
             let hint = suggest::nearest(value, words.iter().copied())
                 .map(|word| format!("did you mean `{word}`?"));
-            Err((
-                format!("`{}` is not one of the words known here", shorten(value)),
-                hint,
-            ))
+            Err((format!("`{}` is not a known value", shorten(value)), hint))
         }
         Text::Template | Text::Pass if value.is_empty() => bad("the string is empty"),
         // A path or a destination that would end early.
@@ -90,7 +86,7 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
             )
         }),
         Text::HeaderName if is_token(value) => Ok(()),
-        Text::HeaderName => bad("this is no name of a header field"),
+        Text::HeaderName => bad("this is not the name of a header field"),
         Text::Log => match SyslogTarget::parse(value) {
             Some(Err(error)) => Err((error.message, error.hint)),
             Some(Ok(_)) => Ok(()),
@@ -99,14 +95,16 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
         Text::WrittenHeader => of_name(Names::RequestHeader, value)
             .and_then(|()| of_name(Names::ResponseHeader, value)),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),
-        Text::NameServer => bad("this is no address of a name server, as `10.0.0.2` or `[::1]:53`"),
+        Text::NameServer => {
+            bad("this is not the address of a name server, such as `10.0.0.2` or `[::1]:53`")
+        }
         Text::Target if !value.starts_with('/') => bad("it does not begin with `/`"),
         Text::Target => match value
             .chars()
             .find(|one| !one.is_ascii_graphic() || *one == '#')
         {
             None => Ok(()),
-            Some('#') => bad("a part behind `#` is never sent"),
+            Some('#') => bad("the part after `#` is never sent"),
             Some(one) => {
                 let mut bytes = [0; 4];
                 let bytes = one.encode_utf8(&mut bytes).bytes();
@@ -119,7 +117,7 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
         },
         Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
         Text::HostName => Err((
-            "this is neither a host's name nor an address".to_owned(),
+            "this is neither a host name nor an address".to_owned(),
             (!value.is_ascii()).then(|| {
                 "write names with other letters as the DNS does, as `xn--bcher-kva.example`"
                     .to_owned()
@@ -145,7 +143,10 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
         Names::Listener => value.parse::<ListenAddress>().map(drop).map_err(|error| {
             let hint = "write `*:PORT`, `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH` or `unix:@NAME`";
             (
-                format!("`{}` is no address to listen on: {error}", shorten(value)),
+                format!(
+                    "`{}` is not an address to listen on: {error}",
+                    shorten(value)
+                ),
                 Some(hint.to_owned()),
             )
         }),
@@ -153,7 +154,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
             .map(drop)
             .map_err(|error| (error.to_string(), None)),
         Names::HeaderName | Names::ResponseHeader | Names::RequestHeader if !is_token(value) => {
-            bad("this is no name of a header field")
+            bad("this is not the name of a header field")
         }
         Names::HeaderName => Ok(()),
         Names::ResponseHeader => {
@@ -172,7 +173,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
                 Ok(())
             }
         }
-        // Which port it has where none is written depends on what is spoken there: `build` tells.
+        // The default port depends on the protocol, which `build` knows.
         Names::Server if is_label(value) => Ok(()),
         Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
             .map(drop)
@@ -181,7 +182,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
                 (error.to_string(), Some(hint))
             }),
         Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
-            bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
+            bad("the name of an environment variable must not be empty or contain `=` or NUL")
         }
         Names::Environment => Ok(()),
         Names::MimeType
@@ -189,25 +190,25 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
                 .split_once('/')
                 .is_none_or(|(kind, rest)| kind.is_empty() || rest.is_empty()) =>
         {
-            bad("this is no MIME type, as `text/html` is one")
+            bad("this is not a MIME type, such as `text/html`")
         }
         Names::MimeType => Ok(()),
         Names::ErrorStatus if ErrorStatus::parse(value).is_none() => {
             let hint = "write a status from `400` to `599`, or `4xx` or `5xx` for all of a class";
             Err((
-                format!("`{}` is no status of an error", shorten(value)),
+                format!("`{}` is not an error status", shorten(value)),
                 Some(hint.to_owned()),
             ))
         }
         Names::ErrorStatus => Ok(()),
         Names::Path if !value.starts_with('/') || value.contains('\0') => {
-            bad("the beginning of a path begins with `/`")
+            bad("the prefix of a path must begin with `/`")
         }
         Names::Path => Ok(()),
     }
 }
 
-/// Fields of a request that say where it ends, or belong to one connection (RFC 9110 §7.6.1, RFC 9112 §6).
+/// Request fields that define its framing, or belong to one connection (RFC 9110 §7.6.1, RFC 9112 §6).
 const PER_CONNECTION: [&str; 9] = [
     "connection",
     "content-length",

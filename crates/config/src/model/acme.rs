@@ -12,16 +12,16 @@ pub struct AcmeAccount {
     pub options: AcmeOptions,
     /// External account binding.
     pub eab: Option<Eab>,
-    /// Name server that takes updates.
+    /// Name server that accepts updates.
     pub nameserver: Option<NameserverOptions>,
     /// Certificates for names that clients ask for.
     pub on_demand: Option<OnDemandOptions>,
 }
 
-/// A key that binds an account to one elsewhere. Not shown in logs.
+/// A key that binds an account to an external one. Not shown in logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Eab {
-    /// Its name.
+    /// The id of the key.
     pub kid: String,
     /// The key.
     pub key: Vec<u8>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Eab {
     }
 }
 
-/// A certificate that the server gets by itself.
+/// A certificate that the server obtains automatically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcmeCertificate {
     /// Where it was written.
@@ -45,12 +45,12 @@ pub struct AcmeCertificate {
 }
 
 impl AcmeCertificate {
-    /// True for the name of a bundle of such a certificate. It need not be there yet.
+    /// True for the name of a bundle of such a certificate. It need not exist yet.
     pub fn is_named_by(bundle: &str) -> bool {
         tutti_options::acme_names::is_bundle(bundle)
     }
 
-    /// The name of its bundle: another one for other names.
+    /// Returns the name of its bundle, which differs for different names.
     pub fn bundle(&self) -> String {
         tutti_options::acme_names::bundle(&self.account, &self.names)
     }

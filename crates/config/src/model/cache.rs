@@ -1,4 +1,4 @@
-//! The cache of responses.
+//! The response cache.
 
 use std::time::Duration;
 use tutti_document::Pointer;
@@ -39,10 +39,10 @@ pub struct Cache {
     pub options: CacheOptions,
     /// The text of the key; `None`: scheme, host and target.
     pub key: Option<Template>,
-    /// First and last status, and the lifetime of responses with one between; the most particular first.
+    /// First and last status, and the lifetime of responses with a status in between; the most specific first.
     pub valid: Vec<(u16, u16, Duration)>,
-    /// Requests that go past the cache.
+    /// Requests that bypass the cache.
     pub bypass: Option<Condition>,
-    /// Names of cookies that make a request go past the cache; `None`: nobody has said what cookies mean.
+    /// Names of cookies that make a request bypass the cache; `None`: the meaning of cookies is unknown.
     pub cookies: Option<Patterns>,
 }

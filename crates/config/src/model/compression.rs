@@ -3,7 +3,7 @@
 use crate::pattern::Patterns;
 use crate::table::Encoding;
 
-/// The answers that are compressed, and how.
+/// Which responses are compressed, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compression {
     /// MIME types to compress, without parameters, in lower case.
@@ -17,8 +17,8 @@ pub struct Compression {
 pub struct Compressor {
     /// The method.
     pub encoding: Encoding,
-    /// How hard it tries, in the method's own scale.
+    /// Compression level, in the method's own scale.
     pub level: i32,
-    /// Shorter responses are left as they are.
+    /// Shorter responses are not compressed.
     pub min_length: u64,
 }

@@ -5,7 +5,7 @@ use crate::template::Template;
 /// `if`: a template tested for truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// A leading `!` was there.
+    /// It had a leading `!`.
     pub negated: bool,
     /// The text that is tested.
     pub template: Template,

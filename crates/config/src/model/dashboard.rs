@@ -11,16 +11,16 @@ use crate::table::DashboardOptions;
 pub struct Dashboard {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Where it listens; without TLS an address of this machine alone.
+    /// The address it listens on; without TLS an address of this machine only.
     pub address: SocketAddr,
-    /// `None`: it speaks plain HTTP.
+    /// `None`: plain HTTP.
     pub tls: Option<Tls>,
-    /// The rest of it; without a file of a token only where each client has to show a certificate.
+    /// The remaining options; without a token file only if each client must present a certificate.
     pub options: DashboardOptions,
 }
 
 impl Dashboard {
-    /// True if a client has to show a certificate before it can ask for anything.
+    /// True if a client must present a certificate before it can send a request.
     pub fn verifies_clients(&self) -> bool {
         let clients = self.tls.as_ref().and_then(|tls| tls.clients.as_ref());
         clients.is_some_and(|clients| clients.is_required)

@@ -1,11 +1,11 @@
-//! How answers are delivered: pages for errors, answers by internal routes, early hints, copies of requests, maintenance.
+//! Delivery of responses: error pages, internal redirects, early hints, request mirroring, maintenance.
 
 use tutti_document::Pointer;
 
 use crate::address::AddressSet;
 use crate::table::{MaintenanceOptions, MirrorOptions};
 
-/// One status of an error, or all of a class.
+/// One error status, or all of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorStatus {
     /// This one.
@@ -28,7 +28,7 @@ impl ErrorStatus {
         }
     }
 
-    /// True if it is this status or has it in its class.
+    /// True if it is this status, or the status belongs to its class.
     pub fn has(self, status: u16) -> bool {
         match self {
             Self::One(one) => one == status,
@@ -37,21 +37,21 @@ impl ErrorStatus {
     }
 }
 
-/// The status of an answer that stands in place of an error.
+/// The status of an error page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStatus {
-    /// That of the error.
+    /// The status of the error.
     Kept,
-    /// That which the action gives.
+    /// The status that the action returns.
     Own,
     /// This one.
     Fixed(u16),
 }
 
-/// A route that an answer may lead to.
+/// A route that a response may redirect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InternalRoute {
-    /// The beginning of the paths that lead there.
+    /// The prefix of the paths that lead there.
     pub prefix: String,
     /// The name of the route.
     pub route: String,
@@ -62,18 +62,18 @@ pub struct InternalRoute {
 pub struct Mirror {
     /// The name of the upstream that gets them.
     pub upstream: String,
-    /// The rest of it.
+    /// The remaining options.
     pub options: MirrorOptions,
 }
 
-/// Requests get 503.
+/// Maintenance: requests get 503.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maintenance {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Clients that are served as ever.
+    /// Clients that are served as usual.
     pub except: AddressSet,
-    /// The rest of it.
+    /// The remaining options.
     pub options: MaintenanceOptions,
 }
 

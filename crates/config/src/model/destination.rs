@@ -1,17 +1,17 @@
-//! Where requests go: the destination of a `pass`.
+//! The destination of a `pass`.
 
 use crate::template::Template;
 
-/// The destination of a `pass`: known now, or computed from each request.
+/// The destination of a `pass`: fixed, or computed for each request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pass {
-    /// It has no variables; what it names exists in this configuration.
+    /// It has no variables; its target exists in this configuration.
     Fixed(Destination),
-    /// It has variables; what comes out may exist or not (then the answer is 404).
+    /// It has variables; the result may not exist (then the response is 404).
     Computed(Template),
 }
 
-/// Something a request can be passed to.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     /// `routes` (then the name is `None`) or `routes/NAME`.
@@ -25,7 +25,7 @@ pub enum Destination {
     },
     /// `upstreams/NAME`.
     Upstream(String),
-    /// `metrics`: the numbers of the server.
+    /// `metrics`: the metrics of the server.
     Metrics,
     /// `spoolers/NAME`.
     Spooler(String),

@@ -3,10 +3,10 @@
 use crate::address::AddressSet;
 use crate::table::ForwardedOptions;
 
-/// Header fields of other servers that are believed.
+/// Trusted header fields of proxies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
-    /// Whose fields are believed.
+    /// Proxies whose fields are trusted.
     pub source: AddressSet,
     /// The fields.
     pub options: ForwardedOptions,

@@ -1,4 +1,4 @@
-//! Guards: everything that stands before an action.
+//! Guards: everything that applies before an action.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,21 +17,21 @@ use crate::table::{
 };
 use crate::template::Template;
 
-/// Everything that stands before one action. A request that passes several actions meets them all.
+/// All guards of one action. A request that passes several actions must pass the guards of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
     /// Where the action was written.
     pub pointer: Pointer,
-    /// Bounds, in the order they were written.
+    /// Limits, in the order they were written.
     pub limits: Vec<Arc<Limit>>,
-    /// Which pages may read the answers.
+    /// Other origins whose pages may read responses.
     pub cors: Option<Cors>,
-    /// Who is let in.
+    /// The clients to admit.
     pub authenticate: Option<Authenticate>,
 }
 
 impl Guard {
-    /// The question to somebody else that it needs an answer to.
+    /// Returns the subrequest that it needs.
     pub fn question(&self) -> Option<&AuthRequest> {
         match self.authenticate.as_ref()? {
             Authenticate::Basic(_) => None,
@@ -43,7 +43,7 @@ impl Guard {
         }
     }
 
-    /// The file that it needs.
+    /// Returns the file that it needs.
     pub fn file(&self) -> Option<&GuardFile> {
         match self.authenticate.as_ref()? {
             Authenticate::Basic(basic) => basic.file.as_ref(),
@@ -55,7 +55,7 @@ impl Guard {
         }
     }
 
-    /// The names of the fields that it tells applications.
+    /// Returns the names of the fields that report the user to applications.
     pub fn fields(&self) -> Vec<&str> {
         match &self.authenticate {
             None => Vec::new(),
@@ -72,23 +72,23 @@ impl Guard {
     }
 }
 
-/// How somebody is let in.
+/// The way of authentication.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Authenticate {
     /// By name and password.
     Basic(Arc<Basic>),
     /// By a signed token.
     Jwt(Arc<Jwt>),
-    /// By the word of somebody else.
+    /// By an authentication service.
     Forward(Arc<ForwardAuth>),
 }
 
-/// A file of secrets: main opens it.
+/// A file of secrets, which main opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardFile {
     /// Where it was written.
     pub pointer: Pointer,
-    /// From `/` on.
+    /// Absolute.
     pub path: PathBuf,
 }
 
@@ -97,9 +97,9 @@ pub struct GuardFile {
 pub struct Basic {
     /// By name.
     pub users: BTreeMap<String, PasswordHash>,
-    /// More of them.
+    /// A file with more of them.
     pub file: Option<GuardFile>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: BasicOptions,
 }
 
@@ -108,67 +108,67 @@ pub struct Basic {
 pub struct Jwt {
     /// At least one, of one family.
     pub algorithms: Vec<JwtAlgorithm>,
-    /// Where the keys are.
+    /// The source of the keys.
     pub keys: KeySource,
-    /// One of them must be in `aud`; empty: not looked at.
+    /// `aud` must contain one of them; empty: not checked.
     pub audience: Vec<String>,
-    /// Names of fields, and the claims that they tell.
+    /// Names of fields, and the claims that are their values.
     pub fields: Vec<(String, String)>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: JwtOptions,
 }
 
-/// Where keys are.
+/// The source of keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeySource {
     /// In a file.
     File(GuardFile),
-    /// They are asked for.
+    /// Fetched by a request.
     Fetched(AuthRequest, JwksOptions),
 }
 
-/// The word of somebody else.
+/// An authentication service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForwardAuth {
-    /// The question.
+    /// The subrequest.
     pub question: AuthRequest,
-    /// The rest of it.
+    /// The remaining options.
     pub options: ForwardOptions,
 }
 
-/// A request that the server makes to itself before it goes on with another.
+/// A request that the server makes to itself before it proceeds with another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthRequest {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Who is asked.
+    /// The destination.
     pub pass: Pass,
     /// Path and query.
     pub uri: String,
-    /// Time for the whole answer.
+    /// Time until the response is complete.
     pub timeout: Duration,
 }
 
-/// A bound on requests.
+/// A limit on requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Its name; `None` of one that stands in an action.
+    /// Its name; `None` for an inline limit of an action.
     pub name: Option<String>,
     /// `None`: the client's address.
     pub key: Option<Template>,
-    /// Requests in a time.
+    /// Requests per time.
     pub rate: Option<Rate>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: LimitOptions,
 }
 
-/// Which pages of other origins may read answers.
+/// Other origins whose pages may read responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cors {
-    /// `None`: those of all.
+    /// `None`: all origins.
     pub origins: Option<Patterns>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: CorsOptions,
 }

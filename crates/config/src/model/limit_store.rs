@@ -6,27 +6,27 @@ use tutti_document::Pointer;
 
 use crate::table::{LimitStoreOptions, ValkeyOptions, ValkeyTlsOptions};
 
-/// A store that limits are counted in.
+/// A store that counts limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitStore {
     /// Where it was written.
     pub pointer: Pointer,
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: ValkeyAddress,
-    /// Who we are there.
+    /// The credentials.
     pub valkey: ValkeyOptions,
-    /// How it is reached over TLS.
+    /// TLS options.
     pub tls: ValkeyTlsOptions,
-    /// How long a request waits for it, and the beginning of all keys.
+    /// The timeout, and the prefix of all keys.
     pub options: LimitStoreOptions,
 }
 
-/// A place where a Valkey is.
+/// The address of a Valkey server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValkeyAddress {
-    /// It speaks TLS.
+    /// It uses TLS.
     pub is_secure: bool,
     /// Its name or address.
     pub host: String,
@@ -37,7 +37,7 @@ pub struct ValkeyAddress {
 }
 
 impl LimitStore {
-    /// The files that it needs.
+    /// Returns the files that it needs.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let tls = &self.tls;
         let files = [

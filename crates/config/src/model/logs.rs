@@ -1,4 +1,4 @@
-//! The logs of requests: what is in them, and where they go.
+//! The request logs: their content and their destinations.
 
 use tutti_document::Pointer;
 use tutti_options::log_target::LogTarget;
@@ -14,7 +14,7 @@ pub struct AccessLog {
     pub pointer: Pointer,
     /// The file, or a syslog server.
     pub target: LogTarget,
-    /// The shape of a line.
+    /// The format of a line.
     pub format: LogFormat,
     /// Only requests for which this is true are logged.
     pub condition: Option<Condition>,
@@ -27,16 +27,16 @@ pub struct SlowLog {
     pub pointer: Pointer,
     /// The file, or a syslog server.
     pub target: LogTarget,
-    /// Which requests have entries, and of what form.
+    /// Which requests are logged, and in which form.
     pub options: SlowLogOptions,
 }
 
-/// The shape of an access log line.
+/// The format of an access log line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogFormat {
     /// Text with variables.
     Text(Template),
-    /// One JSON object a line; members in order.
+    /// One JSON object per line; members in order.
     Json(Vec<(String, LogValue)>),
 }
 
@@ -45,7 +45,7 @@ pub enum LogFormat {
 pub struct LogValue {
     /// Text with variables.
     pub template: Template,
-    /// It is written as a number, `null` where it is none; else as a string.
+    /// Written as a number, `null` if it is none; otherwise as a string.
     pub is_number: bool,
 }
 

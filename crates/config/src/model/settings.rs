@@ -24,27 +24,27 @@ use crate::table::{HttpOptions, RequestIdOptions};
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Router threads; `None`: as many as there are CPUs to run on.
+    /// Router threads; `None`: one per available CPU.
     pub listen_threads: Option<u32>,
     /// HTTP settings.
     pub http: Http,
-    /// How names of upstreams' servers are looked up.
+    /// How names of upstream servers are resolved.
     pub resolver: Resolver,
-    /// How the API server of Kubernetes is reached, where servers are Services.
+    /// How to reach the Kubernetes API server, if servers are Services.
     pub kubernetes: Kubernetes,
-    /// `js_module`: what templates may use, in the order it is loaded.
+    /// `js_module`: the modules that templates may use, in load order.
     pub js_modules: Vec<StoredName>,
     /// Those modules.
     pub modules: Modules,
     /// `None`: requests are not traced.
     pub telemetry: Option<Telemetry>,
-    /// Requests get 503; `None`: they do not.
+    /// Requests get 503; `None`: no maintenance.
     pub maintenance: Option<Maintenance>,
-    /// `None`: there is none.
+    /// `None`: no dashboard.
     pub dashboard: Option<Dashboard>,
     /// Accounts for automatic certificates, by name.
     pub acme: BTreeMap<String, AcmeAccount>,
-    /// The store that this configuration comes from; `None`: there is none, or that of `--source`.
+    /// The store of this configuration; `None`: none, or that of `--source`.
     pub source: Option<Source>,
     /// Stores of responses, by name.
     pub caches: BTreeMap<String, CacheStore>,
@@ -57,20 +57,20 @@ pub struct Settings {
 pub struct Http {
     /// Numbers, switches and paths.
     pub options: HttpOptions,
-    /// `None`: responses are sent as they are.
+    /// `None`: responses are not compressed.
     pub compression: Option<Compression>,
     /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
     pub mime_types: BTreeMap<String, String>,
-    /// `None`: nobody is told the ids of requests.
+    /// `None`: ids of requests are not sent.
     pub request_id: Option<RequestId>,
 }
 
-/// `settings.http.request_id`: the requests that bring their id, and the recipients of ids.
+/// `settings.http.request_id`: where ids of requests come from, and where they are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestId {
-    /// The clients whose requests bring their id; `None`: no client's.
+    /// The clients that are trusted to send an id; `None`: none.
     pub source: Option<AddressSet>,
-    /// The rest of it.
+    /// The remaining options.
     pub options: RequestIdOptions,
 }
 
@@ -83,10 +83,11 @@ impl Deref for Http {
 }
 
 impl Http {
-    /// Time for what has begun at a graceful stop, unless the configuration says another: a service manager, a container's or
-    /// a test's, waits 10 to 15 seconds before it kills.
+    /// Default time for requests in progress at a graceful stop: a service manager, container runtime or test waits 10
+    /// to 15 seconds before it kills.
     pub const STOP_TIME: Duration = Duration::from_secs(10);
 
-    /// The same after an upgrade, when nobody waits for the former router: an hour, for downloads.
+    /// Default time for requests in progress after an upgrade, when nothing waits for the former router: an hour, for
+    /// downloads.
     pub const UPGRADE_TIME: Duration = Duration::from_secs(3600);
 }

@@ -1,4 +1,4 @@
-//! A source: a store that the configuration comes from.
+//! A source: a store from which the configuration is taken.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,19 +7,19 @@ use tutti_options::source::EtcdMember;
 
 use crate::table::{EtcdOptions, EtcdTlsOptions, SourceOptions};
 
-/// `settings.source`, or what `--source` says.
+/// `settings.source`, or the value of `--source`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Where other nodes reach it; `None`: where it comes from to the store.
+    /// Its address for other nodes; `None`: the one from which it reaches the store.
     pub address: Option<IpAddr>,
-    /// The members of the etcd.
+    /// The members of the etcd cluster.
     pub members: Vec<EtcdMember>,
-    /// Texts and paths of the etcd.
+    /// Texts and paths of the etcd options.
     pub etcd: EtcdOptions,
-    /// How members are reached over TLS.
+    /// TLS with members.
     pub tls: EtcdTlsOptions,
-    /// The rest of it.
+    /// The remaining options.
     pub options: SourceOptions,
 }

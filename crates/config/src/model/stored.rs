@@ -1,8 +1,8 @@
-//! Names of what is stored beside the configuration.
+//! Names of objects stored beside the configuration.
 
 use super::written_at::WrittenAt;
 
-/// Something that is stored beside the configuration (a certificate bundle, a script module), and where it is named.
+/// An object stored beside the configuration (a certificate bundle, a script module), and the place that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredName {
     /// Where it was written.

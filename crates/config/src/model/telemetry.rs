@@ -1,4 +1,4 @@
-//! Where spans of requests are sent.
+//! The destination of spans.
 
 use tutti_document::Pointer;
 
@@ -11,12 +11,12 @@ pub struct Telemetry {
     pub pointer: Pointer,
     /// Whole URL that spans are posted to: `http://127.0.0.1:4318/v1/traces`.
     pub url: String,
-    /// The rest of it.
+    /// The remaining options.
     pub options: TelemetryOptions,
 }
 
 impl Telemetry {
-    /// True if spans are sent inside TLS.
+    /// True if spans are sent over TLS.
     pub fn is_tls(&self) -> bool {
         self.url.starts_with("https://")
     }

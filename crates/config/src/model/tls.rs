@@ -16,19 +16,19 @@ use crate::table::{TlsSessionOptions, UpstreamTlsOptions};
 pub struct Tls {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Bundles to show to clients, at least one; the first is the one for names that none has.
+    /// Bundles to present, at least one; the first is for server names without a match.
     pub certificates: Vec<StoredName>,
-    /// Versions and ciphers, of those that `conf_commands` allow.
+    /// Versions and ciphers that `conf_commands` allow.
     pub protocol: TlsProtocol,
-    /// How sessions are taken up again.
+    /// Session resumption.
     pub session: TlsSession,
-    /// `client_ca`: clients show certificates.
+    /// `client_ca`: verification of client certificates.
     pub clients: Option<TlsClients>,
     /// Certificates for names that clients ask for.
     pub on_demand: Option<TlsOnDemand>,
 }
 
-/// Certificates that are got when a client asks for one.
+/// Certificates that are ordered when a client asks for the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOnDemand {
     /// Name of the account.
@@ -37,19 +37,19 @@ pub struct TlsOnDemand {
     pub timeout: Duration,
 }
 
-/// A certificate in files: a bundle that main reads, under the path of the first.
+/// A certificate in files: a bundle that main reads, under the path of the first file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFile {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Certificate and chain; and the key, if it has no file of its own.
+    /// Certificate and chain; and the key, if it has no separate file.
     pub file: PathBuf,
     /// The key.
     pub key: Option<PathBuf>,
 }
 
 impl CertificateFile {
-    /// True for what is no name of a bundle but a path.
+    /// True for a name that is a path, and not the name of a bundle.
     pub fn is_named_by(name: &str) -> bool {
         name.starts_with('/') || name.starts_with("./")
     }
@@ -60,44 +60,44 @@ impl CertificateFile {
     }
 }
 
-/// `tls` of an upstream: how this server is a client.
+/// `tls` of an upstream: this server as a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamTls {
-    /// Where it was written, or where it follows from.
+    /// Where it was written, or the place that implies it.
     pub pointer: WrittenAt,
-    /// Who vouches for servers; `None`: the authorities of the system.
+    /// CA certificates for servers; `None`: those of the system.
     pub authorities: Option<Vec<Authority>>,
-    /// The bundle to show to servers that want a certificate.
+    /// The client certificate for servers that ask for one.
     pub certificate: Option<StoredName>,
     /// Versions and ciphers.
     pub protocol: TlsProtocol,
-    /// Sessions are taken up again.
+    /// Sessions are resumed.
     pub resumes: bool,
-    /// The rest of it.
+    /// The remaining options.
     pub options: UpstreamTlsOptions,
 }
 
 /// `tls.session` of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSession {
-    /// How many are kept, and how long.
+    /// The number of cached sessions, and their lifetime.
     pub options: TlsSessionOptions,
-    /// Keys of tickets.
+    /// Ticket keys.
     pub tickets: Tickets,
 }
 
-/// Sessions that clients keep: none, or sealed with which keys.
+/// Session tickets: none, or encrypted with these keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tickets {
-    /// They are not.
+    /// No tickets.
     Off,
-    /// With keys that nobody else has.
+    /// With random keys of this process.
     Random,
-    /// With these, at least one: all open, the last one makes.
+    /// With these, at least one: all decrypt, the last one encrypts.
     Keys(Vec<TicketKey>),
 }
 
-/// A key of tickets: 48 or 80 bytes. Not shown in logs.
+/// A ticket key: 48 or 80 bytes. Not shown in logs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TicketKey(pub Vec<u8>);
 
@@ -107,7 +107,7 @@ impl fmt::Debug for TicketKey {
     }
 }
 
-/// Where certificates are that vouch for clients or servers.
+/// CA certificates for clients or servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Authority {
     /// In a bundle of `/certificates`.
@@ -116,7 +116,7 @@ pub enum Authority {
     File(AuthorityFile),
 }
 
-/// A file of certificates, and where it is named.
+/// A file of certificates, and the place that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthorityFile {
     /// Where it was written.
@@ -125,11 +125,11 @@ pub struct AuthorityFile {
     pub path: PathBuf,
 }
 
-/// Certificates that clients show.
+/// Client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsClients {
-    /// Those who vouch for them, at least one.
+    /// Their CA certificates, at least one.
     pub authorities: Vec<Authority>,
-    /// A client without one is turned away.
+    /// Clients without a certificate are rejected.
     pub is_required: bool,
 }

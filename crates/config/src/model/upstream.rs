@@ -18,25 +18,25 @@ use crate::template::Template;
 pub struct Upstream {
     /// Where it was written.
     pub pointer: WrittenAt,
-    /// Its name; of a `proxy`, the URL as written.
+    /// Its name; for a `proxy`, the URL as written.
     pub name: String,
     /// In the order they were written.
     pub servers: Vec<UpstreamServer>,
-    /// How one is chosen.
+    /// How a server is selected.
     pub balance: Balance,
-    /// Who waits, how long, and how servers are asked whether they work.
+    /// Queueing and health checks.
     pub group: UpstreamGroup,
     /// The protocol they speak.
     pub protocol: UpstreamProtocol,
-    /// `None`: they speak it without TLS.
+    /// `None`: without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
 }
 
 impl Upstream {
-    /// Returns a hash of the settings that decide what its servers receive and how far their responses can be trusted. Responses that
-    /// were fetched with other settings are other responses, even if the name is the same.
+    /// Returns a hash of the settings that determine what its servers receive and how far their responses can be
+    /// trusted. Responses that were fetched with other settings are different responses, even if the name is the same.
     pub fn fetch_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let Upstream {
@@ -45,7 +45,7 @@ impl Upstream {
             protocol,
             tls,
             options,
-            // Which server answers, and when, changes nothing in the answer.
+            // The server and the time of a response do not change its content.
             servers: _,
             balance: _,
             group: _,
@@ -64,18 +64,18 @@ impl Upstream {
 pub struct UpstreamServer {
     /// As written.
     pub name: String,
-    /// Where it listens.
+    /// Its address.
     pub address: UpstreamAddress,
-    /// Its share of requests, and their number.
+    /// Its share and maximum number of requests.
     pub options: ServerOptions,
 }
 
-/// `settings.resolver`: how names of servers are looked up.
+/// `settings.resolver`: how server names are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
     /// Name servers; empty: those of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
-    /// How long one has to answer, and how long an answer holds.
+    /// Their timeout, and the lifetime of answers.
     pub options: ResolverOptions,
 }
 
@@ -95,14 +95,14 @@ impl Default for Resolver {
     }
 }
 
-/// How a server is chosen among those that can be used.
+/// How a server is selected among the available ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
     /// In turn, by weight.
     RoundRobin,
     /// The one with the fewest requests, divided by its weight.
     LeastConnections,
-    /// Always the same for what this gives.
+    /// Always the same for the same value of this template.
     Hash(Template),
 }
 
@@ -118,10 +118,10 @@ pub struct RequestHeader {
 /// A change of a field of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestHeaderChange {
-    /// It has this value, and no other.
+    /// Replaces the field.
     Set(Template),
-    /// There is one more.
+    /// Adds a field.
     Add(Template),
-    /// There is none.
+    /// Removes the field.
     Remove,
 }

@@ -1,4 +1,4 @@
-//! The place where something was written, which is not part of what it is.
+//! The place where a value was written, which is not part of the value.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -6,9 +6,9 @@ use std::ops::Deref;
 
 use tutti_document::Pointer;
 
-/// The place where something was written, for messages.
+/// The place where a value was written, for messages.
 ///
-/// Two of them are always equal, so that the derived equality of a model compares everything but its place: an upstream that a change
+/// Two of them are always equal, so that the derived equality of a model ignores its place: an upstream that a change
 /// moves to another route is still the same upstream.
 #[derive(Clone, Default)]
 pub struct WrittenAt(Pointer);

@@ -1,4 +1,4 @@
-//! Cipher strings (openssl-ciphers(1)) and lists of TLS 1.3 suites, over the suites that there are here.
+//! Cipher strings (openssl-ciphers(1)) and lists of TLS 1.3 suites, for the available suites.
 
 use super::refusal::{RejectedCommand, listed};
 
@@ -13,7 +13,7 @@ struct Suite {
     is_chacha: bool,
 }
 
-/// In the order that OpenSSL prefers.
+/// In OpenSSL's order of preference.
 const TLS12: [Suite; 6] = [
     suite(
         0xc02c,
@@ -56,7 +56,7 @@ const fn suite(number: u16, name: &'static str, iana: &'static str, bits: u16) -
         number,
         name,
         iana,
-        // The suites for ECDSA have odd numbers below those for RSA, but for one row: told by name.
+        // The suites for ECDSA have odd numbers below those for RSA, with one exception: listed by number.
         is_ecdsa: matches!(number, 0xc02b | 0xc02c | 0xcca9),
         bits,
         is_chacha: false,
@@ -77,7 +77,7 @@ const TLS13: [(&str, u16); 3] = [
     ("TLS_AES_128_GCM_SHA256", 0x1301),
 ];
 
-/// Suites of TLS 1.3 that OpenSSL has and this server has not.
+/// Suites of TLS 1.3 that OpenSSL has but this server does not.
 const OTHER_TLS13: [&str; 4] = [
     "TLS_AES_128_CCM_SHA256",
     "TLS_AES_128_CCM_8_SHA256",
@@ -85,12 +85,12 @@ const OTHER_TLS13: [&str; 4] = [
     "TLS_SHA384_SHA384",
 ];
 
-/// Keywords for all of the suites here.
+/// Keywords that match all suites here.
 const ALL: &str = "
     ALL DEFAULT HIGH ECDHE EECDH kECDHE kEECDH ECDH TLSv1.2 FIPS SUITEB128 SUITEB192 SUITEB128ONLY COMPLEMENTOFALL
     COMPLEMENTOFDEFAULT";
 
-/// Parts of the names of suites that are not here, and keywords for such suites.
+/// Parts of the names of other suites, and keywords for them.
 const OTHER: &str = "
     3DES ADH AECDH AES AES128 AES256 AESCCM AESCCM8 AESGCM ARIA ARIA128 ARIA256 ARIAGCM CAMELLIA CAMELLIA128
     CAMELLIA256 CBC CBC3 CCM CCM8 CHACHA20 DES DH DHE DSS ECDH ECDHE ECDSA EDE EDH EXP EXPORT EXPORT40 EXPORT56 GCM
@@ -98,7 +98,7 @@ const OTHER: &str = "
     SEED SHA SHA1 SHA256 SHA384 SRP SSLv2 SSLv3 TLSv1 TLSv1.0 TLSv1.1 TLSv1.3 aDH aDSS aECDH aGOST aNULL aPSK eNULL
     kDH kDHE kEDH kGOST kPSK kRSA";
 
-/// The suites of a cipher string, by number, in its order.
+/// Returns the suites of a cipher string, by number, in its order.
 pub(crate) fn tls12(value: &str) -> Result<Vec<u16>, RejectedCommand> {
     let mut chosen: Vec<&Suite> = Vec::new();
     let mut killed: Vec<u16> = Vec::new();
@@ -159,16 +159,16 @@ fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), RejectedCommand>
             chosen.sort_by_key(|suite| std::cmp::Reverse(suite.bits));
             Ok(())
         }
-        // Below 3 it forbids nothing that there is here.
+        // Below 3 it excludes none of the available ones.
         "SECLEVEL=0" | "SECLEVEL=1" | "SECLEVEL=2" => Ok(()),
         _ => Err(
-            RejectedCommand::new(format!("`@{directive}` has no counterpart here"))
+            RejectedCommand::new(format!("`@{directive}` is not supported"))
                 .expect("`@STRENGTH`, or `@SECLEVEL` up to 2"),
         ),
     }
 }
 
-/// The numbers of the suites that all of `words`, joined by `+`, mean.
+/// Returns the numbers of the suites that match all of `words`, joined by `+`.
 fn matching(words: &str) -> Result<Vec<u16>, RejectedCommand> {
     let mut meant: Vec<&Suite> = TLS12.iter().collect();
     for word in words.split('+') {
@@ -183,7 +183,7 @@ fn matching(words: &str) -> Result<Vec<u16>, RejectedCommand> {
     Ok(meant.iter().map(|suite| suite.number).collect())
 }
 
-/// Which suites a word means.
+/// A condition on suites.
 enum Test {
     All,
     None,
@@ -245,7 +245,7 @@ fn is_other(word: &str) -> bool {
         || (word.starts_with("TLS_") && word.contains("_WITH_"))
 }
 
-/// The suites of a list for TLS 1.3, by number, in its order.
+/// Returns the suites of a list for TLS 1.3, by number, in its order.
 pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, RejectedCommand> {
     let names = || {
         format!(
@@ -261,7 +261,7 @@ pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, RejectedCommand> {
             None if OTHER_TLS13.contains(&word) => {}
             None => {
                 let refusal =
-                    RejectedCommand::new(format!("`{word}` is no cipher suite of TLS 1.3"));
+                    RejectedCommand::new(format!("`{word}` is not a TLS 1.3 cipher suite"));
                 return Err(refusal.expect(names()));
             }
         }

@@ -1,7 +1,9 @@
-//! OpenSSL's configuration commands, as far as they can be honoured (SSL_CONF_cmd(3), "Supported configuration file commands").
+//! OpenSSL's configuration commands, as far as they can be supported (SSL_CONF_cmd(3), "Supported configuration file
+//! commands").
 //!
-//! A command either does what it does in OpenSSL, or is a fault that says so: none is taken and ignored. What a command lists beside
-//! what is spoken here (a cipher of old, a group) is left out, as OpenSSL leaves out what it was built without; nothing left is a fault.
+//! A command either has the same effect as in OpenSSL, or is a fault: none is accepted and ignored. Values of a list
+//! that are not supported here (an old cipher, a group) are skipped, as OpenSSL skips those it was built without; an
+//! empty result is a fault.
 
 mod ciphers;
 mod protocol;
@@ -12,7 +14,7 @@ pub(crate) use self::refusal::RejectedCommand;
 
 use self::refusal::listed;
 
-/// The commands that are known, as they are usually written.
+/// The supported commands, in their usual notation.
 pub(crate) const COMMANDS: [&str; 8] = [
     "MinProtocol",
     "MaxProtocol",
@@ -24,7 +26,7 @@ pub(crate) const COMMANDS: [&str; 8] = [
     "Options",
 ];
 
-/// Commands of OpenSSL that have an option of their own here.
+/// Commands of OpenSSL that are separate options here.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("Certificate", "use the option `certificate`"),
     (
@@ -35,7 +37,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
         "ChainCAFile",
         "the chain is part of the bundle that `certificate` names",
     ),
-    ("ServerInfoFile", "there is nothing like it"),
+    ("ServerInfoFile", "there is no equivalent"),
     ("ClientCAFile", "use the option `client_ca`"),
     ("RequestCAFile", "use the option `client_ca`"),
     ("VerifyCAFile", "use the option `client_ca`"),
@@ -45,7 +47,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ),
 ];
 
-/// Words for `Options`. The second is what is set here whether it is asked for or not; `None`: it can be chosen.
+/// Words for `Options`. The second value is the fixed setting here; `None`: it can be chosen.
 const OPTIONS: [(&str, Option<bool>); 15] = [
     ("SessionTicket", None),
     ("ServerPreference", None),
@@ -64,7 +66,7 @@ const OPTIONS: [(&str, Option<bool>); 15] = [
     ("ExtendedMasterSecret", Some(true)),
 ];
 
-/// Groups for the exchange of keys: number (IANA, "TLS Supported Groups") and names.
+/// Key exchange groups: number (IANA, "TLS Supported Groups") and names.
 const GROUPS: [(u16, &[&str]); 5] = [
     (0x001d, &["X25519"]),
     (0x0017, &["P-256", "prime256v1", "secp256r1"]),
@@ -73,21 +75,21 @@ const GROUPS: [(u16, &[&str]); 5] = [
     (0x11eb, &["SecP256r1MLKEM768"]),
 ];
 
-/// Groups that OpenSSL has and this server has not.
+/// Groups that OpenSSL has but this server does not.
 const OTHER_GROUPS: &str = "
     P-521 secp521r1 P-224 secp224r1 secp256k1 X448 ffdhe2048 ffdhe3072 ffdhe4096 ffdhe6144 ffdhe8192 brainpoolP256r1
     brainpoolP384r1 brainpoolP512r1 MLKEM512 MLKEM768 MLKEM1024 SecP384r1MLKEM1024 secp192r1";
 
-/// The outcome of one listener's commands.
+/// The result of one listener's commands.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     /// Versions, ciphers and groups.
     pub(crate) protocol: TlsProtocol,
-    /// `Options` said whether there are to be tickets.
+    /// True if `Options` enables tickets; `None` without the option.
     pub(crate) tickets: Option<bool>,
 }
 
-/// Carries out one command.
+/// Applies one command.
 pub(crate) fn command(
     name: &str,
     value: &str,
@@ -124,7 +126,7 @@ fn unknown(name: &str) -> RejectedCommand {
     let elsewhere = ELSEWHERE
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let refusal = RejectedCommand::new(format!("the command `{name}` has no counterpart here"))
+    let refusal = RejectedCommand::new(format!("the command `{name}` is not supported"))
         .expect(format!("one of {}", listed(COMMANDS)));
     let refusal = match elsewhere {
         Some((_, cure)) => refusal.suggest(*cure),
@@ -157,15 +159,15 @@ fn version(word: &str) -> Option<Version> {
     }
 }
 
-/// The message about versions that have been given up.
+/// The message about versions that are no longer supported.
 fn too_old(word: &str) -> RejectedCommand {
     RejectedCommand::new(format!(
-        "`{word}` is not spoken: it is not secure (RFC 8996)"
+        "`{word}` is not supported: it is not secure (RFC 8996)"
     ))
     .expect("`TLSv1.2` or `TLSv1.3`")
 }
 
-/// The two bounds of the versions.
+/// The two limits of the versions.
 #[derive(PartialEq)]
 enum Bound {
     Least,
@@ -178,7 +180,9 @@ fn limit(value: &str, protocol: &mut TlsProtocol, bound: Bound) -> Result<(), Re
     }
     match version(value) {
         None => {
-            return Err(RejectedCommand::new("no version of TLS").expect("`TLSv1.2` or `TLSv1.3`"));
+            return Err(
+                RejectedCommand::new("this is not a TLS version").expect("`TLSv1.2` or `TLSv1.3`")
+            );
         }
         Some(Version::Old) => return Err(too_old(value)),
         Some(Version::Tls13) if bound == Bound::Least => protocol.allows_tls12 = false,
@@ -192,7 +196,7 @@ fn check_versions(protocol: &TlsProtocol) -> Result<(), RejectedCommand> {
     if protocol.allows_tls12 || protocol.allows_tls13 {
         return Ok(());
     }
-    Err(RejectedCommand::new("no version of TLS is left to speak"))
+    Err(RejectedCommand::new("no TLS version is left"))
 }
 
 fn words(value: &str) -> impl Iterator<Item = &str> {
@@ -203,7 +207,7 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
 }
 
 fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), RejectedCommand> {
-    // Without a sign in front, a word adds to what there is; the first one makes a list of its own.
+    // Words without a sign add to the set; the first one starts a new list.
     let is_signed = words(value)
         .next()
         .is_some_and(|word| word.starts_with(['+', '-']));
@@ -225,7 +229,7 @@ fn protocols(value: &str, protocol: &mut TlsProtocol) -> Result<(), RejectedComm
             Some(Version::Old) if is_wanted => return Err(too_old(name)),
             Some(Version::Old) => {}
             None => {
-                let refusal = RejectedCommand::new(format!("`{name}` is no version of TLS"));
+                let refusal = RejectedCommand::new(format!("`{name}` is not a TLS version"));
                 return Err(refusal.expect("a list of `ALL`, `TLSv1.2` and `TLSv1.3`, each with `-` in front to leave it out"));
             }
         }
@@ -254,13 +258,13 @@ fn groups(value: &str) -> Result<Option<Vec<u16>>, RejectedCommand> {
                 .any(|other| other.eq_ignore_ascii_case(name)) => {}
             None => {
                 return Err(
-                    RejectedCommand::new(format!("`{name}` is no group")).expect(group_names())
+                    RejectedCommand::new(format!("`{name}` is not a group")).expect(group_names())
                 );
             }
         }
     }
     if found.is_empty() {
-        return Err(RejectedCommand::new("none of these groups is there").expect(group_names()));
+        return Err(RejectedCommand::new("none of these groups is available").expect(group_names()));
     }
     Ok(Some(found))
 }
@@ -281,8 +285,7 @@ fn options(value: &str, settings: &mut Settings) -> Result<(), RejectedCommand> 
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
         else {
             let names = OPTIONS.iter().map(|(known, _)| *known);
-            let refusal =
-                RejectedCommand::new(format!("the option `{name}` has no counterpart here"));
+            let refusal = RejectedCommand::new(format!("the option `{name}` is not supported"));
             return Err(refusal.expect(format!("some of {}", listed(names))));
         };
         match (*known, *fixed) {
@@ -332,10 +335,10 @@ mod tests {
     #[test]
     fn no_version_and_old_versions_are_refused() {
         let message = |commands| run(commands).unwrap_err().message;
-        assert!(message(&[("Protocol", "-ALL")]).contains("no version"));
+        assert!(message(&[("Protocol", "-ALL")]).contains("no TLS version"));
         assert!(message(&[("MinProtocol", "TLSv1")]).contains("RFC 8996"));
         assert!(message(&[("Protocol", "TLSv1.1")]).contains("RFC 8996"));
-        assert!(message(&[("MaxProtocol", "3")]).contains("no version"));
+        assert!(message(&[("MaxProtocol", "3")]).contains("not a TLS version"));
         let both = [("MinProtocol", "TLSv1.3"), ("MaxProtocol", "TLSv1.2")];
         assert!(message(&both).contains("no version"));
     }
@@ -367,7 +370,7 @@ mod tests {
             message("-ExtendedMasterSecret"),
             "`ExtendedMasterSecret` is always on"
         );
-        assert!(message("KTLS").contains("no counterpart"));
+        assert!(message("KTLS").contains("not supported"));
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! Versions, ciphers and groups that may be spoken.
+//! Allowed versions, ciphers and groups.
 
-/// Versions, ciphers and groups, by the numbers that IANA has given them.
+/// Versions, ciphers and groups, by their IANA numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsProtocol {
-    /// TLS 1.2 may be spoken.
+    /// TLS 1.2 is allowed.
     pub allows_tls12: bool,
-    /// TLS 1.3 may be spoken.
+    /// TLS 1.3 is allowed.
     pub allows_tls13: bool,
     /// Cipher suites of TLS 1.2 in order of preference; `None`: all.
     pub tls12_suites: Option<Vec<u16>>,
     /// Cipher suites of TLS 1.3 in order of preference; `None`: all.
     pub tls13_suites: Option<Vec<u16>>,
-    /// Groups for the exchange of keys in order of preference; `None`: all.
+    /// Key exchange groups in order of preference; `None`: all.
     pub groups: Option<Vec<u16>>,
-    /// Our order of cipher suites counts, not the client's.
+    /// The server's order of cipher suites is used, not the client's.
     pub is_server_preferred: bool,
 }
 

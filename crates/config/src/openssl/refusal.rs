@@ -1,15 +1,15 @@
-//! Why a command cannot be carried out.
+//! Why a command is rejected.
 
-/// A command that cannot be carried out.
+/// A rejected command.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RejectedCommand {
     /// The reason.
     pub(crate) message: String,
-    /// Values that would do.
+    /// Valid values.
     pub(crate) expected: Option<String>,
-    /// The cure.
+    /// The remedy.
     pub(crate) suggestion: Option<String>,
-    /// The name of the command is at fault, not its value.
+    /// The name of the command is wrong, not its value.
     pub(crate) is_name: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Options of the cache of responses: the stores, and what an action keeps in them.
+//! Options of the response cache: the stores, and the caching of an action's responses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use tutti_options::{Typed as _, Unread, options, words};
 
 /// A year.
 const MOST_SECONDS: f64 = 31_536_000.0;
-/// A wait for another's request.
+/// The limit of a wait for another request's response.
 const MOST_WAIT: f64 = 3600.0;
 
 options! {
-    /// A store of responses. But for what is on disk it lasts as long as the server's process that serves requests
+    /// A store of responses. The part in memory lasts as long as the server process that handles requests
     pub struct CacheStoreOptions: CACHE_STORE = "cache store" {
-        /// Memory for responses with their fields and keys; those that are asked for least go first
+        /// Memory for responses with their fields and keys; when it is full, the least used responses are evicted first
         memory: usize [kind(ValueKind::Size(1 << 20, 1 << 40)), beyond(), default("67108864"), unit("bytes")],
-        /// Largest body that is stored
+        /// Largest body to store
         max_object: usize [kind(ValueKind::Size(1, 1 << 32)), beyond(), default("1048576"), unit("bytes")],
-        /// A file for responses that memory has no room for, and for those that are too large for it. It outlasts the server's processes
+        /// A file for responses that do not fit into memory or are evicted from it. It survives restarts
         disk: Unread [kind(CacheDiskOptions::KIND), beyond()],
     }
 }
@@ -26,53 +26,58 @@ options! {
 options! {
     /// The part of a store of responses that is on disk
     pub struct CacheDiskOptions: CACHE_DISK = "disk of a cache" {
-        /// Folder of the file, the folder `cache` in the state folder (`--statedir`) unless given. It is made if it does not exist; nobody but
-        /// the users of the server may write there
+        /// Folder of the file, by default `cache` in the state folder (`--statedir`). It is created if it does not
+        /// exist; only the server's users may be able to write to it
         path: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// Bytes of the file at most; the oldest responses go first
+        /// Maximum size of the file; the oldest responses are evicted first
         size: u64 [kind(ValueKind::Size(4 << 20, 1 << 50)), beyond(), required(), unit("bytes")],
-        /// Largest body that is kept there; a quarter of `memory`, which large responses are gathered in, or an eighth of `size`, unless given
+        /// Largest body to store on disk; by default the smaller of a quarter of `memory`, where large responses are
+        /// assembled, and an eighth of `size`
         max_object: Option<usize> [kind(ValueKind::Size(1, 1 << 32)), beyond(), unit("bytes")],
     }
 }
 
 options! {
-    /// The responses of an action that are kept, and for which requests
+    /// Caching of an action's responses
     pub struct CacheOptions: CACHE = "cache" {
         /// The store, one of `settings.cache`
         store: String [kind(ValueKind::String(Text::Name(Referent::CacheStore))), beyond(), required()],
-        /// Text that makes a request another one than the next, and by which its response is purged; scheme, host and target unless given
+        /// Text that identifies a request's cached response, and by which it can be purged; by default scheme, host and
+        /// target
         key: Unread [kind(ValueKind::String(Text::Template)), beyond()],
-        /// Lifetime of responses that tell none: one, for 200, 301, 308, 404 and 410; or by status: `200`, `4xx`, `any`. They are not kept
-        /// where the request has cookies, but for those that `cookies` lets pass
+        /// Lifetime of responses that have none of their own: one value, for 200, 301, 308, 404 and 410; or by status:
+        /// `200`, `4xx`, `any`. Responses to requests with cookies are not cached, except as `cookies` allows
         valid: Unread [kind(VALID), beyond(), unit("seconds")],
-        /// `valid` counts whatever a response tells, `no-store` and `private` too
+        /// Use `valid` for all responses, whatever lifetime they have, even with `no-store` or `private`
         force_valid: bool [beyond(), default("false"), needs(&["valid"])],
-        /// Guess a lifetime from `Last-Modified` where nothing else tells: a tenth of the time since then, a day at most
+        /// Estimate a lifetime from `Last-Modified` if a response has none: a tenth of its age, at most a day
         heuristic: bool [beyond(), default("false")],
-        /// Text with variables: unless it is empty, `0`, `false`, `null` or `undefined` the request goes past the cache; `!` for the
-        /// opposite
+        /// Text with variables: the request bypasses the cache unless the text is empty, `0`, `false`, `null` or
+        /// `undefined`; `!` negates the condition
         bypass: Unread [kind(ValueKind::String(Text::Condition)), beyond()],
-        /// Names of cookies, patterns as those of `match.cookies`: a request with one of them goes past the cache. The others do not
-        /// matter then, which is the application's to promise
+        /// Names of cookies, as patterns like those of `match.cookies`: requests with one of them bypass the cache.
+        /// Responses must not depend on any other cookie
         cookies: Unread [kind(COOKIE_NAMES), beyond()],
-        /// A response with `Set-Cookie` is not stored (`pass`), or loses it for everybody (`strip`)
+        /// A response with `Set-Cookie` is not stored (`pass`), or is stored without that field, which no client then
+        /// gets (`strip`)
         set_cookie: SetCookie [beyond(), default("\"pass\"")],
-        /// Fields with tags, parted by spaces or commas, that responses can be purged by
+        /// Response fields with tags, separated by spaces or commas, by which responses can be purged
         tags: Vec<String> [kind(TAG_FIELDS), beyond(), default("[\"Surrogate-Key\", \"Cache-Tag\"]")],
-        /// Time that a response is used beyond its lifetime while a newer one is fetched, where it tells none
+        /// Time for which an expired response is still used while a newer one is fetched, if the response does not set
+        /// it
         stale_while_revalidate: Duration [kind(ValueKind::Number(0.0, MOST_SECONDS)), beyond(), default("0"), unit("seconds")],
-        /// Time that a response is used beyond its lifetime where the application or server fails, where it tells none
+        /// Time for which an expired response is still used if the application or server fails, if the response does
+        /// not set it
         stale_if_error: Duration [kind(ValueKind::Number(0.0, MOST_SECONDS)), beyond(), default("0"), unit("seconds")],
-        /// Time that a request waits for another one that fetches the same; 0: it does not
+        /// Time that a request waits for another one that fetches the same response; 0: do not wait
         lock_timeout: Duration [kind(ValueKind::Number(0.0, MOST_WAIT)), beyond(), default("5"), unit("seconds")],
-        /// Tell in `Cache-Status` (RFC 9211) what the cache did
+        /// Report the result of the lookup in the `Cache-Status` field (RFC 9211)
         status_field: bool [beyond(), default("true")],
     }
 }
 
 words! {
-    /// The fate of a response that sets cookies.
+    /// The treatment of a response that sets cookies.
     pub enum SetCookie {
         /// It is not stored.
         Pass = "pass",

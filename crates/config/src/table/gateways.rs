@@ -4,30 +4,30 @@ use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Unread, options};
 
 options! {
-    /// How to talk to a FastCGI server: PHP-FPM and others
+    /// How to talk to a FastCGI server, such as PHP-FPM
     pub struct FastCgi: FASTCGI = "fastcgi" {
-        /// Folder of the scripts, as the server sees it. Without it the application is no collection of scripts, and
-        /// gets the whole path as `PATH_INFO`
+        /// Folder of the scripts as the FastCGI server sees it. Without it, paths do not name scripts, and the
+        /// application gets the whole path as `PATH_INFO`
         root: Option<String> [kind(ValueKind::String(Text::Path)), beyond()],
         /// Script for a path that ends with a slash
         index: String [beyond(), default("\"index.php\""), needs(ROOT)],
-        /// Script below `root` that gets every request
+        /// Script below `root` that handles every request
         script: Option<String> [beyond(), needs(ROOT)],
-        /// The endings of scripts' names. The rest of the path behind one is `PATH_INFO`; a path without such a name is
-        /// answered 403
+        /// Endings of script names. The part of the path after a script's name is `PATH_INFO`; a path without a script
+        /// gets 403
         split_path: Vec<String> [kind(ValueKind::OneOf(&[ValueKind::String(Text::NotEmpty), ValueKind::Array(&ValueKind::String(Text::NotEmpty))])), beyond(), default("\".php\""), needs(ROOT)],
-        /// Look whether the script is there, where `root` can be seen from here; else 404. PHP, told a name that is no
-        /// file, would run the nearest file above it
+        /// Check that the script exists, if `root` exists on this machine, and respond 404 otherwise. Given a file that
+        /// does not exist, PHP may run a parent path that does
         check_files: bool [beyond(), default("true"), needs(ROOT)],
-        /// Variables to set beside or in place of the usual ones; `null` leaves one out
+        /// Variables to set in addition to the standard ones, or to replace them; `null` removes one
         params: Unread [kind(PARAMS), beyond()],
     }
 }
 
 options! {
-    /// How to talk to uWSGI in its own protocol
+    /// How to talk to a uWSGI server in the uwsgi protocol
     pub struct Uwsgi: UWSGI = "uwsgi" {
-        /// Variables to set beside or in place of the usual ones; `null` leaves one out
+        /// Variables to set in addition to the standard ones, or to replace them; `null` removes one
         params: Unread [kind(PARAMS), beyond()],
     }
 }
@@ -35,14 +35,14 @@ options! {
 options! {
     /// How to talk to an SCGI server
     pub struct Scgi: SCGI = "scgi" {
-        /// Variables to set beside or in place of the usual ones; `null` leaves one out
+        /// Variables to set in addition to the standard ones, or to replace them; `null` removes one
         params: Unread [kind(PARAMS), beyond()],
     }
 }
 
 const ROOT: &[&str] = &["root"];
 
-/// Variables, and `null` for one that is left out.
+/// Variables, and `null` for one that is removed.
 const PARAMS: ValueKind = ValueKind::Map(
     Names::Environment,
     &ValueKind::OneOf(&[ValueKind::String(Text::TemplateOrEmpty), ValueKind::Null]),

@@ -1,4 +1,4 @@
-//! Options that stand before an action: bounds on requests, answers to other origins.
+//! Options that apply before an action: request limits, and responses for other origins.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,40 +7,43 @@ use tutti_options::table::{CASELESS, Names, Referent, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
-    /// A bound on requests, counted for each key: how many in a time (`rate`), how many at once (`concurrent`), or both
+    /// A limit on requests, counted for each key: per time (`rate`), at once (`concurrent`), or both
     pub struct LimitOptions: LIMIT = "limit" {
-        /// The key that is counted by: text with variables. Without it the client's address, of IPv6 its network of 64 bits, which one client has
-        /// whole. Requests for which it is empty are not bounded
+        /// The key to count by: text with variables. By default the client's address; for IPv6 its /64 network, which a
+        /// single client usually has. Requests for which it is empty are not limited
         key: Unread [kind(ValueKind::String(Text::Template)), beyond()],
-        /// Requests in a time: `"10r/s"`, `"300r/m"`, `"1000r/h"`, or an object with `requests` and `per`
+        /// Requests per time: `"10r/s"`, `"300r/m"`, `"1000r/h"`, or an object with `requests` and `per`
         rate: Unread [kind(RATE), beyond()],
-        /// Requests that may come sooner than the rate, and are made up for by a pause
+        /// Requests that may exceed the rate for a short time
         burst: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests"), needs(&["rate"])],
-        /// Requests within `burst` wait until their time has come, instead of passing at once
+        /// Delay requests within `burst` to keep to the rate, instead of passing them on at once
         delay: bool [beyond(), default("false"), needs(&["rate"])],
-        /// Requests of one key that may be under way at once
+        /// Maximum requests in progress at once for one key
         concurrent: Option<u32> [kind(ValueKind::Integer(1, 1_000_000)), beyond(), unit("requests")],
-        /// Status of the answer to a request beyond the bound
+        /// Status of the response to a request beyond the limit
         status: u16 [kind(ValueKind::Integer(400, 599)), beyond(), default("429")],
-        /// Tell clients what is left of the rate, with `RateLimit` and `RateLimit-Policy`, in every answer instead of only where there is
-        /// nothing left
+        /// Report the remaining rate to clients with `RateLimit` and `RateLimit-Policy` in every response, instead of
+        /// only when it is used up
         announce: bool [beyond(), default("false"), needs(&["rate"])],
-        /// Only tell the log what would be refused
+        /// Only log the requests that would be rejected
         dry_run: bool [beyond(), default("false")],
-        /// Keys that are remembered for `rate`, of 8 bytes each; where there are more, those that have asked for least are forgotten
+        /// Maximum keys to keep counts for (`rate`), of 8 bytes each; beyond that, the keys with the fewest requests
+        /// are forgotten
         keys: usize [kind(ValueKind::Integer(1024, 16_777_216)), beyond(), default("65536"), unit("keys"), needs(&["rate"])],
-        /// The servers that `rate` and `burst` are of: this one (`node`), or all nodes of the fleet together (`fleet`), of which each has its
-        /// share: the bound by the number of nodes that are there
+        /// The servers that share `rate` and `burst`: only this one (`node`), or all nodes of the fleet (`fleet`), each
+        /// of which gets the limit divided by the number of live nodes
         scope: LimitScope [beyond(), default("\"node\""), needs(&["rate"])],
-        /// One of `settings.limit_stores`: `rate` and `burst` are counted there, exactly, for all servers with this store and a limit of this name
+        /// One of `settings.limit_stores`: `rate` and `burst` are counted there, exactly, for all servers with this
+        /// store and a limit of this name
         store: Option<String> [kind(ValueKind::String(Text::Name(Referent::LimitStore))), beyond(), needs(&["rate"])],
-        /// Without an answer of the store requests are counted as with `"scope": "fleet"` (`share`), or get 503 (`refuse`)
+        /// If the store does not respond, count requests as with `"scope": "fleet"` (`share`), or respond 503
+        /// (`refuse`)
         on_error: LimitFallback [beyond(), default("\"share\""), needs(&["store"])],
     }
 }
 
 words! {
-    /// The servers that a limit is of.
+    /// The servers that share a limit.
     pub enum LimitScope {
         /// This one.
         Node = "node",
@@ -50,11 +53,11 @@ words! {
 }
 
 words! {
-    /// The fate of a request without an answer of the store of its limit.
+    /// The treatment of a request when the store of its limit does not respond.
     pub enum LimitFallback {
-        /// Each node has its share.
+        /// Each node has its share of the limit.
         Share = "share",
-        /// Requests are refused.
+        /// Requests are rejected.
         Refuse = "refuse",
     }
 }
@@ -63,15 +66,15 @@ options! {
     /// A rate
     #[derive(Copy, Eq)]
     pub struct Rate: RATE_OBJECT = "rate" {
-        /// So many requests
+        /// Number of requests
         requests: NonZeroU32 [kind(ValueKind::Integer(1, 1_000_000)), beyond(), required(), unit("requests")],
-        /// in so much time
+        /// Time in which they may come
         per: Duration [kind(ValueKind::Number(0.001, 86_400.0)), beyond(), required(), unit("seconds")],
     }
 }
 
 impl Rate {
-    /// The time that each request has to itself.
+    /// The average time between two requests.
     pub fn interval(&self) -> Duration {
         (self.per / self.requests.get()).max(Duration::from_nanos(1))
     }
@@ -79,7 +82,7 @@ impl Rate {
 
 const RATE: ValueKind = ValueKind::OneOf(&[ValueKind::String(Text::NotEmpty), Rate::KIND]);
 
-/// The name of one of `limits`, or a bound of its own.
+/// The name of one of `limits`, or an inline limit.
 const ONE_LIMIT: ValueKind = ValueKind::OneOf(&[
     ValueKind::String(Text::Name(Referent::Limit)),
     LimitOptions::KIND,
@@ -98,19 +101,20 @@ const ORIGINS: ValueKind = ValueKind::OneOf(&[
 ]);
 
 options! {
-    /// Lets pages of other origins read answers (CORS). Preflight requests are answered here; what the application says about it itself is replaced
+    /// Lets pages of other origins read responses (CORS). Preflight requests are answered by the server; the
+    /// application's own CORS fields are replaced
     pub struct CorsOptions: CORS = "cors" {
-        /// Origins that may read: patterns of `https://app.example`, or `"*"` for all
+        /// Origins that may read responses: patterns of `https://app.example`, or `"*"` for all
         origins: Unread [kind(ORIGINS), beyond(), required()],
         /// Methods that they may use
         methods: Vec<String> [kind(TOKENS), beyond(), default("[\"GET\", \"HEAD\", \"POST\"]")],
-        /// Request fields that they may send beside those that are always allowed; `"*"` in it: whatever is asked for
+        /// Request fields that they may send in addition to those that are always allowed; `"*"` among them allows any
         headers: Vec<String> [kind(TOKENS), beyond(), default("[]")],
-        /// Fields of the answer that they may read beside those that are always allowed
+        /// Response fields that they may read in addition to those that are always allowed
         expose: Vec<String> [kind(TOKENS), beyond(), default("[]")],
-        /// They may send cookies and passwords, and read what comes back; not with `"*"` in `origins`
+        /// Let them send cookies and passwords and read the responses; not with `"*"` in `origins`
         credentials: bool [beyond(), default("false")],
-        /// Time that a browser may remember the answer to a preflight request
+        /// Time that a browser may cache the response to a preflight request
         max_age: u32 [kind(ValueKind::Integer(0, 86_400)), beyond(), default("600"), unit("seconds")],
     }
 }

@@ -1,4 +1,4 @@
-//! Options that say who may: `authenticate` of an action.
+//! Options of authentication: `authenticate` of an action.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,14 +7,15 @@ use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
-    /// Lets in only who can say who they are. Fields of the request that tell it to the application are the server's: what a client sends under
-    /// such a name, or one that an application may take for it, is removed, in every action of the configuration
+    /// Admits only authenticated clients. The request fields that report the user to the application are set only by
+    /// the server: if a client sends such a field, or one that an application may confuse with it, it is removed, in
+    /// every action of the configuration
     pub struct AuthenticateOptions: AUTHENTICATE = "authenticate", exactly_one ["basic", "jwt", "forward"] {
         /// By name and password (RFC 7617)
         basic: Unread [kind(BasicOptions::KIND), beyond()],
         /// By a signed token (RFC 7519)
         jwt: Unread [kind(JwtOptions::KIND), beyond()],
-        /// By asking somebody else about the request
+        /// By a subrequest to an authentication service
         forward: Unread [kind(ForwardOptions::KIND), beyond()],
     }
 }
@@ -22,14 +23,14 @@ options! {
 options! {
     /// Names and passwords. At least one of `users` and `file`
     pub struct BasicOptions: BASIC = "basic" {
-        /// The purpose of the password, as browsers show it
+        /// The realm, which browsers show when they ask for the password
         realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
         /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt
         users: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
-        /// The whole path of a file as `htpasswd -B` makes it: a name and a hash in each line. The server reads it as root, and again when it
-        /// has changed
+        /// Absolute path of a file as `htpasswd -B` makes it: a name and a hash on each line. The server reads it as
+        /// root, and again when it changes
         file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// Field that tells the application the name
+        /// Request field in which the application gets the user's name
         field: Option<String> [kind(ValueKind::String(Text::WrittenHeader)), beyond()],
     }
 }
@@ -37,28 +38,29 @@ options! {
 options! {
     /// Signed tokens. Their keys come from `key_file` or `jwks`
     pub struct JwtOptions: JWT = "jwt", exactly_one ["key_file", "jwks"] {
-        /// Algorithms that a signature may have; a token with another is refused, whatever it says. Those of one family
+        /// Signature algorithms to accept, all of one family; tokens with any other are rejected
         algorithms: Unread [kind(ValueKind::Array(&JwtAlgorithm::KIND)), beyond(), required()],
-        /// The whole path of a file with the key: a public key in PEM, a set of keys in JSON (RFC 7517), or, for the algorithms `HS…`, a secret of at
-        /// least 32 bytes. The server reads it as root, and again when it has changed
+        /// Absolute path of a file with the key: a public key in PEM, a set of keys in JSON (RFC 7517), or, for the
+        /// algorithms `HS…`, a secret of at least 32 bytes. The server reads it as root, and again when it changes
         key_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// Where a set of keys is fetched
+        /// Where to fetch a set of keys
         jwks: Unread [kind(JwksOptions::KIND), beyond()],
-        /// Who must have issued a token (`iss`)
+        /// Required issuer of a token (`iss`)
         issuer: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// For whom a token must be (`aud`): one of these
+        /// Audience of a token (`aud`): it must contain one of these
         audience: Unread [kind(TEXTS), beyond()],
-        /// Tokens must say when they end (`exp`)
+        /// Reject tokens without an expiry time (`exp`)
         require_expiry: bool [beyond(), default("true")],
-        /// How far clocks may differ, for `exp` and `nbf`
+        /// Tolerated difference between clocks, for `exp` and `nbf`
         leeway: Duration [kind(ValueKind::Number(0.0, 3600.0)), beyond(), default("60"), unit("seconds")],
-        /// The cookie that the token is in, instead of the field `Authorization: Bearer`
+        /// The cookie that contains the token, instead of the field `Authorization: Bearer`
         cookie: Option<String> [kind(ValueKind::String(Text::HeaderName)), beyond()],
-        /// Fields that tell the application: the name of each, and the claim that is its value. Lists become texts with commas
+        /// Request fields for the application: the name of each, and the claim that is its value. Lists are joined with
+        /// commas
         fields: Unread [kind(ValueKind::Map(Names::RequestHeader, &ValueKind::String(Text::NotEmpty))), beyond()],
-        /// The claim that is the name of the user, for `$remote_user`
+        /// The claim with the name of the user, for `$remote_user`
         user_claim: String [kind(ValueKind::String(Text::NotEmpty)), beyond(), default("\"sub\"")],
-        /// The realm that the answer 401 tells
+        /// The realm in the 401 response
         realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
     }
 }
@@ -94,36 +96,38 @@ words! {
 }
 
 options! {
-    /// Where a set of keys is fetched (RFC 7517)
+    /// Where to fetch a set of keys (RFC 7517)
     pub struct JwksOptions: JWKS = "jwks" {
-        /// Who is asked: an upstream, a route or an application
+        /// The source of the keys: an upstream, a route or an application
         pass: Unread [kind(ValueKind::String(Text::Pass)), beyond(), required()],
         /// Path and query
         uri: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/.well-known/jwks.json\"")],
         /// The `Host` of the request
         host: String [kind(ValueKind::String(Text::HostName)), beyond(), default("\"localhost\"")],
-        /// Time after which the set is fetched again; with a key that is not in it, after ten seconds at the earliest
+        /// Time after which the set is fetched again; if a key is not in it, after ten seconds at the earliest
         refresh: Duration [kind(ValueKind::Number(10.0, 86_400.0)), beyond(), default("300"), unit("seconds")],
-        /// Time for the whole answer
+        /// Time until the response is complete
         timeout: Duration [kind(ValueKind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
     }
 }
 
 options! {
-    /// Asks somebody about each request, as nginx has it with `auth_request`: an answer of 2xx lets it in, one of 3xx, 401 or 403 goes to the client,
-    /// with any other or none it gets 502. Asked is with GET, without the body
+    /// Asks a service about each request, like nginx's `auth_request`: a 2xx response admits the request, one with 3xx,
+    /// 401 or 403 goes to the client, and anything else or no response becomes 502. The service is asked with GET,
+    /// without the body
     pub struct ForwardOptions: FORWARD = "forward" {
-        /// Who is asked: an upstream, a route or an application
+        /// The service to ask: an upstream, a route or an application
         pass: Unread [kind(ValueKind::String(Text::Pass)), beyond(), required()],
-        /// Path and query of the question; the client's own are in `X-Forwarded-Uri`
+        /// Path and query of the subrequest; those of the client are in `X-Forwarded-Uri`
         uri: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/\"")],
-        /// Fields of the client's request that are sent along; without it, all that do not belong to its connection or its body
+        /// Fields of the client's request to send along; by default all except those that belong to its connection or
+        /// body
         send: Option<Vec<String>> [kind(ValueKind::Array(&ValueKind::String(Text::HeaderName))), beyond()],
-        /// Fields of an answer of 2xx that the application is told
+        /// Fields of a 2xx response to pass on to the application
         copy: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::WrittenHeader))), beyond(), default("[]")],
-        /// Field of an answer of 2xx that has the name of the user, for `$remote_user`
+        /// Field of a 2xx response with the name of the user, for `$remote_user`
         user_field: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
-        /// Time for the whole answer
+        /// Time until the response is complete
         timeout: Duration [kind(ValueKind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
     }
 }

@@ -17,35 +17,36 @@ options! {
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Older form of `pass`: the name of an application
         application: Unread [kind(ValueKind::String(Text::Name(Referent::Application))), older()],
-        /// Connections that may wait to be accepted; -1: as many as the system allows
+        /// Connections that may wait to be accepted; -1: the system's limit
         backlog: Backlog [default("-1")],
-        /// Connections that may be open at once; further ones wait to be accepted. 0: no bound
+        /// Open connections; further ones wait to be accepted. 0: no limit
         max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
-        /// Connections that one client may have open at once, by its address (of IPv6: its network of 64 bits); further ones are closed. 0: no bound.
-        /// Not counted are unix sockets and the proxies of `forwarded` and `proxy_protocol`
+        /// Open connections of one client, by its address (for IPv6, its /64 network); further ones are closed.
+        /// Connections on Unix sockets and from the proxies of `forwarded` and `proxy_protocol` are not counted. 0: no
+        /// limit
         max_connections_per_client: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
-        /// Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits
+        /// Accept HTTP/2 (by ALPN over TLS, otherwise by its preface); an object sets limits
         http2: Switch<Http2> [beyond(), default("true")],
-        /// Speak HTTP/3, too, over QUIC at the same address and port (UDP), and tell clients of it (`Alt-Svc`). Needs `tls` with
-        /// TLS 1.3; limits
+        /// Accept HTTP/3 too, over QUIC on the same address and port (UDP), and announce it to clients (`Alt-Svc`).
+        /// Needs `tls` with TLS 1.3; an object sets limits
         http3: Switch<Http3> [beyond(), default("false")],
-        /// Speak TLS on it
+        /// Use TLS on this socket
         tls: Unread [kind(TlsOptions::KIND)],
-        /// Who must say whom each connection is from, with a PROXY protocol header
+        /// Proxies that must send a PROXY protocol header with the client's address
         proxy_protocol: Unread [kind(ProxyProtocol::KIND), beyond()],
-        /// Whom to believe about the client's address and protocol
+        /// Proxies whose fields with the client's address and protocol are trusted
         forwarded: Unread [kind(ForwardedOptions::KIND)],
         /// Older form of `forwarded`
         client_ip: Unread [kind(ClientIp::KIND), older()],
     }
 }
 
-/// The length of the kernel's queue of connections, for listen(2), which cuts it to `net.core.somaxconn`.
+/// The length of the kernel's queue of connections for listen(2), which limits it to `net.core.somaxconn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog(pub i32);
 
 impl Backlog {
-    /// As many as the system allows; -1 in a configuration.
+    /// The system's limit; -1 in a configuration.
     pub const LONGEST: Backlog = Backlog(i32::MAX);
 }
 
@@ -78,11 +79,11 @@ options! {
     /// Limits of a client's HTTP/2 connection
     #[derive(Copy, Eq)]
     pub struct Http2: HTTP2 = "http2" {
-        /// Requests that a client may have under way at once on one connection
+        /// Requests of a client in progress at once on one connection
         max_concurrent_streams: u32 [kind(ValueKind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
-        /// Bytes that a client may send of one body ahead of what has been taken from it
+        /// Bytes of one body that a client may send ahead of what has been read
         stream_window_size: u32 [kind(ValueKind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
-        /// The same of all bodies on one connection together
+        /// Bytes of all bodies on one connection that a client may send ahead of what has been read
         connection_window_size: u32 [kind(ValueKind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
     }
 }
@@ -91,16 +92,16 @@ options! {
     /// Limits of a client's HTTP/3 connection
     #[derive(Copy, Eq)]
     pub struct Http3: HTTP3 = "http3" {
-        /// Requests that a client may have under way at once on one connection
+        /// Requests of a client in progress at once on one connection
         max_concurrent_streams: u32 [kind(ValueKind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
-        /// Bytes that a client may send of one body ahead of what has been taken from it
+        /// Bytes of one body that a client may send ahead of what has been read
         stream_window_size: u32 [kind(ValueKind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
-        /// The same of all bodies on one connection together
+        /// Bytes of all bodies on one connection that a client may send ahead of what has been read
         connection_window_size: u32 [kind(ValueKind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
-        /// How long clients may remember that HTTP/3 is spoken here; 0: they are not told
+        /// Time for which clients may remember that HTTP/3 is available here; 0: do not announce it
         alt_svc_max_age: u32 [kind(ValueKind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
-        /// Take GET and HEAD without a body that come in a client's first packets (0-RTT). They may be copies that somebody else sends: who answers them
-        /// is told `Early-Data: 1`, and may answer 425
+        /// Accept GET and HEAD without a body in a client's first packets (0-RTT). An attacker may replay them: the
+        /// application or server gets `Early-Data: 1`, and can respond 425
         early_data: bool [beyond(), default("false")],
     }
 }
@@ -108,21 +109,22 @@ options! {
 options! {
     /// PROXY protocol headers, versions 1 and 2, at the start of connections from proxies
     pub struct ProxyProtocol: PROXY_PROTOCOL = "proxy_protocol" {
-        /// Proxies: each of their connections must begin with a header, and is then taken to be from the address in it
+        /// Addresses of the proxies: each of their connections must begin with a header, whose address replaces the
+        /// proxy's
         source: Unread [kind(ADDRESSES), beyond(), required()],
     }
 }
 
 options! {
-    /// Header fields that tell the client's address and protocol, and who may send them
+    /// Header fields with the client's address and protocol, and the proxies trusted to send them
     pub struct ForwardedOptions: FORWARDED = "forwarded" {
-        /// Addresses that are believed; an empty array: none
+        /// Addresses of trusted proxies; an empty array: none
         source: Unread [kind(ADDRESSES), required()],
-        /// Field with the client's address; of several, the last, or what `recursive` finds
+        /// Field with the client's address; if it has several, the last one, or the one that `recursive` selects
         client_ip: Option<String> [kind(ValueKind::String(Text::HeaderName))],
-        /// Field that says `http`, `https` or `on`; of a list, the last
+        /// Field with `http`, `https` or `on`; of a list, the last
         protocol: Option<String> [kind(ValueKind::String(Text::HeaderName))],
-        /// Take the last address that is not in `source`; where all are, the first
+        /// Take the last address that is not in `source`; if all are, the first
         recursive: bool [default("false")],
     }
 }
@@ -130,11 +132,11 @@ options! {
 options! {
     /// Older form of `forwarded`
     pub struct ClientIp: CLIENT_IP = "client_ip" {
-        /// Addresses that are believed; an empty array: none
+        /// Addresses of trusted proxies; an empty array: none
         source: Unread [kind(ADDRESSES), required()],
         /// Field with the client's address
         header: String [kind(ValueKind::String(Text::HeaderName)), required()],
-        /// Take the last address that is not in `source`; where all are, the first
+        /// Take the last address that is not in `source`; if all are, the first
         recursive: bool [default("false")],
     }
 }

@@ -1,4 +1,4 @@
-//! Options of what is logged of requests: `access_log`, `slow_log`, and the id that a request has in all logs.
+//! Options for logging requests: `access_log`, `slow_log`, and the id that a request has in all logs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use tutti_options::{Typed as _, Unread, options, words};
 use super::kinds::ADDRESSES;
 
 options! {
-    /// The id of a request, and who learns it
+    /// The id of a request, and the fields it is sent in
     pub struct RequestIdOptions: REQUEST_ID = "request_id" {
-        /// The field that has it, in requests to applications and servers, and in answers
+        /// The field with the id in requests to applications and servers, and in responses
         header: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"X-Request-Id\"")],
-        /// Addresses whose requests bring their id in that field; what others send there is left out. Without it every id
-        /// is made here
+        /// Addresses that are trusted to send a request's id in that field; the field of other clients is ignored.
+        /// Without it the server makes every id
         source: Unread [kind(ADDRESSES), beyond()],
-        /// Tell the client, too
+        /// Send it to the client, too
         response: bool [beyond(), default("false")],
     }
 }
 
 options! {
-    /// The file that gets a line for each request, and what is in it
+    /// A file with one line for each request, and the format of the line
     pub struct AccessLogOptions: ACCESS_LOG = "access_log" {
         /// The file, or a syslog server
         path: PathBuf [required(), kind(ValueKind::String(Text::Log))],
-        /// A line, with variables; or an object, for a line of JSON
+        /// The line, with variables; or an object, for a line of JSON
         format: Unread [kind(LOG_FORMAT), default(DEFAULT_LOG_FORMAT)],
         /// Log only requests for which this is not empty, `0`, `false`, `null` or `undefined`
         condition: Unread [key("if"), kind(ValueKind::String(Text::Condition))],
@@ -34,15 +34,15 @@ options! {
 }
 
 options! {
-    /// The entries for requests that take long
+    /// Entries for slow requests
     pub struct SlowLogOptions: SLOW_LOG = "slow_log" {
         /// The file, or a syslog server
         path: PathBuf [required(), kind(ValueKind::String(Text::Log)), beyond()],
-        /// Requests that take longer, from their first byte on, have entries
+        /// Log requests that take longer, counted from their first byte
         threshold: Duration [kind(ValueKind::Number(0.001, 86_400.0)), beyond(), default("1"), unit("seconds")],
         /// The form of an entry: lines for people, or one JSON object
         format: SlowLogFormat [beyond(), default("\"text\"")],
-        /// Ask the application where it stands when the time is over. In PHP a `sleep()` returns early when it is asked
+        /// When the time is over, ask the application for a backtrace. In PHP this makes a `sleep()` return early
         backtrace: bool [beyond(), default("true")],
     }
 }
@@ -60,7 +60,7 @@ words! {
 options! {
     /// A member of a line of JSON that is a number
     pub struct LogNumberOptions: LOG_NUMBER = "log_number" {
-        /// Text with variables that is a number, as `$status`; `null` is written where it is none
+        /// Text with variables that yields a number, such as `$status`; `null` is written if it is none
         number: Unread [required(), kind(ValueKind::String(Text::Template)), beyond()],
     }
 }

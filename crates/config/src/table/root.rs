@@ -14,27 +14,27 @@ use super::upstreams::UpstreamGroup;
 options! {
     /// The whole configuration
     pub struct RootOptions: ROOT = "configuration" {
-        /// For editors: where the schema of this file is; the server does nothing with it
+        /// For editors: where the schema of this file is; the server ignores it
         schema: Unread [key("$schema"), kind(ValueKind::String(Text::Any)), beyond()],
         /// Sockets to accept requests on, by address
         listeners: Unread [kind(ValueKind::Map(Names::Listener, &ListenerOptions::KIND))],
-        /// The route called `routes` (an array of steps), or several with names (an object of arrays)
+        /// The route called `routes` (an array of steps), or several named routes (an object of arrays)
         routes: Unread [kind(ROUTES)],
         /// Applications, by name
         applications: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::Application))],
         /// Groups of servers to balance requests between, by name
         upstreams: Unread [kind(ValueKind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
-        /// Jobs that are kept on disk until they are delivered, by the name of their spooler
+        /// Queues of jobs that are kept on disk until they are delivered, by name
         spoolers: Unread [kind(ValueKind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
-        /// Requests that the server makes to itself at certain times, by name
+        /// Requests and commands that the server runs at certain times, by name
         schedules: Unread [kind(ValueKind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
-        /// Bounds on requests that several actions share, by name
+        /// Limits on requests that several actions share, by name
         limits: Unread [kind(NAMED_LIMITS), beyond()],
         /// Settings of the whole server
         settings: Unread [kind(SettingsOptions::KIND)],
-        /// The file that gets a line for each request, and what is in it; an array of several
+        /// A file with one line for each request, and the format of the line; or an array of several
         access_log: Unread [kind(ACCESS_LOGS)],
-        /// An entry for each request that takes long: its phases, and where the application stands
+        /// An entry for each slow request: its phases, and a backtrace of the application
         slow_log: Unread [kind(SlowLogOptions::KIND), beyond()],
     }
 }

@@ -13,9 +13,9 @@ use super::settings::Encoding;
 use super::upstreams::UpstreamOptions;
 
 options! {
-    /// A step of a route: the first whose conditions all hold acts; if none does, the answer is 404
+    /// A step of a route: the first step whose conditions all match acts; if none matches, the response is 404
     pub struct StepOptions: STEP = "step" {
-        /// Conditions that must all hold; without it, every request matches
+        /// Conditions that must all match; without them, every request matches
         conditions: Unread [key("match"), kind(MatchOptions::KIND)],
         /// The action
         action: Unread [kind(ActionOptions::KIND), required()],
@@ -23,12 +23,12 @@ options! {
 }
 
 options! {
-    /// Conditions. A pattern is compared whole; `*` stands for any characters, `!` before it means the opposite, `~` a
-    /// regular expression. Of several patterns one without `!` must match, and none with `!`
+    /// Conditions. A pattern must match the whole value; `*` matches any characters, `!` before the pattern negates it,
+    /// and `~` begins a regular expression. Of several patterns, at least one without `!` must match, and none with `!`
     pub struct MatchOptions: CONDITIONS = "match" {
-        /// Path, decoded and normalised
+        /// Path, decoded and normalized
         uri: Unread [kind(DECODED_PATTERNS)],
-        /// `Host` field, lower case, without port and trailing period
+        /// `Host` field, in lower case, without port and trailing period
         host: Unread [kind(CASELESS_PATTERNS)],
         /// Method
         method: Unread [kind(CASELESS_PATTERNS)],
@@ -36,17 +36,18 @@ options! {
         query: Unread [kind(QUERY_PATTERNS)],
         /// Protocol
         scheme: Unread [kind(ValueKind::String(Text::AnyCase(&["http", "https"])))],
-        /// Arguments of the query string: all of an object, one object of an array
+        /// Arguments of the query string: an object matches if all of its members do, an array if one of its objects
+        /// does
         arguments: Unread [kind(ARGUMENTS)],
-        /// Cookies: all of an object, one object of an array
+        /// Cookies: an object matches if all of its members do, an array if one of its objects does
         cookies: Unread [kind(COOKIES)],
-        /// Header fields: all of an object, one object of an array
+        /// Header fields: an object matches if all of its members do, an array if one of its objects does
         headers: Unread [kind(HEADERS)],
-        /// Address and port the request comes from
+        /// Address and port that the request comes from
         source: Unread [kind(ADDRESSES)],
-        /// Address and port the request came to
+        /// Address and port that the request was sent to
         destination: Unread [kind(ADDRESSES)],
-        /// Text with variables; does not hold if it is empty, `0`, `false`, `null` or `undefined`
+        /// Text with variables; does not match if it is empty, `0`, `false`, `null` or `undefined`
         condition: Unread [key("if"), kind(ValueKind::String(Text::Condition))],
     }
 }
@@ -55,37 +56,38 @@ options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
         followed_by [ShareOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
-        /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`
+        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
+        /// `metrics`
         pass: Unread [kind(ValueKind::String(Text::Pass))],
-        /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
-        /// `https`, `fastcgi`, `uwsgi` or `scgi` for what is spoken there
+        /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
+        /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// How to talk to that server
         proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
-        /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}` adds
-        /// one to those there are
+        /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
+        /// keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
-        /// Keep responses and answer with them: the name of a store of `settings.cache`, or an object
+        /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
-        /// Answer with this status
+        /// Respond with this status
         status: Option<u16> [key("return"), kind(ValueKind::Integer(0, 999))],
-        /// `Location` of the answer
+        /// `Location` of the response
         location: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["return"])],
-        /// Serve the first file that exists of these paths
+        /// Serve the first of these files that exists
         share: Unread [kind(TEMPLATES)],
-        /// New path, before acting; a `?` begins a new query, which the client's other arguments follow. Without one the query string
-        /// stays. Empty: the path stays too
+        /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
+        /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx answer; `null` removes one
+        /// Fields to set in a 2xx or 3xx response; `null` removes one
         response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// The same for an answer of any status, errors too, as nginx has it with `always`
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
-        /// Bounds on requests: names of `limits`, or bounds of their own. They count before anything else is done, whatever the action is; where it passes on
-        /// to a route, those of that route count too
+        /// Limits on requests: names of `limits`, or inline limits. They apply first, whatever the action is; if it
+        /// passes requests on to a route, the limits of that route apply too
         limit: Unread [kind(LIMITS), beyond()],
-        /// Who is let in, after `limit`
+        /// Clients to admit; checked after `limit`
         authenticate: Unread [kind(AuthenticateOptions::KIND), beyond()],
-        /// Which pages of other origins may read the answers
+        /// Other origins whose pages may read the responses
         cors: Unread [kind(CorsOptions::KIND), beyond()],
         /// How to talk to a `fastcgi://` server
         fastcgi: Unread [kind(FastCgi::KIND), beyond(), needs(&["proxy"])],
@@ -114,32 +116,33 @@ const REQUEST_CHANGE: ValueKind = ValueKind::OneOf(&[
 options! {
     /// How `share` serves files
     pub struct ShareOptions: SHARE_OPTIONS = "share" {
-        /// File to serve for a directory; empty: none
+        /// File to serve for a folder; empty: none
         index: String [kind(ValueKind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
-        /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
-        /// not begin with it name no file here. Begins with a slash
+        /// URL path of the folder, like Apache's `Alias`: `$uri` in `share` and `chroot` does not contain it, and other
+        /// paths do not match a file. Begins with a slash
         prefix: Option<String> [kind(ValueKind::String(Text::Argument)), beyond(), needs(SHARE)],
-        /// The action where there is a file, instead of serving it: a test, as nginx's `try_files` has it. Whatever the method and
-        /// the type; a folder is no file, but one that ends with a slash and has its `index`
+        /// The action for a request whose file exists, instead of serving it: a test, like nginx's `try_files`. The
+        /// method and type of the request do not matter; a folder is not a file, unless the path ends with a slash and
+        /// the folder contains its `index`
         found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
-        /// The action where no file can be served
+        /// The action if no file can be served
         fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
-        /// MIME types that may be served, whatever their case; others get 403
+        /// MIME types that may be served, in any case of letters; others get 403
         types: Unread [kind(CASELESS_PATTERNS), needs(SHARE)],
-        /// Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file
-        /// there is, and no `fallback`. With `index` in a path that ends with `/` too
+        /// Request paths, as patterns like those of `match.uri`, that get 404, whether or not a file exists, and
+        /// without `fallback`. For a path that ends with `/`, the path with `index` is checked too
         deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
-        /// Serve a file that stands beside the file, compressed, to clients that take it: `style.css.br`, `.zst` or `.gz` beside
-        /// `style.css`; of several that a client likes alike, the first named here
+        /// Serve an existing compressed file to clients that accept it: `style.css.br`, `.zst` or `.gz` beside
+        /// `style.css`; if a client accepts several equally, the first named here
         precompressed: Vec<Encoding> [kind(PRECOMPRESSED), beyond(), needs(SHARE)],
-        /// Serve it also where it is older than the file
+        /// Serve it even if it is older than the file
         precompressed_older: bool [beyond(), default("false"), needs(&["precompressed"])],
-        /// Answer for a folder without `index` with a list of what is in it, as HTML or JSON, or as which of both the client likes
-        /// better. Names that begin with a period are left out, and what the share would not serve
+        /// List the contents of a folder without `index`, as HTML or JSON, or in the format the client prefers. Names
+        /// that begin with a period and files that the share would not serve are left out
         listing: Option<ListingFormat> [beyond(), needs(SHARE)],
-        /// Most entries of such a list; where there are more, the list says so
+        /// Maximum entries of such a list; it says so if there are more
         listing_limit: u32 [kind(ValueKind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
-        /// Directory that paths and links cannot leave; empty: none
+        /// Folder that paths and links cannot leave; empty: none
         chroot: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(SHARE)],
         /// Follow symbolic links
         follow_symlinks: bool [default("true"), needs(SHARE)],
@@ -149,7 +152,7 @@ options! {
 }
 
 options! {
-    /// A field that is added, whatever fields of that name there are
+    /// A field to add, keeping existing fields with the same name
     pub struct AddedHeader: ADDED = "added header" {
         /// Its value
         add: Unread [kind(ValueKind::String(Text::FieldTemplate)), beyond(), required()],
@@ -157,30 +160,32 @@ options! {
 }
 
 options! {
-    /// Answers to errors, of a listener or an action
+    /// Responses to errors, of a listener or an action
     pub struct ErrorOptions: ERRORS = "errors" {
-        /// Actions that answer in place of errors, by status (`404`) or class (`4xx`, `5xx`); a status goes before its class. The error's
-        /// status stays, unless the action is a `return` or has `response_status`. Where such an action fails, the client gets the page
-        /// that it would have had without
+        /// Actions that respond to errors, by status (`404`) or class (`4xx`, `5xx`); a status takes precedence over
+        /// its class. The status of the error is kept, unless the action is a `return` or has `response_status`. If
+        /// such an action fails, the client gets the original page
         error_pages: Unread [kind(ValueKind::Map(Names::ErrorStatus, &ActionOptions::KIND)), beyond()],
-        /// Let `error_pages` answer in place of errors of applications, upstreams and proxied servers, too; without it only those of
-        /// the server itself. What an action does not say, the listener says
+        /// Apply `error_pages` to error responses of applications, upstreams and proxied servers, too; by default they
+        /// apply only to the server's own. The setting of the listener is the default for its actions
         intercept_errors: Option<bool> [beyond()],
     }
 }
 
 options! {
-    /// How the answer of an action is delivered
+    /// Delivery of an action's response
     pub struct DeliveryOptions: DELIVERY = "delivery" {
-        /// Named routes that an answer may lead to with `X-Accel-Redirect` or `X-Sendfile`: one, `routes/NAME`, or by the beginning of
-        /// the path, of which the longest counts. No `pass` may lead there, so no client gets there by itself
+        /// Named routes to which a response may redirect internally with `X-Accel-Redirect` or `X-Sendfile`: one,
+        /// `routes/NAME`, or several by prefix of the path, of which the longest applies. No `pass` may refer to them,
+        /// so clients cannot reach them directly
         internal: Unread [kind(INTERNAL), beyond(), needs(&["proxy", "pass"])],
-        /// Only in an error page: the status of the answer, or `own` for that which the action gives
+        /// Only in an error page: the status of the response, or `own` for the status that the action returns
         response_status: Unread [kind(RESPONSE_STATUS), beyond()],
-        /// Values of `Link` for a 103 (Early Hints) that a client gets at once, before the application or server is asked; see
-        /// `settings.http.early_hints`. A GET or HEAD gets it, unless the client says that it asks for something else than a page
+        /// Values of `Link` for a 103 (Early Hints) that the client gets immediately, before the application or server
+        /// responds; see `settings.http.early_hints`. Sent for GET and HEAD, unless the client indicates that it does
+        /// not request a page
         early_hints: Unread [kind(HINTS), beyond(), needs(&["proxy", "pass"])],
-        /// Send a copy of the request to an upstream, whose answer nobody waits for
+        /// Send a copy of the request to an upstream, and ignore its response
         mirror: Unread [kind(MirrorOptions::KIND), beyond(), needs(&["proxy", "pass", "share", "return"])],
     }
 }
@@ -202,7 +207,7 @@ const HINTS: ValueKind = ValueKind::OneOf(&[
 ]);
 
 words! {
-    /// The form of a list of files.
+    /// The format of a list of files.
     pub enum ListingFormat {
         /// HTML or JSON, by `Accept`.
         Auto = "auto",

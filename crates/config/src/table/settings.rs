@@ -14,9 +14,9 @@ use super::limit_stores::LimitStoreOptions;
 use super::logs::RequestIdOptions;
 use tutti_options::tls::TlsOptions;
 
-/// Longest time an option can tell: 68 years.
+/// Longest time an option can express: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
-/// The most router threads a transport segment knows (`spec/wire.md`).
+/// Maximum number of router threads in a transport segment (`spec/wire.md`).
 const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
@@ -34,66 +34,67 @@ options! {
     pub struct SettingsOptions: SETTINGS = "settings" {
         /// How HTTP requests are handled
         http: Unread [kind(HttpOptions::KIND)],
-        /// How names of servers in upstreams and `proxy` are looked up
+        /// How host names of servers in upstreams and `proxy` are resolved
         resolver: Unread [kind(ResolverOptions::KIND), beyond()],
-        /// The API server of Kubernetes, for servers with `kubernetes`. A server in a pod needs none of it
+        /// The Kubernetes API server, for servers with `kubernetes`. In a pod, no setting is needed
         kubernetes: Unread [kind(KubernetesOptions::KIND), beyond()],
-        /// Threads that handle connections; as many as there are CPUs unless given
+        /// Threads that handle connections; by default one per CPU
         listen_threads: Option<u32> [kind(ValueKind::Integer(1, MAX_THREADS)), unit("threads")],
-        /// Script modules of `/js_modules` that templates may use, each by its name
+        /// Script modules of `/js_modules` that templates may use, by name
         js_module: Unread [kind(SCRIPT_MODULES)],
         /// OpenTelemetry traces: one span for each request
         telemetry: Unread [kind(TelemetryOptions::KIND)],
-        /// Maintenance: requests get 503 as long as this is here
+        /// Maintenance mode: requests get 503 while this is present
         maintenance: Unread [kind(MaintenanceOptions::KIND), beyond()],
-        /// A web page that shows what the server does and its configuration, and changes nothing
+        /// A read-only web page with the state of the server and its configuration
         dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
-        /// Accounts with authorities that certificates come from by themselves (ACME), each by its name: `{"letsencrypt": {}}`
+        /// Accounts with certificate authorities for automatic certificates (ACME), by name: `{"letsencrypt": {}}`
         acme: Unread [kind(ValueKind::Map(Names::NotEmpty, &AcmeOptions::KIND)), beyond()],
-        /// The store that this server takes its configuration from, as a node of a fleet; `--source` goes before it
+        /// The store from which this server takes its configuration, as a node of a fleet; `--source` takes precedence
         source: Unread [kind(SourceOptions::KIND), beyond()],
-        /// Stores of responses, by name, for `cache` of actions
+        /// Stores of responses for `cache` of actions, by name
         cache: Unread [kind(ValueKind::Map(Names::NotEmpty, &CacheStoreOptions::KIND)), beyond()],
-        /// Stores that limits are counted in for several servers, by name, for `store` of limits
+        /// Stores that count limits for several servers, for `store` of limits, by name
         limit_stores: Unread [kind(ValueKind::Map(Names::NotEmpty, &LimitStoreOptions::KIND)), beyond()],
     }
 }
 
 options! {
-    /// The dashboard. It asks for a token, for a client's certificate that `tls` verifies, or for both
+    /// The dashboard. It requires a token, a client certificate verified by `tls`, or both
     pub struct DashboardOptions: DASHBOARD = "dashboard" {
-        /// Address and port: `127.0.0.1:9080`; one that other machines reach needs `tls`
+        /// Address and port: `127.0.0.1:9080`; an address that other machines can reach requires `tls`
         listen: Unread [kind(ValueKind::String(Text::NotEmpty)), required(), beyond()],
-        /// Absolute path of a file with the token, of at least 32 characters; it belongs to root or the server's user, and nobody else can
-        /// read it. A new token in it counts after a few seconds, and ends every session
+        /// Absolute path of a file with the token, of at least 32 characters; it must belong to root or the server's
+        /// user, and no other user may be able to read it. A changed token takes effect after a few seconds and ends
+        /// every session
         token_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// TLS, as of a listener. With `client_ca` and no `token_file`, a client's certificate is what lets in
+        /// TLS, as for a listener. With `client_ca` and no `token_file`, a client certificate is all that is needed
         tls: Unread [kind(TlsOptions::KIND), beyond()],
     }
 }
 
 options! {
-    /// How names of servers are looked up. `/etc/hosts` goes first
+    /// Resolution of server names. `/etc/hosts` takes precedence
     #[derive(Eq)]
     pub struct ResolverOptions: RESOLVER = "resolver" {
-        /// Name servers, `ADDRESS` or `ADDRESS:PORT`; without, those of `/etc/resolv.conf`
+        /// Name servers, `ADDRESS` or `ADDRESS:PORT`; by default those of `/etc/resolv.conf`
         servers: Vec<String> [kind(ValueKind::OneOf(&[ValueKind::String(Text::NameServer), ValueKind::Array(&ValueKind::String(Text::NameServer))]))],
-        /// How long a name server has to answer; each is asked twice
+        /// Time for a name server to respond; each is tried twice
         timeout: Duration [kind(ValueKind::Number(0.001, 3600.0)), default("2"), unit("seconds")],
-        /// Shortest time an answer is used, whatever it says
+        /// Minimum time to cache an answer, regardless of its TTL
         min_ttl: Duration [kind(ValueKind::Number(0.1, 31_536_000.0)), default("1"), unit("seconds")],
-        /// Longest time an answer is used, whatever it says; that of `/etc/hosts` always is
+        /// Maximum time to cache an answer, regardless of its TTL, and the time for those of `/etc/hosts`
         max_ttl: Duration [kind(ValueKind::Number(0.1, 31_536_000.0)), default("300"), unit("seconds")],
     }
 }
 
 options! {
-    /// How the API server of Kubernetes is reached. Root reads the files, each time that they are needed
+    /// Access to the Kubernetes API server. The files are read as root, each time they are needed
     pub struct KubernetesOptions: KUBERNETES = "kubernetes" {
-        /// `https://HOST` or `https://HOST:PORT`; without it, what Kubernetes tells pods: `KUBERNETES_SERVICE_HOST` and
+        /// `https://HOST` or `https://HOST:PORT`; by default that of the pod: `KUBERNETES_SERVICE_HOST` and
         /// `KUBERNETES_SERVICE_PORT` of the environment
         server: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// Absolute path of a PEM file with the certificates that vouch for it
+        /// Absolute path of a PEM file with the CA certificates to verify it with
         ca: PathBuf [kind(ValueKind::String(Text::Path)), default("\"/var/run/secrets/kubernetes.io/serviceaccount/ca.crt\""), beyond()],
         /// Absolute path of a file with the token of a service account, which may `list` and `watch` EndpointSlices
         token_file: PathBuf [kind(ValueKind::String(Text::Path)), default("\"/var/run/secrets/kubernetes.io/serviceaccount/token\""), beyond()],
@@ -103,54 +104,56 @@ options! {
 options! {
     /// How HTTP requests are handled
     pub struct HttpOptions: HTTP = "http" {
-        /// Time for a client to send the whole head; else 408
+        /// Time for a client to send the whole head; after that, 408
         header_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Time between two parts of a body; else 408
+        /// Maximum time between two parts of a request body; after that, 408
         body_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Time between two parts of a response that a client takes
+        /// Maximum time without progress while a client receives a response
         send_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Time between two requests of a connection
+        /// Maximum time between two requests on a connection
         idle_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("180"), unit("seconds")],
-        /// Time for what connections have begun, once the server stops gracefully or an upgrade has replaced it; 0:
-        /// any. Without it ten seconds at a stop, an hour after an upgrade. Applications have `limits.drain_timeout`
+        /// Time to finish existing connections when the server stops gracefully or after an upgrade; 0: no limit. By
+        /// default ten seconds at a stop and an hour after an upgrade. For applications, see `limits.drain_timeout`
         drain_timeout: Option<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), unit("seconds")],
-        /// Largest body of a request; else 413
+        /// Largest request body; larger ones get 413
         max_body_size: u64 [kind(ValueKind::Size(0, i64::MAX)), default("8388608"), unit("bytes")],
         /// Bodies up to this size stay in memory
         body_buffer_size: u64 [kind(ValueKind::Size(0, MAX_BUFFER)), default("16384"), unit("bytes")],
-        /// Folder for larger bodies, and for answers that wait for slow clients; without it that of `--tmpdir`
+        /// Folder for larger bodies, and for responses that wait for slow clients; by default that of `--tmpdir`
         body_temp_path: Option<PathBuf> [],
-        /// Bytes of answers of applications and proxied servers that wait on disk for one slow client, so that it holds
-        /// no worker; 0: none. The file has no name, is in the folder of `--tmpdir`, and takes half of what is free
-        /// there at most
+        /// Maximum bytes of a response from an application or proxied server to store on disk for one slow client, so
+        /// that it does not occupy a worker; 0: none. The file has no name, is in the folder of `--tmpdir`, and takes
+        /// at most half of the free space there
         response_buffering: u64 [kind(RESPONSE_BYTES), beyond(), default("1073741824"), unit("bytes")],
-        /// First buffer for a head
+        /// Size of the first buffer for a head
         header_buffer_size: usize [kind(ValueKind::Size(1, MAX_BUFFER)), default("2048"), unit("bytes")],
-        /// Each further buffer for a large head
+        /// Size of each further buffer for a large head
         large_header_buffer_size: usize [kind(ValueKind::Size(1, MAX_BUFFER)), default("8192"), unit("bytes")],
-        /// Number of further buffers; a larger head gets 431
+        /// Number of further buffers; larger heads get 431
         large_header_buffers: usize [kind(ValueKind::Integer(1, 1024)), default("4"), unit("buffers")],
-        /// Leave out header fields whose names have other characters than letters, digits and hyphens
+        /// Drop header fields whose names contain characters other than letters, digits and hyphens
         discard_unsafe_fields: bool [default("true")],
-        /// Repeated slashes in a path are one, for conditions and for every receiver of the request
+        /// Treat repeated slashes in a path as one, for conditions and for every receiver of the request
         merge_slashes: bool [beyond(), default("true"), risky("false", "a `uri` that protects `/admin/*` does not match `//admin/x`, which applications and servers may take for `/admin/x`")],
-        /// Which encoded slashes (`%2F`) a path may have: those between two names (`/group%2Fproject`), any, or none; else 400.
-        /// They are slashes for conditions, and stay encoded in the target
+        /// Encoded slashes (`%2F`) to accept in a path: those between two names (`/group%2Fproject`), any, or none;
+        /// others get 400. Conditions see them as slashes, and the target keeps them encoded
         encoded_slashes: EncodedSlashes [beyond(), default("\"plain\""), risky("\"any\"", "a `uri` that protects `/admin/*` does not match `/%2Fadmin/x`, which applications and servers may take for `/admin/x`")],
-        /// Accept `\` and `%5C` in paths; else 400
+        /// Accept `\` and `%5C` in paths; otherwise they get 400
         backslashes: bool [beyond(), default("false"), risky("true", "a `uri` that protects `/admin/*` does not match `/admin%5Cx`, which applications and servers may take for `/admin/x`")],
-        /// Decode escapes of letters, digits, `-`, `.`, `_` and `~` (`%61`) in the target that applications and servers get;
-        /// it means the same
+        /// Decode escaped letters, digits, `-`, `.`, `_` and `~` (`%61`) in the target for applications and servers;
+        /// the meaning is the same
         decode_unreserved: bool [beyond(), default("true"), risky("false", "`/%61dmin/x` is `/admin/x` for conditions, and not for applications and servers that compare paths without decoding them")],
-        /// Log which steps a request takes
+        /// Log each step a request takes through the routes
         log_route: bool [default("false")],
-        /// Tell the version in the `Server` field
+        /// Include the version in the `Server` field
         server_version: bool [default("true")],
-        /// Accept bodies of unknown length (`chunked`); else they get 411
+        /// Accept bodies of unknown length (`chunked`); otherwise they get 411
         chunked_transform: bool [default("true")],
-        /// Tell whoever gets a request, and the client if that is wanted, the id that it has in logs and traces, `$request_id`
+        /// Send the id that a request has in logs and traces (`$request_id`) to applications and servers and, if
+        /// configured, to the client
         request_id: Switch<RequestIdOptions> [beyond(), default("false")],
-        /// Who gets 103 (Early Hints): nobody, clients that speak HTTP/2, or those of HTTP/1.1 too, of which some cannot read it
+        /// Clients that get 103 (Early Hints): none, those that speak HTTP/2, or those that speak HTTP/1.1 too, some of
+        /// which cannot handle it
         early_hints: EarlyHints [beyond(), default("\"http2\"")],
         /// How files are served
         files: Static [key("static")],
@@ -162,9 +165,9 @@ options! {
 }
 
 words! {
-    /// Which encoded slashes a path may have.
+    /// The encoded slashes that a path may have.
     pub enum EncodedSlashes {
-        /// Those between two names.
+        /// Only those between two names.
         Plain = "plain",
         /// Any.
         Any = "any",
@@ -176,7 +179,7 @@ words! {
 options! {
     /// How files are served
     pub struct Static: STATIC = "static" {
-        /// File name extensions (`.html`) or file names of MIME types, added to the built-in ones
+        /// File name extensions (`.html`) or file names for MIME types, in addition to the built-in ones
         mime_types: Unread [kind(MIME_TYPES)],
     }
 }
@@ -184,7 +187,7 @@ options! {
 options! {
     /// Compression of responses
     pub struct CompressionOptions: COMPRESSION = "compression" {
-        /// MIME types to compress; without it text, JSON, XML, JavaScript, WebAssembly, SVG and uncompressed fonts and
+        /// MIME types to compress; by default text, JSON, XML, JavaScript, WebAssembly, SVG, and uncompressed fonts and
         /// bitmaps
         types: Unread [kind(ValueKind::OneOf(&[ValueKind::String(Text::Pattern(CASELESS)), ValueKind::Array(&ValueKind::String(Text::Pattern(CASELESS)))]))],
         /// Methods, the preferred one first
@@ -197,9 +200,9 @@ options! {
     pub struct CompressorOptions: COMPRESSOR = "compressor" {
         /// The method
         encoding: Encoding [required()],
-        /// How hard to try: gzip and deflate 1 to 9, usually 6; zstd -7 to 22, usually 3; br 0 to 11, usually 4
+        /// Compression level: gzip and deflate 1 to 9, default 6; zstd -7 to 22, default 3; br 0 to 11, default 4
         level: Option<i32> [kind(ValueKind::Integer(-7, 22))],
-        /// Shorter responses are not compressed; one whose length is not known is
+        /// Shorter responses are not compressed; those of unknown length are
         min_length: u64 [kind(ValueKind::Size(0, i64::MAX)), default("0"), unit("bytes")],
     }
 }
@@ -207,11 +210,11 @@ options! {
 options! {
     /// Limits of WebSocket connections
     pub struct WebSocket: WEBSOCKET = "websocket" {
-        /// Longest message of a client, over all its frames; else 1009
+        /// Longest message of a client, over all its frames; longer ones close the connection with 1009
         max_frame_size: u64 [kind(ValueKind::Size(0, i64::MAX)), default("1048576"), unit("bytes")],
-        /// Silence, pongs included, after which a connection is closed; 0: never
+        /// Time without data, including pongs, after which a connection is closed; 0: never
         read_timeout: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("60"), unit("seconds")],
-        /// Silence after which a client is pinged; 0: never
+        /// Time without data after which a client is pinged; 0: never
         keepalive_interval: OptionalLimit<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
     }
 }
@@ -219,13 +222,13 @@ options! {
 options! {
     /// OpenTelemetry traces
     pub struct TelemetryOptions: TELEMETRY = "telemetry" {
-        /// URL of the collector, `http://` or `https://`; over HTTP, without a path, `/v1/traces` is added
+        /// URL of the collector, `http://` or `https://`; for HTTP, `/v1/traces` is added if it has no path
         endpoint: String [required()],
-        /// How to speak to it: OTLP over HTTP or over gRPC
+        /// Protocol of the collector: OTLP over HTTP or over gRPC
         protocol: CollectorProtocol [required()],
-        /// Spans that are sent at once, at the latest after two seconds
+        /// Spans to collect before they are sent, after two seconds at the latest
         batch_size: usize [kind(ValueKind::Integer(1, 65_536)), default("512"), unit("spans")],
-        /// Part of the requests that is traced, of those that do not come with a `traceparent` that decides it
+        /// Fraction of the requests to trace, unless their `traceparent` decides
         sampling_ratio: f64 [kind(ValueKind::Number(0.0, 1.0)), default("1")],
     }
 }
@@ -268,7 +271,7 @@ words! {
 }
 
 impl Encoding {
-    /// Lowest, highest and usual level.
+    /// Lowest, highest and default level.
     pub fn levels(self) -> (i32, i32, i32) {
         match self {
             Self::Gzip | Self::Deflate => (1, 9, 6),

@@ -15,27 +15,27 @@ use tutti_options::tls::UpstreamTlsOptions;
 options! {
     /// A group of servers; a request goes to one of them
     pub struct UpstreamGroup: UPSTREAM = "upstream", followed_by [UpstreamOptions::ROWS] {
-        /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service` or
-        /// `kubernetes`; by `all` or `LABEL=VALUE` with `fleet`
+        /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service`
+        /// or `kubernetes`; by `all` or `LABEL=VALUE` with `fleet`
         servers: Unread [kind(ValueKind::Map(Names::Server, &ServerOptions::KIND)), required()],
-        /// How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the
-        /// same for the same `key`
+        /// How a server is selected: in turn by weight, the one with the fewest requests relative to its weight, or
+        /// always the same one for the same `key`
         balance: BalanceWord [beyond(), default("\"round_robin\"")],
-        /// The text that `hash` looks at, as `$remote_addr` or `$cookie_session`
+        /// The text that `hash` uses, such as `$remote_addr` or `$cookie_session`
         key: String [kind(ValueKind::String(Text::Template)), beyond(), default("\"$remote_addr\"")],
-        /// A server that works again gets its full share after this time only
+        /// Time over which a recovered server ramps up to its full share
         slow_start: Duration [kind(SECONDS), beyond(), default("0"), unit("seconds")],
-        /// Requests that may wait while every server has `max_connections`; more are answered 503
+        /// Requests that may wait while every server has `max_connections`; beyond that, requests get 503
         queue: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
-        /// How long they may wait; then 503
+        /// Maximum time to wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
-        /// Ask each server from time to time whether it works; one that does not gets no requests
+        /// Check regularly that each server is healthy; unhealthy servers get no requests
         health_check: Option<HealthCheckOptions> [beyond()],
-        /// Its servers speak FastCGI, not HTTP
+        /// The servers speak FastCGI instead of HTTP
         fastcgi: Unread [kind(FastCgi::KIND), beyond()],
-        /// Its servers speak uwsgi, not HTTP
+        /// The servers speak uwsgi instead of HTTP
         uwsgi: Unread [kind(Uwsgi::KIND), beyond()],
-        /// Its servers speak SCGI, not HTTP
+        /// The servers speak SCGI instead of HTTP
         scgi: Unread [kind(Scgi::KIND), beyond()],
     }
 }
@@ -43,20 +43,20 @@ options! {
 options! {
     /// A server of a group
     pub struct ServerOptions: SERVER = "upstream server" {
-        /// Its share of requests; 0: none
+        /// Its share of the requests; 0: none
         weight: f64 [kind(ValueKind::Number(0.0, 1_000_000.0)), default("1")],
-        /// Gets requests only while no other server can
+        /// Send it requests only while no other server is available
         backup: bool [beyond(), default("false")],
-        /// Requests it may have at once; 0: no limit
+        /// Maximum concurrent requests; 0: no limit
         max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
-        /// The name has SRV records for this service: they say which servers it has, with their ports, weights and
-        /// priorities. `http` means those of `_http._tcp.NAME`; with a dot in it, it is put before the name as it is
+        /// The name has SRV records for this service, which give the servers with their ports, weights and priorities.
+        /// `http` means `_http._tcp.NAME`; a value with a dot is put before the name unchanged
         service: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
-        /// The name is a Service of Kubernetes, `SERVICE.NAMESPACE`: its servers are those of its endpoints that are ready, as the API
-        /// server tells them (`kubernetes` of `settings`)
+        /// The name is a Kubernetes Service, `SERVICE.NAMESPACE`: its servers are its ready endpoints, as reported by
+        /// the API server (`kubernetes` of `settings`)
         kubernetes: Unread [kind(KubernetesServiceOptions::KIND), beyond()],
-        /// Its servers are nodes of the fleet that this server is one of (`source` of `settings`): all that are there, with the name `all`, or
-        /// those with a label, `LABEL=VALUE`
+        /// The servers are live nodes of the fleet that this server belongs to (`source` of `settings`): all, with the
+        /// name `all`, or those with a label, `LABEL=VALUE`
         fleet: Unread [kind(FleetNodesOptions::KIND), beyond()],
     }
 }
@@ -64,39 +64,39 @@ options! {
 options! {
     /// Nodes of the fleet as servers
     pub struct FleetNodesOptions: FLEET_NODES = "fleet nodes" {
-        /// The port at which each of them takes these requests
+        /// The port on which each node accepts these requests
         port: u16 [kind(ValueKind::Integer(1, 65_535)), required(), beyond()],
     }
 }
 
 options! {
-    /// A Service of Kubernetes
+    /// A Kubernetes Service
     pub struct KubernetesServiceOptions: KUBERNETES_SERVICE = "kubernetes service" {
-        /// Its port: the name in the Service, or the number at which the pods listen. A Service with one port needs none
+        /// Its port: the name in the Service, or the number on which the pods listen. Not needed for a Service with one
+        /// port
         port: Unread [kind(ValueKind::OneOf(&[ValueKind::Integer(1, 65_535), ValueKind::String(Text::NotEmpty)])), beyond()],
     }
 }
 
 options! {
-    /// How servers are asked whether they work; with neither `uri` nor `grpc_service`, a connection that can be made is
-    /// enough
+    /// How servers are checked; with neither `uri` nor `grpc_service`, a successful connection is enough
     pub struct HealthCheckOptions: HEALTH_CHECK = "health check" {
         /// Path and query of a GET request that the server must answer
         uri: Option<String> [kind(ValueKind::String(Text::Target)), beyond()],
-        /// The `Host` of that request; without, the host in the server's address
+        /// The `Host` of that request; by default the host in the server's address
         host: Option<String> [kind(ValueKind::String(Text::HostName)), beyond(), needs(&["uri"])],
-        /// Statuses that say that it works; without, those from 200 to 399
+        /// Statuses of a healthy server; by default those from 200 to 399
         statuses: Vec<u16> [key("status"), kind(ValueKind::OneOf(&[STATUS, ValueKind::Array(&STATUS)])), beyond(), needs(&["uri"])],
-        /// Ask by gRPC's health checking protocol for this service instead; empty: for the server as a whole. Needs
+        /// Check with gRPC's health checking protocol for this service instead; empty: for the whole server. Needs
         /// `http_version` 2
         grpc_service: Option<String> [kind(ValueKind::String(Text::Any)), beyond()],
         /// Time between two checks
         interval: Duration [kind(ValueKind::Number(0.1, 31_536_000.0)), beyond(), default("5"), unit("seconds")],
-        /// Time for a whole check: to connect, to send, to get the answer
+        /// Time for a whole check: connect, send, receive the response
         timeout: Duration [kind(TIMEOUT), beyond(), default("5"), unit("seconds")],
-        /// Checks in a row that must fail before a server gets no requests; the very first one decides alone
+        /// Consecutive failed checks after which a server is unhealthy; the very first check decides alone
         fails: u32 [kind(ValueKind::Integer(1, 1000)), beyond(), default("3"), unit("checks")],
-        /// Checks in a row that must succeed before it gets requests again
+        /// Consecutive successful checks after which it is healthy again
         passes: u32 [kind(ValueKind::Integer(1, 1000)), beyond(), default("2"), unit("checks")],
     }
 }
@@ -115,7 +115,7 @@ impl HealthCheckOptions {
 /// A question to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthQuestion<'a> {
-    /// Nothing: that it can be connected to is enough.
+    /// None: a successful connection is enough.
     Connection,
     /// A request for this path and query, in the protocol of the group.
     Request(&'a str),
@@ -126,7 +126,7 @@ pub enum HealthQuestion<'a> {
 /// The status of an answer.
 const STATUS: ValueKind = ValueKind::Integer(200, 599);
 
-/// A time; beyond a year it would only be a mistake.
+/// A time; more than a year is surely a mistake.
 const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
 const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
@@ -137,46 +137,46 @@ options! {
         connect_timeout: Duration [kind(TIMEOUT), beyond(), default("10"), unit("seconds")],
         /// Time between two writes of a request
         send_timeout: Duration [kind(TIMEOUT), beyond(), default("60"), unit("seconds")],
-        /// Time to wait for an answer, and between two reads of it; else 504
+        /// Time to wait for a response, and between two reads of it; then 504
         read_timeout: Duration [kind(TIMEOUT), beyond(), default("60"), unit("seconds")],
-        /// Time without a byte either way after which an upgraded connection (WebSocket) is closed; a side that does not take
-        /// what waits for it has as long, by progress
+        /// Time without traffic in either direction after which an upgraded connection (WebSocket) is closed, and time
+        /// that a side may take without progress while data waits for it
         tunnel_timeout: Duration [kind(TIMEOUT), beyond(), default("600"), unit("seconds")],
-        /// Connections to each server that each thread keeps for later requests; 0: none
+        /// Idle connections to each server that each thread keeps for later requests; 0: none
         keepalive: usize [kind(ValueKind::Integer(0, 65_535)), beyond(), default("32"), unit("connections")],
-        /// Time after which a connection that nobody uses is closed
+        /// Time after which an idle connection is closed
         keepalive_timeout: Duration [kind(SECONDS), beyond(), default("4"), unit("seconds")],
-        /// Further servers to try, where a request may be repeated: nothing of it was sent, or its method is one of
-        /// `retry_methods` and nothing of an answer came
+        /// Further servers to try if a request may be repeated: nothing of it was sent, or its method is one of
+        /// `retry_methods` and no part of a response arrived
         retries: u32 [kind(ValueKind::Integer(0, 1000)), beyond(), default("2")],
-        /// Methods, in capitals, that may reach two servers: what they do is as good done twice. A request of any other
-        /// method is not sent again once a byte of it was
+        /// Methods, in capitals, that are safe to send to two servers because they are idempotent. Requests with any
+        /// other method are not retried once a byte was sent
         retry_methods: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
         /// Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only
         /// server of a group always gets them
         max_fails: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("1")],
         /// See `max_fails`
         fail_timeout: Duration [kind(SECONDS), beyond(), default("10"), unit("seconds")],
-        /// Read the whole body of a request before a server is asked, so that a slow client does not hold it; `false`:
-        /// the server gets it while it comes
+        /// Read the whole body of a request before contacting a server, so that a slow client does not occupy it;
+        /// `false`: send the body as it arrives
         request_buffering: bool [beyond(), default("true")],
-        /// Read an answer as fast as the server gives it, up to `buffer_size`, for a client that takes it slowly;
-        /// `false`: no faster than the client takes it. What has come is sent at once either way
+        /// Read a response as fast as the server sends it, up to `buffer_size`, even if the client is slow; `false`: no
+        /// faster than the client reads. Data is passed on immediately either way
         buffering: bool [beyond(), default("true")],
-        /// Bytes of an answer that are kept for a client that takes them slowly, so that it does not hold the server
+        /// Bytes of a response to buffer for a slow client, so that it does not occupy the server
         buffer_size: usize [kind(ValueKind::Size(0, 1 << 30)), beyond(), default("524288"), unit("bytes")],
-        /// Longest head of an answer; else 502
+        /// Longest head of a response; otherwise 502
         max_head_size: usize [kind(ValueKind::Size(1024, 1 << 20)), beyond(), default("65536"), unit("bytes")],
-        /// 1: HTTP/1.1; 2: HTTP/2, which gRPC needs: many requests on one connection, bodies while they come
+        /// 1: HTTP/1.1; 2: HTTP/2, which gRPC needs: many requests on one connection, with streamed bodies
         http_version: HttpVersion [kind(ValueKind::Integer(1, 2)), default("1")],
-        /// Tell the server whom it answers with a PROXY protocol header of this version, at the start of each
-        /// connection; then no connection is kept for a later request
+        /// Send the client's address to the server with a PROXY protocol header of this version at the start of each
+        /// connection; connections are then not kept for later requests
         proxy_protocol: Option<ProxyVersion> [beyond()],
-        /// Speak TLS with the servers; an address without a port then has 443. With `proxy`, the scheme says whether:
-        /// `https` does, with these options
+        /// Use TLS with the servers; an address without a port then has port 443. With `proxy`, `https` in the URL
+        /// enables TLS, and this sets its options
         tls: Unread [kind(TLS), default("false"), beyond()],
-        /// Tell the server whom it answers, in place of what the client said: `x-forwarded`: `X-Forwarded-For`,
-        /// `-Proto` and `-Host`; `forwarded`: `Forwarded` (RFC 7239)
+        /// Send the client's address to the server in header fields that replace the client's own: `x-forwarded`:
+        /// `X-Forwarded-For`, `-Proto` and `-Host`; `forwarded`: `Forwarded` (RFC 7239)
         forwarded_headers: ForwardedHeaders [beyond(), default("\"none\"")],
     }
 }
@@ -184,13 +184,13 @@ options! {
 const TLS: ValueKind = ValueKind::OneOf(&[ValueKind::Boolean, UpstreamTlsOptions::KIND]);
 
 words! {
-    /// How a server is chosen among those that can be used.
+    /// How a server is selected among the available ones.
     pub enum BalanceWord {
         /// In turn, by weight.
         RoundRobin = "round_robin",
         /// The one with the fewest requests, divided by its weight.
         LeastConnections = "least_connections",
-        /// Always the same for the same key.
+        /// Always the same one for the same key.
         Hash = "hash",
     }
 }
@@ -238,7 +238,7 @@ impl Typed for HttpVersion {
     }
 }
 
-/// Which fields tell a server about the client.
+/// The fields that report the client to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ForwardedHeaders {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.

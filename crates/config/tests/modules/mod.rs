@@ -15,7 +15,7 @@ const MODULES: [(&str, &str); 10] = [
     ("python", "3.12.1"),
 ];
 
-/// The machine of a case: documentation shows programs, too.
+/// The context of a case: for documentation, programs are shown, too.
 pub(crate) fn context(case: &str) -> ValidationContext {
     let is_documentation = case.starts_with("documented-") || case.starts_with("howto-");
     let programs = is_documentation.then_some(("external", ""));

@@ -1,7 +1,9 @@
-//! The assertions of the fuzz targets, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest (`edits.rs`).
+//! The assertions of the fuzz targets, so that the same oracles run under `cargo fuzz` (`fuzz/`) and under proptest
+//! (`edits.rs`).
 //!
-//! An oracle panics when a promise is broken. The promises: no panic; what is printed is read again as the same; a refusal
-//! has reasons; every reason points at a place that exists in what was sent.
+//! An oracle panics when a promise is broken. The promises: no panic; a printed document is read again as the same; a
+//! refusal
+//! has reasons; every reason points at a place that exists in the request.
 
 #![allow(
     clippy::panic,
@@ -30,7 +32,7 @@ pub(crate) fn document(bytes: &[u8]) {
     }
     if let Ok(toml) = document.root().to_toml() {
         match read(toml.as_bytes(), Format::Toml) {
-            // Tables come behind the values beside them.
+            // Tables are printed after the values beside them.
             Ok(again) => assert_eq!(
                 values(&document),
                 values(&again),

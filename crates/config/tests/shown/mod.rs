@@ -1,4 +1,4 @@
-//! The typed configuration as goldens show it: only the fields whose value is not that of an object that says nothing.
+//! The typed configuration as goldens show it: only the fields whose value differs from that of an empty object.
 //!
 //! A new option with its default is then in no golden.
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use tutti_config::{Config, ValidationContext, parse, validate};
 
-/// One of each object, with what it requires and nothing else. The values are such that no golden has them.
+/// One of each object, with the required members only. The values are such that no golden has them.
 const SAMPLE: &str = r#"{
     "listeners": {"*:1": {"pass": "routes", "http2": {}, "forwarded": {"source": [], "client_ip": "Sample"}, "tls": {
         "certificate": "sample", "session": {}, "client_ca": "sample"}}},
@@ -41,7 +41,7 @@ enum Shown {
 /// The fields of a structure by its name.
 type Defaults = HashMap<String, Vec<(String, Shown)>>;
 
-/// The typed configuration without what is as in the sample.
+/// Returns the typed configuration without the fields that are as in the sample.
 pub(crate) fn differing(config: &Config) -> String {
     let context = ValidationContext::with_modules([
         ("external", ""),
@@ -106,7 +106,7 @@ fn name_length(line: &str) -> usize {
     }
 }
 
-/// Notes the fields of every structure; what comes later goes before.
+/// Notes the fields of every structure; later ones take precedence.
 fn collect(shown: &Shown, defaults: &mut Defaults) {
     if let Shown::Block(open, items, _) = shown {
         for (_, item) in items {

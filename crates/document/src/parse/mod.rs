@@ -1,9 +1,10 @@
 //! JSON (RFC 8259) with comments and a byte-order mark, to a [`Document`] with spans.
 //!
-//! Called for what a client sends and for the stored configuration. Two slips are accepted with a remark, as NGINX Unit accepts them:
-//! one comma before a closing bracket, and bytes in a comment that are not UTF-8. After any other slip whose meaning is clear (a
-//! repeated or missing comma, an unquoted name, a number spelled wrong, a repeated name) it continues, so that one attempt shows them
-//! all, and refuses the document. It never panics and never recurses deeper than [`DEPTH_LIMIT`].
+//! Used for request bodies and for the stored configuration. Two mistakes are accepted with a warning, as in NGINX
+//! Unit: one comma before a closing bracket, and bytes in a comment that are not UTF-8. After any other mistake whose
+//! meaning is clear (a repeated or missing comma, an unquoted name, a malformed number, a repeated name) it continues,
+//! so that one attempt shows them all, and rejects the document. It never panics and never recurses deeper than
+//! [`DEPTH_LIMIT`].
 
 mod scalar;
 
@@ -19,24 +20,24 @@ use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 /// Arrays and objects inside each other. Real configurations have about ten.
 pub(crate) const DEPTH_LIMIT: usize = 128;
 
-/// Slips reported before giving up: after so many it is some other kind of file.
+/// Mistakes reported before giving up: with so many it is probably another kind of file.
 const SLIP_LIMIT: usize = 20;
 
-/// Accepted slips reported; to find the place of each costs a search of the text.
+/// Accepted mistakes that are reported; each costs a search of the text.
 const REMARK_LIMIT: usize = 20;
 
-/// Objects with fewer members are searched for repeated names one by one.
+/// Objects with fewer members are searched linearly for repeated names.
 const SMALL_OBJECT: usize = 16;
 
 /// Parses a document.
 ///
 /// # Errors
-/// All slips, each with the place of the bytes; the pointer is that of the innermost array or object around it.
+/// All mistakes, each with its position; the pointer is that of the innermost array or object around it.
 pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
     parse_source(SourceText::new(bytes, Format::Json))
 }
 
-/// Parses bytes that may have a name.
+/// Parses bytes that may have a file name.
 pub(crate) fn parse_source(source: SourceText) -> Result<Document, Diagnostics> {
     let (text, foreign) = source.text_with_foreign_bytes()?;
     let mut parser = Parser {
@@ -49,7 +50,7 @@ pub(crate) fn parse_source(source: SourceText) -> Result<Document, Diagnostics> 
     };
     let root = parser.document();
     let position = parser.position;
-    // Bytes that are not UTF-8 explain the slips around them.
+    // Bytes that are not UTF-8 explain the mistakes around them.
     if let Some(at) = parser.foreign.next().filter(|at| *at < position) {
         return Err(source.not_utf8(at));
     }
@@ -62,7 +63,7 @@ pub(crate) fn parse_source(source: SourceText) -> Result<Document, Diagnostics> 
     Err(Diagnostics(parser.slips))
 }
 
-/// The slip was too bad to go on; it has been recorded.
+/// A mistake that ends parsing; it has been recorded.
 struct Lost;
 
 type Parsed<T> = Result<T, Lost>;
@@ -73,7 +74,7 @@ struct Parser<'s> {
     position: usize,
     slips: Vec<Diagnostic>,
     remarks: Vec<Diagnostic>,
-    /// Places of bytes that are not UTF-8, in order; those in comments that have been passed are removed.
+    /// Positions of bytes that are not UTF-8, in order; those in parsed comments are removed.
     foreign: std::iter::Peekable<std::vec::IntoIter<usize>>,
 }
 
@@ -120,12 +121,7 @@ impl<'s> Parser<'s> {
             Some(byte) if byte.is_ascii_alphabetic() => self.word(place)?,
             Some(byte) => {
                 let message = format!("{} where a value should be", self.shown(byte));
-                return self.lost(
-                    place,
-                    start,
-                    &message,
-                    Some("a text stands in double quotes"),
-                );
+                return self.lost(place, start, &message, Some("strings need double quotes"));
             }
             None => {
                 return self.lost(
@@ -218,7 +214,7 @@ impl<'s> Parser<'s> {
             location.column
         );
         let start = span.start as usize;
-        // Not lost whatever the number of slips: the next one will notice.
+        // Parsing continues regardless of the number of mistakes: the next one will notice.
         let _ = self.slip(
             place,
             start,
@@ -238,7 +234,7 @@ impl<'s> Parser<'s> {
         Ok(Value::Array(elements))
     }
 
-    /// Steps over `{` or `[`.
+    /// Consumes `{` or `[`.
     fn enter(&mut self, place: &ConfigPath<'_>) -> Parsed<usize> {
         let open = self.position;
         if place.depth >= DEPTH_LIMIT {
@@ -249,7 +245,7 @@ impl<'s> Parser<'s> {
         Ok(open)
     }
 
-    /// Goes to the next member or element, over the comma before it; false: over the closing bracket.
+    /// Advances to the next member or element, over the comma before it; false: over the closing bracket.
     fn next_item(
         &mut self,
         place: &ConfigPath<'_>,
@@ -263,7 +259,7 @@ impl<'s> Parser<'s> {
         while self.peek() == Some(b',') {
             if commas > 0 || first {
                 let message = if first {
-                    "a comma stands before the first item"
+                    "there is a comma before the first item"
                 } else {
                     "a comma is repeated"
                 };
@@ -327,7 +323,7 @@ impl<'s> Parser<'s> {
         if self.remarks.len() >= REMARK_LIMIT {
             return;
         }
-        let message = format!("a stray comma stands before `{}`", char::from(close));
+        let message = format!("there is a comma before `{}`", char::from(close));
         let remark = self.source.slip(place.pointer(), at..at + 1, message);
         self.remarks.push(remark.suggest("remove it"));
     }
@@ -351,13 +347,7 @@ impl<'s> Parser<'s> {
                     .unwrap_or(rest.len());
                 let name = rest.get(..end).unwrap_or_default().to_owned();
                 let hint = format!("write `\"{}\"`", shorten(&name));
-                self.slip(
-                    place,
-                    start,
-                    end,
-                    "a name stands without quotes",
-                    Some(&hint),
-                )?;
+                self.slip(place, start, end, "names need quotes", Some(&hint))?;
                 self.position += end;
                 Ok(name)
             }
@@ -406,7 +396,7 @@ impl<'s> Parser<'s> {
                         place,
                         self.position,
                         end,
-                        "`#` begins no comment here",
+                        "`#` does not begin a comment here",
                         hint,
                     )?;
                     self.position += end;
@@ -452,7 +442,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Records a slip; goes on unless there are too many.
+    /// Records a mistake; fails only if there are too many.
     fn slip(
         &mut self,
         place: &ConfigPath<'_>,
@@ -469,7 +459,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Records a slip that ends parsing.
+    /// Records a mistake that ends parsing.
     fn lost<T>(
         &mut self,
         place: &ConfigPath<'_>,

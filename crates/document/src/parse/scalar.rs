@@ -16,7 +16,7 @@ impl Parser<'_> {
             return self.lost(
                 place,
                 start,
-                "a string stands in single quotes",
+                "strings need double quotes",
                 Some("use double quotes"),
             );
         };
@@ -24,7 +24,7 @@ impl Parser<'_> {
             place,
             start,
             end + 2,
-            "a string stands in single quotes",
+            "strings need double quotes",
             Some("use double quotes"),
         )?;
         self.position = start + end + 2;
@@ -104,14 +104,14 @@ impl Parser<'_> {
             Some(b'u') => return self.unicode(place, start, text),
             None => return self.lost(place, start, "the document ends inside a string", None),
             Some(_) => {
-                // Stay on a character boundary: what follows the backslash may take several bytes.
+                // Stays on a character boundary: the character after the backslash may take several bytes.
                 self.position = start + 1;
                 let other = self
                     .text
                     .get(self.position..)
                     .and_then(|rest| rest.chars().next())
                     .unwrap_or('\\');
-                let message = format!("`\\{other}` is no escape sequence of JSON");
+                let message = format!("`\\{other}` is not a JSON escape sequence");
                 let hint = format!("write `\\\\{other}` for a backslash");
                 self.slip(place, start, 1 + other.len_utf8(), &message, Some(&hint))?;
                 text.push('\\');
@@ -122,7 +122,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `\uXXXX`, or a pair of them for what lies beyond 16 bits.
+    /// Parses `\uXXXX`, or a pair of them for characters beyond 16 bits.
     fn unicode(&mut self, place: &ConfigPath<'_>, start: usize, text: &mut String) -> Parsed<()> {
         let Some(first) = self.hex() else {
             self.slip(
@@ -153,7 +153,7 @@ impl Parser<'_> {
                 place,
                 start,
                 6,
-                "half of a surrogate pair is no character",
+                "half of a surrogate pair is not a character",
                 None,
             )?,
         }
@@ -169,7 +169,7 @@ impl Parser<'_> {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    /// Takes everything that looks like a number, then checks the grammar (RFC 8259 §6).
+    /// Consumes everything that looks like a number, then checks the grammar (RFC 8259 §6).
     pub(super) fn number(&mut self, place: &ConfigPath<'_>) -> Parsed<Value> {
         let start = self.position;
         let rest = self.text.get(start..).unwrap_or_default();
@@ -212,14 +212,14 @@ impl Parser<'_> {
             place,
             start,
             end,
-            &format!("`{}` stands without quotes", shorten(word)),
+            &format!("`{}` needs quotes", shorten(word)),
             Some(&hint),
         )?;
         Ok(value)
     }
 }
 
-/// The text to write instead, if `number` is no number.
+/// Returns the correction if `number` is not a number.
 fn check_number(number: &str) -> Result<(), &'static str> {
     let unsigned = number.strip_prefix('-').unwrap_or(number);
     if number.starts_with('+') {
@@ -241,7 +241,7 @@ fn check_number(number: &str) -> Result<(), &'static str> {
         return Err("put a `0` before the point");
     }
     if !digits(whole) {
-        return Err("a text stands in double quotes; units cannot be added to a number");
+        return Err("strings need double quotes; numbers cannot have units");
     }
     if !fraction.is_none_or(digits) {
         return Err("put digits after the point");

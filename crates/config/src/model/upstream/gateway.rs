@@ -1,4 +1,4 @@
-//! FastCGI, uwsgi and SCGI: what is spoken with servers that do not speak HTTP.
+//! FastCGI, uwsgi and SCGI: the protocols of servers that do not use HTTP.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ pub enum UpstreamProtocol {
     /// HTTP/1.1.
     #[default]
     Http,
-    /// One of those that carry CGI variables.
+    /// A protocol with CGI variables.
     Gateway(Arc<Gateway>),
 }
 
 impl UpstreamProtocol {
-    /// Variables that the configuration sets, where the protocol carries such.
+    /// Returns the configured variables, if the protocol has any.
     pub fn parameters(&self) -> &[GatewayParameter] {
         match self {
             Self::Http => &[],
@@ -25,29 +25,29 @@ impl UpstreamProtocol {
     }
 }
 
-/// How a request is put into CGI variables, and what carries them.
+/// The mapping of requests to CGI variables, and the protocol.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Gateway {
-    /// The protocol that carries them.
+    /// The protocol.
     pub kind: GatewayKind,
-    /// Which script is meant; `None`: the application is no collection of scripts.
+    /// The mapping of paths to scripts; `None`: paths do not name scripts.
     pub scripts: Option<Scripts>,
-    /// Variables that are set or left out.
+    /// Variables that are set or removed.
     pub parameters: Vec<GatewayParameter>,
 }
 
 /// A folder of scripts.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Scripts {
-    /// The folder, as the server sees it, without a slash at its end.
+    /// The folder, as the server sees it, without a trailing slash.
     pub root: Box<[u8]>,
     /// The script of a folder.
     pub index: Box<[u8]>,
-    /// The script that answers everything, with a slash at its front.
+    /// The script that handles every request, with a leading slash.
     pub script: Option<Box<[u8]>>,
     /// Endings of scripts' names.
     pub suffixes: Vec<Box<[u8]>>,
-    /// Look whether the script is there.
+    /// Check that the script exists.
     pub check_files: bool,
 }
 
@@ -56,6 +56,6 @@ pub struct Scripts {
 pub struct GatewayParameter {
     /// As written.
     pub name: String,
-    /// `None`: it is left out.
+    /// `None`: it is removed.
     pub value: Option<Template>,
 }
