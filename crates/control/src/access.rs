@@ -1,9 +1,10 @@
-//! Who may use the API, and from where: the checks before a request is looked at.
+//! Access to the control API: the checks before a request is processed.
 //!
-//! The mode of a socket's file keeps strangers out by itself. An abstract socket has none, so there the kernel is asked who
-//! has connected. A TCP port knows nobody, so there each request bears a token. And whoever may use the API may also have a
-//! browser: a web page must not use it in their name. Called by the listener for each connection, by the connection
-//! for each request. What must never happen: a request that is looked at before all of this has been checked.
+//! The mode of a socket's file keeps other users out. An abstract socket has no mode, so the kernel is asked for the
+//! user at the other end. A TCP connection has no user, so each of its requests must carry a token. Users with access
+//! may also run a browser, which web pages must not abuse: requests from web pages are rejected. Called by the listener
+//! for each connection, and by the connection for each request. Must never happen: a request that is processed before
+//! all checks have passed.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -18,7 +19,7 @@ use tutti_sys::{proc, process};
 
 use crate::api_response::ApiResponse;
 
-/// Checks whoever has connected to an abstract socket.
+/// Checks the user at the other end of an abstract socket.
 pub(crate) fn check_peer(
     access: &ControlAccess,
     stream: &UnixStream,
@@ -46,8 +47,8 @@ pub(crate) fn check_peer(
     ))
 }
 
-/// True for a router of this server: a child of main, as this process is, and called so. What it sends is said by its clients, whom a
-/// `proxy` has let in.
+/// True for a router of this server: a child of main, like this process, with the router's name. Its requests come from
+/// clients that a `proxy` let through.
 pub(crate) fn is_router(stream: &UnixStream) -> bool {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let is_ours = |pid: i32| {
@@ -57,14 +58,14 @@ pub(crate) fn is_router(stream: &UnixStream) -> bool {
     peer.is_some_and(is_ours)
 }
 
-/// Checks what a request says about where it comes from.
+/// Checks the origin of a request.
 pub(crate) fn check(access: &ControlAccess, head: &Parts, host: &[u8]) -> Result<(), ApiResponse> {
     check_token(access, head)?;
     check_host(host)?;
     check_browser(head, host)
 }
 
-/// The values of a field, line by line.
+/// Returns the values of a field, line by line.
 fn lines(head: &Parts, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     head.headers
         .get_all(name)
@@ -72,7 +73,7 @@ fn lines(head: &Parts, name: HeaderName) -> impl Iterator<Item = &[u8]> {
         .map(HeaderValue::as_bytes)
 }
 
-/// Checks the token that the request bears.
+/// Checks the token of the request.
 pub(crate) fn check_token(access: &ControlAccess, head: &Parts) -> Result<(), ApiResponse> {
     let Some(token) = &access.token else {
         return Ok(());
@@ -91,9 +92,9 @@ pub(crate) fn check_token(access: &ControlAccess, head: &Parts) -> Result<(), Ap
     Err(answer)
 }
 
-/// A page of a stranger's site can have its name mean this machine (DNS rebinding); what it sends then has that name as
-/// `Host`. Names that no such site can have are fine: addresses, `localhost`, a single label (`unit`), and what clients of a unix
-/// socket make of its path (`%2Frun%2Fcontrol.sock`; no browser sends `%` there).
+/// A foreign web page can make its host name resolve to this machine (DNS rebinding); its requests then have that name
+/// in `Host`. Names that such a site cannot have are accepted: addresses, `localhost`, a single label (`unit`), and the
+/// path of a unix socket as clients encode it (`%2Frun%2Fcontrol.sock`; no browser sends `%` there).
 fn check_host(host: &[u8]) -> Result<(), ApiResponse> {
     if is_own_host(host) {
         return Ok(());
@@ -108,7 +109,7 @@ fn check_host(host: &[u8]) -> Result<(), ApiResponse> {
     ))
 }
 
-/// True for a `Host` that no strange site can have: an address, `localhost`, a single label.
+/// True for a `Host` that no foreign site can have: an address, `localhost`, a single label.
 pub fn is_own_host(authority: &[u8]) -> bool {
     let (host, _port) = split_port(authority);
     let Ok(host) = std::str::from_utf8(host) else {
@@ -122,7 +123,7 @@ pub fn is_own_host(authority: &[u8]) -> bool {
         || address.parse::<IpAddr>().is_ok()
 }
 
-/// Browsers tell where a request comes from; what they send unasked across sites is refused (Fetch Metadata, RFC 6454).
+/// Browsers declare where a request comes from; cross-site requests are rejected (Fetch Metadata, RFC 6454).
 fn check_browser(head: &Parts, host: &[u8]) -> Result<(), ApiResponse> {
     let foreign = |field: &str, value: &[u8]| {
         Err(ApiResponse::error(
@@ -146,7 +147,7 @@ fn check_browser(head: &Parts, host: &[u8]) -> Result<(), ApiResponse> {
             return foreign("Origin", origin);
         }
     }
-    // Browsers older than these fields still say which page a form is on.
+    // Browsers older than these fields still send the page that contains a form.
     for referer in lines(head, REFERER) {
         if !has_origin && !is_page_of(referer, host) {
             return foreign("Referer", referer);
@@ -160,7 +161,7 @@ pub fn is_same_authority(origin: &[u8], host: &[u8]) -> bool {
     behind_scheme(origin).is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// True if a page is one of `host`.
+/// True if a page belongs to `host`.
 fn is_page_of(url: &[u8], host: &[u8]) -> bool {
     let mut parts = behind_scheme(url)
         .into_iter()
@@ -175,8 +176,8 @@ fn behind_scheme(url: &[u8]) -> Option<&[u8]> {
         .or_else(|| url.strip_prefix(b"https://"))
 }
 
-/// Of what a page may POST across sites without being asked first, no tool of ours sends these two. The third,
-/// `application/x-www-form-urlencoded`, is what `curl --data-binary` says of everything, and is taken.
+/// Refuses two of the media types that a page may POST to another site without a preflight; no tool of ours sends
+/// them. The third, `application/x-www-form-urlencoded`, is the default of `curl --data-binary`, and is accepted.
 fn check_media_type(head: &Parts) -> Result<(), ApiResponse> {
     if head.method != Method::POST {
         return Ok(());
@@ -191,7 +192,7 @@ fn check_media_type(head: &Parts) -> Result<(), ApiResponse> {
                 415,
                 "Unsupported media type.",
                 Some(
-                    "Web pages can send such a body unasked; send `Content-Type: application/json`.",
+                    "Web pages can send such a body without permission; send `Content-Type: application/json`.",
                 ),
             ));
         }

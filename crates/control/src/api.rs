@@ -1,4 +1,4 @@
-//! From a request to an answer.
+//! From a request to its response.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const READ_ONLY: &str = "GET, HEAD";
 const EDITABLE: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
 const RESTART: &str = "GET, POST";
 
-/// A whole request.
+/// A complete request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -27,11 +27,11 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// `Content-Type`; empty if there is none.
     pub(crate) content_type: String,
-    /// The language that the client reads best.
+    /// The language that the client prefers.
     pub(crate) accept: Format,
-    /// The format of metrics that it reads best.
+    /// The format of metrics that the client prefers.
     pub(crate) metrics: tutti_metrics::ExpositionFormat,
-    /// Who sent it.
+    /// The caller.
     pub(crate) by: String,
 }
 
@@ -46,7 +46,7 @@ impl Api {
         Api { service, changes }
     }
 
-    /// Answers a request of a router: nothing but reading the status is there.
+    /// Responds to a request of a router, which may only read the status.
     pub(crate) async fn answer_of_status(&self, request: Request) -> ApiResponse {
         let names = segments(&request.path).unwrap_or_default();
         if names.first().is_none_or(|name| name != "status") {
@@ -58,7 +58,7 @@ impl Api {
         self.answer(request).await
     }
 
-    /// Answers a request, however long it takes.
+    /// Responds to a request, however long it takes.
     pub(crate) async fn answer(&self, request: Request) -> ApiResponse {
         let Some(segments) = segments(&request.path) else {
             return ApiResponse::error(
@@ -125,11 +125,11 @@ impl Api {
         }
     }
 
-    /// The content of `/status`, or why it cannot be had.
+    /// Returns the content of `/status`, or the response if it is not available.
     async fn status(&self) -> Result<Document, ApiResponse> {
         let status = self.service.status().await.map_err(|reason| {
             let detail = api_response::sentence(&reason);
-            ApiResponse::error(503, "The status cannot be had now.", Some(&detail))
+            ApiResponse::error(503, "The status is not available now.", Some(&detail))
         })?;
         api_response::document(&status)
             .map_err(|_| ApiResponse::error(500, "Internal error.", None))
@@ -140,7 +140,7 @@ impl Api {
             Ok(body) => ApiResponse::metrics(format, body),
             Err(reason) => {
                 let detail = api_response::sentence(&reason);
-                ApiResponse::error(503, "The metrics cannot be had now.", Some(&detail))
+                ApiResponse::error(503, "The metrics are not available now.", Some(&detail))
             }
         }
     }
@@ -307,7 +307,7 @@ impl Api {
     }
 
     async fn restart(&self, method: Method, name: &str) -> ApiResponse {
-        // Unit restarts on GET; a method that promises to change nothing is a poor choice, so POST does it too.
+        // Unit restarts on GET, which should not change anything, so POST works too.
         if !matches!(method, Method::Get | Method::Post) {
             return ApiResponse::method(RESTART);
         }
@@ -334,14 +334,15 @@ impl Api {
     }
 }
 
-/// RFC 6902 is another language; read as a merge patch it would replace the value by an array.
+/// RFC 6902 is another format; read as a merge patch it would replace the value by an array.
 fn is_json_patch(content_type: &str) -> bool {
     let name = content_type.split(';').next().unwrap_or_default();
     name.trim()
         .eq_ignore_ascii_case("application/json-patch+json")
 }
 
-/// The names of a path, decoded one by one, so that an encoded slash is part of a name. A slash at the end means nothing.
+/// Splits a path into names and decodes each, so that an encoded slash stays part of a name. A trailing slash is
+/// ignored.
 fn segments(path: &[u8]) -> Option<Vec<String>> {
     let path = path.strip_prefix(b"/").unwrap_or(path);
     let path = path.strip_suffix(b"/").unwrap_or(path);

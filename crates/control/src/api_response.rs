@@ -1,10 +1,10 @@
-//! An answer of the API: status, JSON body, a few fields.
+//! A response of the API: status, JSON body, a few fields.
 
 use serde_json::{Value, json};
 use tutti_config::TreeNode;
 use tutti_config::{Diagnostics, Document, Format};
 
-/// The answer to the client.
+/// The response to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiResponse {
     pub(crate) status: u16,
@@ -12,7 +12,7 @@ pub(crate) struct ApiResponse {
     pub(crate) body: Vec<u8>,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
-    /// How a client can show who it is: `WWW-Authenticate`.
+    /// How a client can authenticate: `WWW-Authenticate`.
     pub(crate) authenticate: Option<&'static str>,
     /// Type of the body; `None` is JSON.
     pub(crate) media_type: Option<&'static str>,
@@ -32,7 +32,7 @@ impl ApiResponse {
         }
     }
 
-    /// A value in the language that the client reads best.
+    /// Returns a value in the language that the client prefers.
     pub(crate) fn value_as(node: &TreeNode, format: Format) -> ApiResponse {
         match format {
             Format::Yaml => ApiResponse {
@@ -59,7 +59,7 @@ impl ApiResponse {
         )
     }
 
-    /// `{"error": …}`, with a `detail` if there is more to say.
+    /// `{"error": …}`, with a `detail` if there is one.
     pub(crate) fn error(status: u16, error: &str, detail: Option<&str>) -> ApiResponse {
         match detail {
             Some(detail) => ApiResponse::json(status, &json!({ "error": error, "detail": detail })),
@@ -67,12 +67,12 @@ impl ApiResponse {
         }
     }
 
-    /// The answer of Unit for a place that does not exist.
+    /// Unit's response for a path that does not exist.
     pub(crate) fn missing() -> ApiResponse {
         ApiResponse::error(404, "Value doesn't exist.", None)
     }
 
-    /// A method that the place does not take.
+    /// The response for a method that the path does not support.
     pub(crate) fn method(allow: &'static str) -> ApiResponse {
         let mut answer = ApiResponse::error(
             405,
@@ -83,28 +83,28 @@ impl ApiResponse {
         answer
     }
 
-    /// Faults of a configuration.
+    /// The response for faults of a configuration.
     pub(crate) fn faults(faults: &Diagnostics) -> ApiResponse {
         ApiResponse::json(faults.http_status(), &faults.to_json())
     }
 
-    /// The value is not what the client thinks it is.
+    /// The response if the value has changed since the client read it.
     pub(crate) fn changed_meanwhile() -> ApiResponse {
         ApiResponse::error(
             412,
             "Precondition failed.",
-            Some("The configuration is not the one the condition names; read it again."),
+            Some("The configuration has changed since it was read; read it again."),
         )
     }
 
-    /// A JSON Schema.
+    /// The response with a JSON Schema.
     pub(crate) fn schema(value: &Value) -> ApiResponse {
         let mut answer = ApiResponse::json(200, value);
         answer.media_type = Some("application/schema+json");
         answer
     }
 
-    /// Metrics in their format.
+    /// The response with metrics in a format.
     pub(crate) fn metrics(format: tutti_metrics::ExpositionFormat, body: Vec<u8>) -> ApiResponse {
         ApiResponse {
             status: 200,
@@ -116,7 +116,7 @@ impl ApiResponse {
         }
     }
 
-    /// JSON, printed as all else.
+    /// The response with JSON, formatted like the configuration.
     pub(crate) fn json(status: u16, value: &Value) -> ApiResponse {
         let body = match document(value) {
             Ok(document) => document.to_json(),
@@ -133,7 +133,7 @@ impl ApiResponse {
     }
 }
 
-/// The value at `path` of a document.
+/// The response with the value at `path` of a document.
 pub(crate) fn read(document: &Document, path: &[&str]) -> ApiResponse {
     match document.get(path) {
         Ok(node) => ApiResponse::value(node),
@@ -141,7 +141,7 @@ pub(crate) fn read(document: &Document, path: &[&str]) -> ApiResponse {
     }
 }
 
-/// A message as a sentence of its own.
+/// Formats a message as a sentence.
 pub(crate) fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     match letters.next() {
@@ -150,7 +150,7 @@ pub(crate) fn sentence(message: &str) -> String {
     }
 }
 
-/// A JSON value as a document, to be walked and printed like the configuration.
+/// Converts a JSON value to a document, to be traversed and printed like the configuration.
 pub(crate) fn document(value: &Value) -> Result<Document, Diagnostics> {
     tutti_config::parse(value.to_string().as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Changes of the configuration: one at a time, in order of arrival, each to its end.
+//! Changes of the configuration: one at a time, in order of arrival, each completed.
 
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
@@ -29,48 +29,48 @@ pub(crate) enum Edit {
 /// A change of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// A part of it, or all.
+    /// A part of it, or the whole.
     Edit {
         path: Vec<String>,
         edit: Edit,
         conditions: Conditions,
     },
-    /// Back to the configuration after an earlier change.
+    /// Restore the configuration of an earlier change.
     Restore(u64),
-    /// To the configuration of the files as they are now.
+    /// Apply the current configuration files.
     Reload,
-    /// Into maintenance, with these options; `None`: out of it.
+    /// Start maintenance with these options; `None`: end it.
     Maintenance(Option<(Vec<u8>, Format)>),
 }
 
-/// Takes changes in turn. A server has one, however often its control socket is served anew.
+/// Serializes changes. A server has one, even if its control socket is served by several listeners in turn.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// tokio's mutex is fair: first come, first served.
     turn: Mutex<()>,
-    /// Requests whose answers have not been written yet.
+    /// Requests whose responses have not been written yet.
     due: watch::Sender<usize>,
     /// See [`Changes::refused`].
     refused: std::sync::Mutex<Option<Arc<RefusedChange>>>,
 }
 
-/// Bytes of the largest configuration that is remembered once it is refused.
+/// Largest rejected configuration that is remembered, in bytes.
 const LARGEST_REMEMBERED: usize = 1 << 20;
 
-/// A change that was not made because of what it would have put in force.
+/// A change that was rejected because of its configuration.
 #[derive(Debug)]
 pub struct RefusedChange {
     /// When.
     pub time: SystemTime,
-    /// Who wanted it.
+    /// The caller.
     pub cause: Cause,
-    /// The configuration as it would have been; `None` where what was sent cannot be read, or is too large to be remembered.
+    /// The rejected configuration; `None` if it could not be read, or is too large to be remembered.
     pub document: Option<Document>,
-    /// Why not.
+    /// The faults.
     pub faults: Diagnostics,
 }
 
-/// An answer that is due. Dropping it says that it has been sent, or that its client has left.
+/// A response that is still to be sent. Dropped once it has been sent or its client has disconnected.
 pub(crate) struct Due(watch::Sender<usize>);
 
 impl Drop for Due {
@@ -80,13 +80,13 @@ impl Drop for Due {
 }
 
 impl Changes {
-    /// Notes that an answer is due.
+    /// Records that a response is to be sent.
     pub(crate) fn owe(&self) -> Due {
         self.due.send_modify(|due| *due += 1);
         Due(self.due.clone())
     }
 
-    /// The last change, if it was refused: one that succeeds makes it forgotten.
+    /// Returns the last change if it was rejected: a successful change clears it.
     pub fn refused(&self) -> Option<Arc<RefusedChange>> {
         let refused = self.refused.lock();
         refused.unwrap_or_else(PoisonError::into_inner).clone()
@@ -97,7 +97,7 @@ impl Changes {
         *last = refused.map(Arc::new);
     }
 
-    /// Applies a document, and remembers it where it is refused.
+    /// Applies a document, and remembers it if it is rejected.
     async fn apply(
         &self,
         service: &dyn Service,
@@ -114,7 +114,7 @@ impl Changes {
         done
     }
 
-    /// Remembers what cannot be read.
+    /// Remembers a change that cannot be read.
     fn refuse(&self, cause: Cause, faults: &Diagnostics) {
         self.remember(Some(RefusedChange {
             time: SystemTime::now(),
@@ -124,17 +124,16 @@ impl Changes {
         }));
     }
 
-    /// Waits until every request that has been read has its answer.
+    /// Waits until every request that has been read has its response.
     pub async fn answered(&self) {
-        // The sender is ours and lives as long as this waits.
+        // `self` owns the sender, which therefore outlives this wait.
         let _ = self.due.subscribe().wait_for(|due| *due == 0).await;
     }
 
-    /// Reads the configuration files anew and puts in force what they say. Returns its warnings; `None` where that makes no
-    /// difference.
+    /// Reads the configuration files again and applies them. Returns the warnings; `None` if nothing changes.
     ///
     /// # Errors
-    /// The faults; nothing has changed. None at all if there are no files.
+    /// The faults; nothing has changed. Empty if there are no files.
     pub async fn reload(
         &self,
         service: &dyn Service,
@@ -157,7 +156,8 @@ impl Changes {
         self.apply(service, document, cause).await.map(Some)
     }
 
-    /// Puts a document of the fleet in force, but for what is this node's own. Returns its warnings; `None` where it makes no difference.
+    /// Applies a document of the fleet, except for the parts that belong to this node. Returns the warnings; `None` if
+    /// nothing changes.
     ///
     /// # Errors
     /// The faults; nothing has changed.
@@ -180,7 +180,7 @@ impl Changes {
 
     /// Waits for its turn, edits the configuration of that moment, and applies it.
     ///
-    /// Runs as a task of its own: a client that leaves does not stop it half-way.
+    /// Runs in its own task, so that a client that disconnects does not interrupt it.
     pub(crate) async fn run(
         self: Arc<Self>,
         service: Arc<dyn Service>,
@@ -210,10 +210,10 @@ impl Changes {
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
                     Ok(Some(warnings)) => done(service.document(), warnings).await,
-                    Ok(None) => ApiResponse::success("The files say what is in force already."),
-                    // Certificates in files have been read again all the same.
+                    Ok(None) => ApiResponse::success("The files match the configuration in force."),
+                    // Certificates in files have been reloaded anyway.
                     Err(faults) if faults.0.is_empty() => ApiResponse::success(
-                        "There are no configuration files: the stored configuration stays in force. Certificates in files have been read again.",
+                        "There are no configuration files: the stored configuration stays in force. Certificates in files have been reloaded.",
                     ),
                     Err(faults) => ApiResponse::faults(&faults),
                 },
@@ -245,7 +245,7 @@ async fn carry_out(
     let edited = match edit(&current, &path, change) {
         Ok(edited) => edited,
         Err(faults) => {
-            // A place that is not there says nothing about the configuration.
+            // A missing path says nothing about the configuration.
             if faults.0.iter().any(|fault| fault.kind == FaultKind::Syntax) {
                 changes.refuse(cause, &faults);
             }
@@ -275,7 +275,8 @@ async fn restore(
     put_in_force(changes, service, document, cause).await
 }
 
-/// Applies a document, unless it is in force already: as documented for Unit, a change that makes no difference does nothing.
+/// Applies a document, unless it is in force already: as documented for Unit, a change that makes no difference does
+/// nothing.
 async fn put_in_force(
     changes: &Changes,
     service: &dyn Service,
@@ -291,9 +292,9 @@ async fn put_in_force(
     }
 }
 
-/// The answer to a change that is in force: with its warnings and those of the configuration.
+/// The response for an applied change, with its warnings and those of the configuration.
 async fn done(document: Arc<Document>, mut warnings: Diagnostics) -> ApiResponse {
-    // It looks at folders, which may be on another machine.
+    // The check reads folders, which may be on another machine.
     let looking = tokio::task::spawn_blocking(move || {
         tutti_config::warnings(&document, &tutti_sys::file::names_in)
     });

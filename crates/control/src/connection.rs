@@ -1,6 +1,6 @@
-//! One connection of the control socket: requests in, answers out.
+//! One connection of the control socket: reads requests, writes responses.
 //!
-//! Each has its own task, so a client that is slow or silent holds up no other.
+//! Each has its own task, so a slow or silent client does not block others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::change::Due;
 use crate::etag::{Condition, Conditions};
 use crate::serving::{self, BodyReadError, Response};
 
-/// Time for a head, for each piece of a body, and for the client to take some of an answer: people type requests by hand here.
+/// Time for a head, for each part of a body, and for progress in reading a response: people type requests by hand here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Largest body. A configuration of 100 applications with names of a megabyte each fits.
@@ -29,14 +29,14 @@ const MAX_BODY: u64 = 128 << 20;
 /// Characters of `User-Agent` that the history keeps.
 const LONGEST_AGENT: usize = 80;
 
-/// Who has connected.
+/// The peer of a connection.
 pub(crate) struct Caller {
-    /// As far as the system can tell.
+    /// Its name, as far as the system knows it.
     pub(crate) name: String,
     pub(crate) access: Arc<ControlAccess>,
-    /// The part of the API that is there for it.
+    /// The part of the API that it may use.
     pub(crate) scope: Scope,
-    /// The answer to everything, for a caller that may not use the API.
+    /// The response to every request, for a caller that may not use the API.
     pub(crate) refusal: Option<ApiResponse>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Caller {
 pub(crate) enum Scope {
     /// All of it.
     Everything,
-    /// Reading `/status`: the caller is a router, which passes on what any client of a listener has sent.
+    /// Reading `/status`: the caller is a router, which passes on requests of any client.
     Status,
 }
 
@@ -104,7 +104,8 @@ impl Caller {
         }
     }
 
-    /// Reads a request, whose body is read only if the head may ask; else the answer, which ends the connection.
+    /// Reads a request, and its body only if the head passes the checks; otherwise returns the response, which ends the
+    /// connection.
     async fn read(&self, request: serving::ApiRequest) -> Result<Request, ApiResponse> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
@@ -114,7 +115,7 @@ impl Caller {
             .map_err(|why| ApiResponse::error(400, "Invalid request.", Some(&format!("{why}."))))?;
         match self.scope {
             Scope::Everything => access::check(&self.access, &head, host)?,
-            // `Host` and `Origin` are those of a site, and nothing can be changed.
+            // `Host` and `Origin` belong to a site, and nothing can be changed.
             Scope::Status => access::check_token(&self.access, &head)?,
         }
         let most = match self.scope {
@@ -125,7 +126,7 @@ impl Caller {
         let body = serving::read_body(body, most, PATIENCE).await;
         request.body = body.map_err(|fault| match fault {
             BodyReadError::TooLarge => {
-                let detail = format!("A request body may have {most} bytes.");
+                let detail = format!("A request body may have at most {most} bytes.");
                 ApiResponse::error(413, "Request body is too large.", Some(&detail))
             }
             BodyReadError::TooSlow => too_slow(),
@@ -136,7 +137,7 @@ impl Caller {
         Ok(request)
     }
 
-    /// Reads what a head asks.
+    /// Converts a head to a request without its body.
     fn opening(&self, head: &Parts) -> Request {
         let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
         let conditions = Conditions {

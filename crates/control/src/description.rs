@@ -1,7 +1,7 @@
-//! The description of the control API in OpenAPI: what is not the configuration, by hand.
+//! The OpenAPI description of the control API: the parts beside the configuration, written by hand.
 //!
-//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`), which has no shared path
-//! items in it.
+//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`), whose
+//! description contains no shared path items.
 
 use serde_json::{Map, Value, json};
 
@@ -67,7 +67,7 @@ fn spooler_paths() -> Map<String, Value> {
     match json!({
         "/control/spoolers/{name}/failed": {
             "parameters": name,
-            "get": read("server", "Jobs of a spooler that were given up, the oldest first, at most 1000", &entries),
+            "get": read("server", "Failed jobs of a spooler, the oldest first, at most 1000", &entries),
             "delete": action("server", "Remove them")
         },
         "/control/spoolers/{name}/failed/{job}": {
@@ -76,15 +76,15 @@ fn spooler_paths() -> Map<String, Value> {
         },
         "/control/spoolers/{name}/failed/{job}/retry": {
             "parameters": job,
-            "post": action("server", "Try one of them again")
+            "post": action("server", "Retry one of them")
         },
         "/control/spoolers/{name}/retry": {
             "parameters": name,
-            "post": action("server", "Try them all again")
+            "post": action("server", "Retry all of them")
         },
         "/control/spoolers/{name}/jobs": {
             "parameters": name,
-            "delete": action("server", "Remove what is left of a spooler that is in the configuration no more")
+            "delete": action("server", "Remove the remaining jobs of a spooler that is no longer in the configuration")
         }
     }) {
         Value::Object(paths) => paths,
@@ -113,7 +113,7 @@ fn paths() -> Map<String, Value> {
     let name = json!([{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}]);
     let paths = json!({
         "/": {"get": read("server", "Everything there is", &object)},
-        "/status": {"get": read("server", "Counters of connections, requests and applications, and what is not served as configured", &object)},
+        "/status": {"get": read("server", "Counters of connections, requests and applications, and the parts of the configuration that are not in force", &object)},
         "/metrics": {"get": {
             "tags": ["server"],
             "summary": "Metrics, in the format that `Accept` asks for",
@@ -128,18 +128,18 @@ fn paths() -> Map<String, Value> {
         }},
         "/control/applications/{name}/restart": {
             "parameters": name,
-            "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),
+            "get": action("server", "Replace an application's processes (the path of NGINX Unit)"),
             "post": action("server", "Replace an application's processes")
         },
         "/control/certificates/{name}/renew": {
             "parameters": name,
-            "get": action("stored", "As `POST`, which says better that something changes"),
-            "post": action("stored", "Order a new certificate from its authority, or read it again from its files; answered when it is in force")
+            "get": action("stored", "Same as `POST`, which is the better method for a change"),
+            "post": action("stored", "Order a new certificate from its authority, or reload it from its files; the response comes when it is in force")
         },
-        "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
-        "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},
-        "/control/stop": {"post": action("server", "Stop, after the requests under way have been answered")},
-        "/control/stop/quick": {"post": action("server", "Stop at once")},
+        "/control/reload": {"post": action("configuration", "Reload the files of `--config`")},
+        "/control/upgrade": {"post": action("server", "Upgrade to the program now installed at this one's path")},
+        "/control/stop": {"post": action("server", "Stop after the requests in progress are answered")},
+        "/control/stop/quick": {"post": action("server", "Stop immediately")},
         "/history": {"get": read("history", "The last changes, newest first", &entries)},
         "/history/{number}": {
             "parameters": number,
@@ -147,7 +147,7 @@ fn paths() -> Map<String, Value> {
         },
         "/history/{number}/restore": {
             "parameters": number,
-            "post": action("history", "Put that configuration in force again")
+            "post": action("history", "Restore that configuration")
         },
         "/schema/openapi.json": {"get": read("configuration", "This description", &object)}
     });
@@ -177,7 +177,7 @@ fn paths() -> Map<String, Value> {
 /// The path of the maintenance.
 fn maintenance() -> Value {
     let object = json!({"type": "object"});
-    let mut put = action("server", "Begin maintenance: requests get 503");
+    let mut put = action("server", "Start maintenance: requests get 503");
     if let Value::Object(put) = &mut put {
         let body = json!({"required": false, "content": {"application/json": {"schema": object}}});
         put.insert("requestBody".to_owned(), body);
@@ -204,7 +204,7 @@ fn cache_paths() -> Map<String, Value> {
         },
         "/control/cache/{name}/prefixes/{prefix}": {
             "parameters": with("prefix"),
-            "delete": action("server", "Remove the responses whose keys begin so")
+            "delete": action("server", "Remove the responses whose keys begin with this")
         },
         "/control/cache/{name}/tags/{tag}": {
             "parameters": with("tag"),
@@ -216,7 +216,7 @@ fn cache_paths() -> Map<String, Value> {
     }
 }
 
-/// Paths of things that are stored beside the configuration.
+/// Paths of objects that are stored beside the configuration.
 fn stored_paths() -> Map<String, Value> {
     let object = json!({"type": "object"});
     let text = json!({"type": "string"});
@@ -243,10 +243,7 @@ fn stored_paths() -> Map<String, Value> {
         let all = json!({"type": "object", "additionalProperties": schema});
         let get = read("stored", &format!("Every {what}, by name"), &all);
         paths.insert(section.to_owned(), json!({"get": get}));
-        let mut put = action(
-            "stored",
-            &format!("Store a {what}, or put another in its place"),
-        );
+        let mut put = action("stored", &format!("Store a {what}, or replace it"));
         if let Value::Object(put) = &mut put {
             let body = json!({"required": true, "content": {media_type: {"schema": text}}});
             put.insert("requestBody".to_owned(), body);
@@ -268,7 +265,7 @@ fn done() -> Value {
         "required": ["success"],
         "properties": {
             "success": {"type": "string"},
-            "warnings": {"description": "What works, and is likely to be a mistake", "type": "array", "items": fault()}
+            "warnings": {"description": "Parts that are valid, but likely a mistake", "type": "array", "items": fault()}
         }
     })
 }
@@ -297,11 +294,11 @@ fn failure() -> Value {
         "type": "object",
         "required": ["error"],
         "properties": {
-            "error": {"type": "string", "description": "What sort of failure it is"},
+            "error": {"type": "string", "description": "The kind of failure"},
             "detail": {"type": "string", "description": "The first fault, in a sentence"},
-            "location": {"type": "object", "description": "Place of the first fault in what was sent"},
-            "path": {"type": "string", "description": "JSON pointer of the first fault; for an unknown option, of the object that it is in"},
-            "suggestion": {"type": "string", "description": "The option that was meant, where the first fault is a mistyped one"},
+            "location": {"type": "object", "description": "Position of the first fault in the request body"},
+            "path": {"type": "string", "description": "JSON pointer of the first fault; for an unknown option, of the object that contains it"},
+            "suggestion": {"type": "string", "description": "The likely option, if the first fault is a misspelt one"},
             "errors": {"type": "array", "description": "The first hundred faults, and how many more there are", "items": fault()}
         }
     })

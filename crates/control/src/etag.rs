@@ -1,7 +1,7 @@
 //! Entity tags of configuration values, and the conditions that use them (RFC 9110 §8.8.3, §13.1).
 //!
-//! A tag is made from the value itself, at any depth: a change elsewhere in the configuration does not spoil the
-//! edit of one application.
+//! A tag is computed from the value itself, at any depth: a change elsewhere in the configuration does not invalidate
+//! the edit of one application.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -10,7 +10,7 @@ use tutti_config::TreeNode;
 /// The strong entity tag of a value.
 pub(crate) fn of(node: &TreeNode) -> String {
     let text = node.to_compact_json();
-    // Two 64-bit hashes with different beginnings: what collides in both is not met by accident.
+    // Two 64-bit hashes with different seeds: values do not collide in both by accident.
     let half = |seed: u8| {
         let mut hasher = DefaultHasher::new();
         hasher.write_u8(seed);
@@ -20,17 +20,17 @@ pub(crate) fn of(node: &TreeNode) -> String {
     format!("\"{:016x}{:016x}\"", half(1), half(2))
 }
 
-/// A condition's value: `*` or a list of tags.
+/// The value of a condition: `*` or a list of tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// `*`: any value that exists.
     Any,
-    /// These, with their quotes and without `W/`, which is noted.
+    /// Tags with their quotes, without `W/`; the flag marks weak ones.
     Tags(Vec<(bool, String)>),
 }
 
 impl Condition {
-    /// Reads all lines of a field together; `None` if there is none.
+    /// Reads all lines of a field together; `None` if there are none.
     pub(crate) fn read<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Condition> {
         let lines: Vec<String> = lines
             .map(|line| String::from_utf8_lossy(line).into_owned())
@@ -65,7 +65,7 @@ impl Condition {
         }
     }
 
-    /// `If-None-Match`: weak comparison; true if the request may go on.
+    /// `If-None-Match`: weak comparison; true if the request may proceed.
     pub(crate) fn matches_none(&self, current: Option<&str>) -> bool {
         match (self, current) {
             (_, None) => true,
@@ -83,7 +83,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// True if a change may go on, the value being `current` now.
+    /// True if a change may proceed, given that the value is `current` now.
     pub(crate) fn allow_change(&self, current: Option<&str>) -> bool {
         self.if_match
             .as_ref()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_tells_values_apart_but_not_their_spelling() {
+    fn a_tag_differs_between_values_but_not_between_spellings() {
         let tag = |text: &str| of(tutti_config::parse(text.as_bytes()).unwrap().root());
         assert_eq!(tag("{\"a\": 1}"), tag("{ \"a\" :1 } // comment"));
         assert_ne!(tag("{\"a\":1}"), tag("{\"a\":2}"));

@@ -1,4 +1,4 @@
-//! `/control/spoolers/NAME`: jobs that were given up, and those of a spooler that is in the configuration no more.
+//! `/control/spoolers/NAME`: failed jobs, and those of a spooler that is no longer in the configuration.
 
 use serde_json::Value;
 use tutti_http::Method;
@@ -7,7 +7,7 @@ use tutti_protocol::JobTask;
 use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
-/// Answers a request for what is below a spooler's name.
+/// Responds to a request for a path below a spooler's name.
 pub(crate) async fn answer(
     service: &dyn Service,
     method: Method,
@@ -38,7 +38,7 @@ pub(crate) async fn answer(
         Ok(Some(list)) => ApiResponse::json(200, &list),
         Err(reason) => {
             let detail = api_response::sentence(&reason);
-            ApiResponse::error(503, "The jobs cannot be reached now.", Some(&detail))
+            ApiResponse::error(503, "The jobs are not available now.", Some(&detail))
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Control API: `/config`, `/status`, `/control`, `/history`, `/schema` and their kin over HTTP/1.1 on the control socket.
+//! Control API: `/config`, `/status`, `/control`, `/history`, `/schema` and others over HTTP/1.1 on the control socket.
 //!
-//! Owns the socket's connections, what a request means, and the order of changes; what a change *does* is behind
+//! Owns the socket's connections, the meaning of requests, and the order of changes; the effect of a change is behind
 //! [`Service`], which the binary implements over `server`, `pool` and the state store. Runs on the control thread.
 //!
-//! Must never happen: two changes at once; a change applied to another document than the one its client was shown
-//! (`If-Match`); a change half done because its client hung up; one client, slow or broken, keeping others from the API.
+//! Must never happen: two changes at once; a change applied to another document than its client had read (`If-Match`);
+//! a change half done because its client disconnected; one client, slow or broken, that blocks others.
 //!
 //! | Module | does |
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection |
-//! | `access` | who may: peers, the token, no web pages |
-//! | [`serve_connection`] | HTTP/1.1 on a connection, by hyper, with an end to each wait |
-//! | `connection` | reads requests, makes responses of answers |
-//! | `api` | request to answer: sections, methods, conditions |
-//! | `stored` | what is under `/certificates` and `/js_modules` |
+//! | `access` | checks access: peers, the token, no web pages |
+//! | [`serve_connection`] | HTTP/1.1 on a connection, by hyper, with a time limit for each wait |
+//! | `connection` | reads requests, writes responses |
+//! | `api` | request to response: sections, methods, conditions |
+//! | `stored` | the objects under `/certificates` and `/js_modules` |
 //! | `own` | parts of the configuration that a fleet leaves to its nodes |
 //! | `change` | edits and applies, one at a time, in order of arrival |
 
@@ -44,5 +44,5 @@ pub use service::{RenewError, RestartError, Service, ServiceFuture, StopKind, St
 pub use serving::{
     ApiRequest, BodyReadError, Response, closing, host, read_body, response, serve_connection,
 };
-/// Words that the API shares with main.
+/// Types that the API shares with main.
 pub use tutti_protocol::{Cause, ControlAccess, StoreKind, Token};

@@ -14,10 +14,10 @@ use crate::change::Changes;
 use crate::connection::{self, Caller, Scope};
 use crate::service::Service;
 
-/// How long to wait when the process has run out of descriptors, which accept(2) reports again and again.
+/// Pause when the process has run out of descriptors, which accept(2) then reports repeatedly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bound and listening socket, and who may use it.
+/// A bound and listening socket, and its access rules.
 #[derive(Debug)]
 pub struct ControlListener {
     socket: Socket,
@@ -32,15 +32,15 @@ enum Socket {
     Abstract(UnixListener),
     /// `127.0.0.1:8443`
     Tcp(TcpListener),
-    /// The one for routers, which has a name that only they are told.
+    /// The socket for routers, whose name only routers get.
     Status(UnixListener),
 }
 
 impl ControlListener {
-    /// Takes a listening socket that main passed. To be called on the runtime that will serve it.
+    /// Takes over a listening socket that main passed. Must be called on the runtime that will serve it.
     ///
     /// # Errors
-    /// The system refuses the descriptor; `PermissionDenied` for TCP without a token.
+    /// The system rejects the descriptor; `PermissionDenied` for TCP without a token.
     pub fn from_fd(fd: OwnedFd, access: ControlAccess) -> io::Result<ControlListener> {
         let address = rustix::net::getsockname(&fd)?;
         let socket = if address.address_family() == rustix::net::AddressFamily::UNIX {
@@ -57,7 +57,7 @@ impl ControlListener {
             if access.token.is_none() {
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "it is a TCP port, and there is no token",
+                    "it is a TCP port without a token",
                 ));
             }
             let listener = std::net::TcpListener::from(fd);
@@ -70,8 +70,8 @@ impl ControlListener {
         })
     }
 
-    /// Takes the listening socket at which routers of this user read the status; their clients show the token, if there is one. To be
-    /// called on the runtime that will serve it.
+    /// Takes over the listening socket on which routers of this user read the status; their clients send the token, if
+    /// there is one. Must be called on the runtime that will serve it.
     pub fn of_status(fd: OwnedFd, token: Option<Token>) -> io::Result<ControlListener> {
         let listener = std::os::unix::net::UnixListener::from(fd);
         listener.set_nonblocking(true)?;
@@ -87,7 +87,7 @@ impl ControlListener {
     }
 }
 
-/// Serves the API for ever, one task per connection. Who serves it again later passes the same `changes`.
+/// Serves the API forever, one task per connection. A later call for the same server passes the same `changes`.
 pub async fn serve(listener: ControlListener, service: Arc<dyn Service>, changes: Arc<Changes>) {
     let api = Arc::new(Api::new(service, changes));
     let access = listener.access;
@@ -111,7 +111,7 @@ pub async fn serve(listener: ControlListener, service: Arc<dyn Service>, changes
                 tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, peer)| {
-                // Answers are written whole: waiting to fill a segment only delays them.
+                // Responses are written whole: waiting to fill a segment only delays them.
                 let _ = stream.set_nodelay(true);
                 let caller = Caller::new(peer.to_string(), &access);
                 tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
@@ -123,7 +123,8 @@ pub async fn serve(listener: ControlListener, service: Arc<dyn Service>, changes
     }
 }
 
-/// A `proxy` to the control socket must give no client of a listener the control of the server, whoever the router runs as.
+/// A `proxy` to the control socket must not give clients of a listener control of the server, whichever user the router
+/// runs as.
 fn scope_of(stream: &tokio::net::UnixStream) -> Scope {
     match access::is_router(stream) {
         true => Scope::Status,
@@ -131,7 +132,7 @@ fn scope_of(stream: &tokio::net::UnixStream) -> Scope {
     }
 }
 
-/// The user at the other end, whom the kernel knows.
+/// Returns the user at the other end, as the kernel reports it.
 fn user_of(stream: &tokio::net::UnixStream) -> String {
     match stream.peer_cred() {
         Ok(credentials) => match tutti_sys::credentials::user_name(credentials.uid()) {

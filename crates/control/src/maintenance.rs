@@ -1,15 +1,15 @@
-//! `/control/maintenance`: one call puts the server into maintenance, one takes it out.
+//! `/control/maintenance`: one call starts maintenance of the server, one ends it.
 //!
-//! Maintenance is a part of the configuration, `/settings/maintenance`, so it is checked, stored and in the history as any change. A
-//! configuration that comes in place of the whole one and says nothing about maintenance does not end it: who rolls out a new one while
-//! there is maintenance does not mean to.
+//! Maintenance is a part of the configuration, `/settings/maintenance`, so it is checked, stored and in the history
+//! like any change. Replacing the whole configuration by one without maintenance does not end it: a roll-out during
+//! maintenance is not meant to do so.
 
 use tutti_config::{Diagnostics, Document, Format, Pointer};
 
-/// Where it is in the configuration.
+/// Its path in the configuration.
 pub(crate) const PLACE: [&str; 2] = ["settings", "maintenance"];
 
-/// The configuration with maintenance, or without.
+/// Returns the configuration with maintenance, or without.
 pub(crate) fn switched(
     current: &Document,
     options: Option<(Vec<u8>, Format)>,
@@ -33,21 +33,21 @@ pub(crate) fn switched(
     Ok(document)
 }
 
-/// Keeps the maintenance that there is, unless the new configuration has its own word on it.
+/// Keeps the current maintenance, unless the new configuration sets it itself.
 pub(crate) fn keep(current: &Document, document: &mut Document) {
     if document.get(&PLACE).is_ok() {
         return;
     }
     let kept = current.get(&PLACE).map(|node| node.to_json());
-    // It is read as it was printed: that cannot fail.
+    // It is parsed from its printed form: that cannot fail.
     if let Some(mut kept) = kept
         .ok()
         .and_then(|text| tutti_config::parse(text.as_bytes()).ok())
     {
-        // Faults and warnings are located in what was sent.
+        // Faults and warnings are located in the request body.
         kept.forget_source();
         let mut with = document.clone();
-        // A document that cannot take it is no configuration, and will be told so.
+        // A document without a place for it is not a configuration, and is rejected later.
         if put(&mut with, kept).is_ok() {
             *document = with;
         }

@@ -1,19 +1,19 @@
-//! Parts of the configuration that are a node's own: a document of its fleet neither has nor changes them.
+//! Parts of the configuration that belong to a node: documents of its fleet neither contain nor change them.
 //!
-//! These are the source, so that no document cuts a node off, and maintenance, which somebody has put this very node into.
+//! These are the source, so that no document disconnects a node, and maintenance, which applies to this very node.
 
 use tutti_config::{Diagnostics, Document};
 
 use crate::maintenance;
 
-/// Where the source is.
+/// Path of the source.
 const SOURCE: [&str; 2] = ["settings", "source"];
 
-/// Puts the node's own parts in the place of those that a document of the fleet has.
+/// Replaces these parts of a fleet's document by the node's own.
 pub(crate) fn put(current: &Document, document: Document) -> Result<Document, Diagnostics> {
     let mut document = without(document)?;
     let own = current.get(&SOURCE).map(|node| node.to_json());
-    // It is read as it was printed: that cannot fail.
+    // It is parsed from its printed form: that cannot fail.
     let own = own.ok().map(|text| tutti_config::parse(text.as_bytes()));
     if let Some(own) = own.transpose()? {
         let [settings, _] = SOURCE;
@@ -26,7 +26,7 @@ pub(crate) fn put(current: &Document, document: Document) -> Result<Document, Di
     Ok(document)
 }
 
-/// The document without them. Settings that have nothing else are none.
+/// Returns the document without these parts. `settings` is removed if it becomes empty.
 pub fn without(mut document: Document) -> Result<Document, Diagnostics> {
     document.forget_source();
     for place in [SOURCE, maintenance::PLACE] {

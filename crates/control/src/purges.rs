@@ -1,4 +1,4 @@
-//! `/control/cache/NAME`: responses of a store that are to go.
+//! `/control/cache/NAME`: purges responses of a store.
 
 use serde_json::Value;
 use tutti_http::Method;
@@ -7,7 +7,7 @@ use tutti_protocol::PurgeScope;
 use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
-/// Answers a request for what is below a store's name.
+/// Responds to a request for a path below a store's name.
 pub(crate) async fn answer(
     service: &dyn Service,
     method: Method,
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
         Ok(_) => ApiResponse::missing(),
         Err(reason) => {
             let detail = api_response::sentence(&reason);
-            ApiResponse::error(503, "The cache cannot be reached now.", Some(&detail))
+            ApiResponse::error(503, "The cache is not available now.", Some(&detail))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The orders of the control API to the server.
+//! The operations of the server that the control API calls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tutti_config::{Diagnostic, Diagnostics, Document};
 use tutti_protocol::{Cause, JobTask, PurgeScope, StoreKind};
 
-/// An answer that takes time.
+/// A result that takes time.
 pub type ServiceFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Why a restart did not happen.
@@ -15,7 +15,7 @@ pub type ServiceFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub enum RestartError {
     /// No application has this name (404).
     Unknown,
-    /// The new processes did not come up, the old ones go on (500).
+    /// The new processes did not start, the old ones keep running (500).
     Failed(Diagnostics),
 }
 
@@ -24,9 +24,9 @@ pub enum RestartError {
 pub enum RenewError {
     /// No certificate has this name (404).
     Unknown,
-    /// It was uploaded: only a person has a newer one (409).
+    /// It was uploaded: only its owner can provide a newer one (409).
     Uploaded,
-    /// There is no newer one now, and this is why; the one in force stays (500).
+    /// No newer one is available, for this reason; the current one stays in force (500).
     Failed(String),
 }
 
@@ -35,40 +35,40 @@ pub enum RenewError {
 pub enum StoreError {
     /// Nothing has this name (404).
     Unknown,
-    /// The text is no such thing, or has no name that can be used (400).
+    /// The text is not valid, or its name cannot be used (400).
     Invalid(Box<Diagnostic>),
-    /// These places of the configuration name it (409).
+    /// These places of the configuration refer to it (409).
     Used(Vec<String>),
-    /// It cannot be done here and now (500).
+    /// It cannot be done now (500).
     Failed(Diagnostics),
 }
 
 /// The end of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopKind {
-    /// Requests under way are answered first.
+    /// Requests in progress are answered first.
     Graceful,
-    /// They are not.
+    /// Requests in progress are aborted.
     Quick,
 }
 
-/// The server, as the control API knows it. All calls come from the control thread.
+/// The server, as seen by the control API. All calls come from the control thread.
 pub trait Service: Send + Sync + 'static {
     /// The configuration in force.
     fn document(&self) -> Arc<Document>;
 
-    /// Makes `document` the configuration: validate, prepare, store, commit, in this order. Called for one change at a time;
-    /// the future is always run to its end. Returns warnings: faults that do not stand against it.
+    /// Makes `document` the configuration: validate, prepare, store, commit, in this order. Called for one change at a
+    /// time; the future is always run to completion. Returns warnings: faults that do not prevent the change.
     ///
     /// # Errors
-    /// Nothing has changed, neither what is served nor what is stored.
+    /// Nothing has changed, neither in force nor in the store.
     fn apply(
         &self,
         document: Document,
         cause: Cause,
     ) -> ServiceFuture<Result<Diagnostics, Diagnostics>>;
 
-    /// Reads the configuration files anew; `None` where the server was started without any.
+    /// Reads the configuration files again; `None` if the server was started without any.
     ///
     /// # Errors
     /// The faults in them, with file, line and column.
@@ -81,21 +81,21 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(serde_json::Value::Array(Vec::new()))))
     }
 
-    /// The configuration after the change of that number; `None` if it is not kept.
+    /// Returns the configuration after the change of that number; `None` if it is no longer stored.
     fn past(&self, _number: u64) -> ServiceFuture<Result<Option<Document>, String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// The content of `/status`.
+    /// Returns the content of `/status`.
     ///
     /// # Errors
-    /// Why whoever knows it does not tell (503).
+    /// Why the status is not available (503).
     fn status(&self) -> ServiceFuture<Result<serde_json::Value, String>>;
 
-    /// The metrics in a format.
+    /// Returns the metrics in a format.
     ///
     /// # Errors
-    /// Why whoever knows them does not tell (503).
+    /// Why the metrics are not available (503).
     fn metrics(
         &self,
         format: tutti_metrics::ExpositionFormat,
@@ -105,13 +105,13 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(reason)))
     }
 
-    /// The content of a store: an object with a member for each thing.
+    /// Returns the content of a store: an object with a member for each stored object.
     fn stored(&self, store: StoreKind) -> serde_json::Value {
         let _ = store;
         serde_json::Value::Object(serde_json::Map::new())
     }
 
-    /// Stores something, or puts another in its place, and in force where the configuration names it. Returns what is odd about it.
+    /// Stores or replaces an object, and puts it in force if the configuration refers to it. Returns warnings.
     ///
     /// # Errors
     /// Nothing has changed.
@@ -125,7 +125,7 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
 
-    /// Deletes something that nothing names.
+    /// Deletes an object that the configuration does not refer to.
     ///
     /// # Errors
     /// Nothing has changed.
@@ -134,10 +134,10 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(StoreError::Unknown)))
     }
 
-    /// Carries out a task with the jobs of a spooler; what came of it, or `None`: there is no such spooler or job.
+    /// Carries out a task with the jobs of a spooler and returns the result; `None` if there is no such spooler or job.
     ///
     /// # Errors
-    /// Why whoever has the jobs does not do it (503).
+    /// Why the jobs are not available (503).
     fn jobs(
         &self,
         spooler: &str,
@@ -147,10 +147,10 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Purges a store of responses; how many there were, or `None`: there is no such store.
+    /// Purges a store of responses and returns their number; `None` if there is no such store.
     ///
     /// # Errors
-    /// Why whoever has them does not do it (503).
+    /// Why the store is not available (503).
     fn purge(
         &self,
         store: &str,
@@ -160,23 +160,23 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Replaces the processes of an application; done when the new ones have taken over.
+    /// Replaces the processes of an application; completes when the new ones have taken over.
     fn restart(&self, application: &str) -> ServiceFuture<Result<(), RestartError>>;
 
-    /// Orders a new certificate from its authority, or reads it again from its files; done when it is in force.
+    /// Orders a new certificate from its authority, or reads it from its files again; completes when it is in force.
     fn renew(&self, certificate: &str) -> ServiceFuture<Result<(), RenewError>> {
         let _ = certificate;
         Box::pin(std::future::ready(Err(RenewError::Unknown)))
     }
 
-    /// Puts the program now at the server's path in its place; done when that serves.
+    /// Upgrades to the program now at the server's path; completes when that serves.
     fn upgrade(&self) -> ServiceFuture<Result<(), String>> {
         Box::pin(std::future::ready(Err(
             "this server cannot be upgraded while it runs".to_owned(),
         )))
     }
 
-    /// Stops the server; done when that has begun.
+    /// Stops the server; completes when stopping has begun.
     fn stop(&self, kind: StopKind) -> ServiceFuture<Result<(), String>> {
         let _ = kind;
         Box::pin(std::future::ready(Err(

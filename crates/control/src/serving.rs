@@ -1,8 +1,8 @@
-//! HTTP/1.1 on one connection, by hyper, for the control API and the dashboard. Every wait for the client has an end, and everything read
-//! a bound.
+//! HTTP/1.1 on one connection, by hyper, for the control API and the dashboard. Every wait for the client has a time
+//! limit, and everything read has a size limit.
 //!
-//! hyper answers a head that it cannot parse with a status and no body, and one that does not come in time not at all. Both are answered
-//! here instead, in the words of the caller.
+//! hyper responds to a malformed head with a status and no body, and to a head that is not received in time not at all.
+//! Both get a response of the caller here instead.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep, timeout};
 
-/// Largest head. hyper holds this much for each connection; a path of the control API may name anything in the configuration.
+/// Largest head. hyper buffers this much for each connection; a path of the control API may contain anything in the
+/// configuration.
 const LARGEST_HEAD: usize = 128 << 10;
 
 /// How much is still read after the last response, so that the client sees it instead of a reset, and for how long.
@@ -41,13 +42,13 @@ pub type Response = http::Response<Full<Bytes>>;
 pub enum BodyReadError {
     /// It has more bytes than it may.
     TooLarge,
-    /// Nothing came in time.
+    /// No data was received in time.
     TooSlow,
-    /// It is malformed, or the client has left.
+    /// It is malformed, or the client has disconnected.
     Broken(hyper::Error),
 }
 
-/// Makes a response of a status, its fields and a body. A field with a value that no field may have is left out.
+/// Creates a response from a status, its fields and a body. Fields with invalid values are left out.
 pub fn response<'f>(
     status: u16,
     fields: impl IntoIterator<Item = (HeaderName, &'f str)>,
@@ -71,10 +72,11 @@ pub fn closing(mut response: Response) -> Response {
     response
 }
 
-/// The host that a request is for: the target's authority, else the one `Host` (RFC 9112 §3.2). Empty in HTTP/1.0 without one.
+/// Returns the host that a request is for: the target's authority, or else that of `Host` (RFC 9112 §3.2). Empty in
+/// HTTP/1.0 without one.
 ///
 /// # Errors
-/// There is none, or more than one; in words.
+/// There is none, or more than one; as a message.
 pub fn host(head: &Parts) -> Result<&[u8], &'static str> {
     let mut fields = head.headers.get_all(HOST).iter();
     let host = match (fields.next(), fields.next()) {
@@ -87,16 +89,16 @@ pub fn host(head: &Parts) -> Result<&[u8], &'static str> {
     Ok(authority.map_or(host, |authority| authority.as_str().as_bytes()))
 }
 
-/// Reads a whole body of at most `most` bytes, each piece of which has `wait` to come.
+/// Reads a whole body of at most `most` bytes; each part must be received within `wait`.
 ///
 /// # Errors
-/// It cannot be read; the rest of it is left, and the connection has to be closed.
+/// It cannot be read; the rest of it is discarded, and the connection must be closed.
 pub async fn read_body(
     mut body: Incoming,
     most: u64,
     wait: Duration,
 ) -> Result<Vec<u8>, BodyReadError> {
-    // A body that announces too much is refused before it is sent.
+    // A body that announces too much is rejected before it is sent.
     if body.size_hint().lower() > most {
         return Err(BodyReadError::TooLarge);
     }
@@ -115,9 +117,9 @@ pub async fn read_body(
     }
 }
 
-/// Serves a connection until it ends. The client has `patience` for a whole head, with the pause between two requests, and to take some of
-/// a response. `answer` returns the response to a request, and a value that is dropped once the response has been written. `refuse` words
-/// the response to a head that is malformed or incomplete.
+/// Serves a connection until it ends. The client has `patience` for a whole head, including the pause between two
+/// requests, and for progress in reading a response. `answer` returns the response to a request, and a value that is
+/// dropped once the response has been written. `refuse` creates the response to a head that is malformed or incomplete.
 pub async fn serve_connection<S, K, F>(
     stream: S,
     patience: Duration,
@@ -149,7 +151,7 @@ pub async fn serve_connection<S, K, F>(
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(LARGEST_HEAD)
-        // A client that has sent all it wants may close its side before the answer (`nc`, `socat`).
+        // A client may close its sending side before it has the response (`nc`, `socat`).
         .half_close(true)
         .title_case_headers(true)
         .serve_connection(TokioIo::new(watched), service);
@@ -159,9 +161,9 @@ pub async fn serve_connection<S, K, F>(
     let refusal = match outcome {
         Ok(()) => None,
         Err(error) if error.is_parse() => Some((lock(&stage).refused(), error.to_string())),
-        // Without a byte of a head the client is idle, and not slow.
+        // Without a byte of a head the client is idle, not slow.
         Err(error) if error.is_timeout() && !parts.read_buf.is_empty() => {
-            Some((408, "the request did not come in time".to_owned()))
+            Some((408, "the request was not received in time".to_owned()))
         }
         Err(_) => return,
     };
@@ -180,7 +182,7 @@ pub async fn serve_connection<S, K, F>(
     let _ = timeout(LINGER, lingering).await;
 }
 
-/// A response as it is sent to a client whose request hyper does not take.
+/// Serializes a response for a client whose request hyper rejects.
 async fn written(response: Response) -> Vec<u8> {
     let (head, body) = response.into_parts();
     let Ok(body) = body.collect().await;
@@ -197,18 +199,18 @@ async fn written(response: Response) -> Vec<u8> {
     out
 }
 
-/// How far the request on a connection is.
+/// The progress of the request on a connection.
 enum Stage<K> {
-    /// Its head is read. What hyper writes now is its own refusal, which is kept from the client.
+    /// Its head is being read. Anything that hyper writes now is its own rejection, which is not sent to the client.
     Head(Vec<u8>),
-    /// It is answered.
+    /// It is being processed.
     Request,
     /// Its response is being sent.
     Response(K),
 }
 
 impl<K> Stage<K> {
-    /// The status of hyper's own refusal: the second word (RFC 9112 §4).
+    /// Returns the status of hyper's own rejection: the second word (RFC 9112 §4).
     fn refused(&self) -> u16 {
         let Stage::Head(written) = self else {
             return 400;
@@ -222,15 +224,15 @@ impl<K> Stage<K> {
 }
 
 fn lock<K>(stage: &Mutex<Stage<K>>) -> MutexGuard<'_, Stage<K>> {
-    // Each change is whole.
+    // Each change leaves the state consistent.
     stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A stream with an end to each wait for a client that takes nothing.
+/// A stream with a time limit for a client that does not read.
 struct Watched<S, K> {
     stream: S,
     patience: Duration,
-    /// Runs while the client takes nothing.
+    /// Runs while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
     stage: Arc<Mutex<Stage<K>>>,
 }
@@ -254,7 +256,7 @@ impl<S, K> Watched<S, K> {
                 .as_mut()
                 .poll(context)
         );
-        // Not `TimedOut`, which would be taken for a head that did not come.
+        // Not `TimedOut`, which would be mistaken for a head that was not received.
         Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
     }
 }
@@ -307,7 +309,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-    /// Answers every request with so many bytes, and gives what is held along.
+    /// Answers every request with this many bytes, and returns `held` with each response.
     async fn serve<K: Clone + Send>(
         server: DuplexStream,
         patience: Duration,
@@ -341,7 +343,7 @@ mod tests {
     async fn a_client_that_takes_nothing_is_left() {
         let (mut client, server) = duplex(64);
         client.write_all(REQUEST).await.unwrap();
-        // It would never end.
+        // Otherwise it would never end.
         serve(server, Duration::from_millis(20), 1000, ()).await;
     }
 
@@ -358,7 +360,7 @@ mod tests {
         ));
         let mut first = [0; 64];
         client.read_exact(&mut first).await.unwrap();
-        // Ours, the server's, and that of this response.
+        // One of the test, one of the server, and one of this response.
         assert_eq!(Arc::strong_count(&held), 3);
         let mut rest = Vec::new();
         client.read_to_end(&mut rest).await.unwrap();

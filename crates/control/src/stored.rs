@@ -1,4 +1,4 @@
-//! `/certificates` and `/js_modules`: what is there is stored and deleted whole, and read at any depth.
+//! `/certificates` and `/js_modules`: objects are stored and deleted whole, and read at any depth.
 
 use serde_json::json;
 use tutti_http::Method;
@@ -10,7 +10,7 @@ use crate::service::{RenewError, Service, StoreError};
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
 const READ_ONLY: &str = "GET, HEAD";
 
-/// The words of answers about a store's things.
+/// The wording of responses about the objects of a store.
 struct Words {
     uploaded: &'static str,
     deleted: &'static str,
@@ -35,7 +35,7 @@ fn words(store: StoreKind) -> &'static Words {
     }
 }
 
-/// Answers a request for the place `path` below the store's section.
+/// Responds to a request for `path` below the store's section.
 pub(crate) async fn answer(
     service: &dyn Service,
     store: StoreKind,
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
             Ok(document) => api_response::read(&document, path),
             Err(_) => ApiResponse::error(500, "Internal error.", None),
         },
-        // As tasks of their own: a client that leaves does not stop them half-way.
+        // In tasks of their own, so that a client that disconnects does not interrupt them.
         (Method::Put, [name]) => match tokio::spawn(service.keep(store, name, body)).await {
             Ok(Ok(warnings)) => uploaded(words, &warnings),
             Ok(Err(error)) => refused(words, &error),
@@ -65,7 +65,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Answers a request that a certificate is renewed.
+/// Responds to a request to renew a certificate.
 pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> ApiResponse {
     if !matches!(method, Method::Get | Method::Post) {
         return ApiResponse::method("GET, POST");
@@ -75,7 +75,7 @@ pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> 
         Ok(Ok(())) => ApiResponse::success("Certificate renewed."),
         Ok(Err(RenewError::Unknown)) => ApiResponse::missing(),
         Ok(Err(RenewError::Uploaded)) => {
-            let detail = "It was uploaded: put a newer one in its place.";
+            let detail = "It was uploaded: replace it with a newer one.";
             ApiResponse::error(409, failed, Some(detail))
         }
         Ok(Err(RenewError::Failed(reason))) => {

@@ -1,4 +1,4 @@
-//! The API as its clients meet it: bytes in, bytes out, over a real socket.
+//! The API as its clients see it: bytes in, bytes out, over a real socket.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ use tutti_control::{
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::{PATIENCE, wait_until};
 
-/// A server that remembers, and does what the tests need.
+/// A server that stores its configuration, and does what the tests need.
 struct Fake {
     document: Arc<Mutex<Arc<Document>>>,
     applied: Arc<Mutex<Vec<String>>>,
@@ -28,7 +28,7 @@ struct Fake {
     at_once: Arc<AtomicUsize>,
     overlapped: Arc<AtomicBool>,
     fail: Option<Diagnostics>,
-    /// Nobody tells the status.
+    /// Requests for the status get no answer.
     hangs: bool,
 }
 
@@ -707,7 +707,7 @@ fn a_change_goes_on_when_its_client_leaves_and_others_can_read_meanwhile() {
         .unwrap();
     wait_until("the change is made", || at_once.load(Ordering::SeqCst) == 1);
     drop(client);
-    // A silent client and one that stops in the middle hold up nobody either.
+    // A silent client and one that stops in the middle do not delay others either.
     let _silent = server.connect();
     let mut stuck = server.connect();
     stuck
@@ -748,7 +748,7 @@ fn large_and_chunked_bodies_are_taken() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_continue() {
+fn a_client_that_asks_first_gets_100_continue() {
     let server = start(Fake::default());
     let mut client = server.connect();
     client
@@ -931,7 +931,7 @@ fn an_earlier_configuration_is_read_and_put_in_force() {
         server.with("POST", "/history/8/restore", "", "").status,
         404
     );
-    // Started without configuration files, only certificates in files are read again.
+    // Started without configuration files: only certificates in files are read again.
     assert_eq!(server.with("POST", "/control/reload", "", "").status, 200);
 }
 
@@ -1049,11 +1049,11 @@ fn a_token_is_asked_for_where_there_is_one() {
     }
     let right = format!("Authorization: Bearer {secret}\r\n");
     assert_eq!(with(&right).status, 200);
-    // One more could be read by somebody in between as the one that counts.
+    // With two, a proxy in between could evaluate another one than the server.
     assert_eq!(with(&format!("{right}{right}")).status, 401);
 }
 
-/// Issue 28: the router passes on what any client sends.
+/// Issue 28: the router passes on any client's requests.
 #[test]
 fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
     let fake = Fake::default();
@@ -1093,11 +1093,11 @@ fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
         let answer = ask(&format!("{method} /config"));
         assert!(answer.starts_with("HTTP/1.1 404 "), "{method}: {answer}");
     }
-    // No client can have it keep a body.
+    // A request body is refused, so that no client can fill the memory.
     let put = b"PUT /config HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
     assert!(server.raw(put).starts_with("HTTP/1.1 413 "));
     assert!(applied.lock().unwrap().is_empty());
-    // Where the control API asks for a token, so does this.
+    // Where the control API requires a token, so does this.
     let token = Token::read(&"t".repeat(32)).unwrap();
     let server = start_at(Fake::default(), |socket| {
         ControlListener::of_status(socket, Some(token))
@@ -1112,7 +1112,7 @@ fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
     assert!(server.raw(shown.as_bytes()).starts_with("HTTP/1.1 200 "));
 }
 
-/// Issue 28: the warning comes also where the change makes no difference, and tells the place in the whole.
+/// Issue 28: the warning comes also where the change makes no difference, and has the place in the whole document.
 #[test]
 fn a_comma_before_a_bracket_is_taken_with_a_warning() {
     let server = start(Fake::default());
@@ -1125,7 +1125,7 @@ fn a_comma_before_a_bracket_is_taken_with_a_warning() {
         );
         assert_eq!(answer.status, 200, "{answer:?}");
         let warning = answer.json()["warnings"][0].clone();
-        assert_eq!(warning["message"], "a stray comma stands before `}`");
+        assert_eq!(warning["message"], "there is a comma before `}`");
         assert_eq!(warning["pointer"], "/settings/http");
         assert_eq!(warning["offset"], 27);
     }
@@ -1143,7 +1143,7 @@ fn a_tcp_port_is_not_served_without_a_token() {
 
 /// Issue 10, 1.10 and 2.14.
 #[test]
-fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
+fn warnings_about_a_change_that_works_come_beside_success() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join(".git")).unwrap();
     std::fs::write(folder.path().join("index.php"), "<?php").unwrap();
@@ -1160,35 +1160,35 @@ fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     };
-    let told = put("", r#""shm": 1048576"#);
-    assert_eq!(told["success"], "Reconfiguration done.");
-    let warnings = told["warnings"].as_array().unwrap();
+    let reply = put("", r#""shm": 1048576"#);
+    assert_eq!(reply["success"], "Reconfiguration done.");
+    let warnings = reply["warnings"].as_array().unwrap();
     let about = |index: usize| {
         (
             warnings[index]["pointer"].as_str().unwrap(),
             warnings[index]["message"].as_str().unwrap(),
         )
     };
-    assert_eq!(warnings.len(), 3, "{told}");
+    assert_eq!(warnings.len(), 3, "{reply}");
     assert_eq!(
         about(0),
         (
             "/routes/0/action/share",
-            "`GET /.git/config` hands out a hidden file"
+            "`GET /.git/config` serves a hidden file"
         )
     );
     assert!(
         about(1)
             .1
-            .starts_with("`GET /config.php` hands out a source file of the application `site`"),
-        "{told}"
+            .starts_with("`GET /config.php` serves a source file of the application `site`"),
+        "{reply}"
     );
     assert!(
         warnings[1]["suggestion"]
             .as_str()
             .unwrap()
             .contains(r#""deny": ["*.php"]"#),
-        "{told}"
+        "{reply}"
     );
     assert_eq!(warnings[1]["line"], 2);
     assert_eq!(
@@ -1206,7 +1206,7 @@ fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
 
 /// Issue 10, 2.15, and issue 28: FreeUnit's `path` is that of the invalid member.
 #[test]
-fn errors_tell_path_and_suggestion_at_the_top() {
+fn errors_have_path_and_suggestion_at_the_top() {
     let server = start(Fake::default());
     let config = r#"{"applications": {"a": {"type": "php", "root": "/a", "processes": {"max": 2, "idle_timout": 3}}}}"#;
     let document = tutti_config::parse(config.as_bytes()).unwrap();

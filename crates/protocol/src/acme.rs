@@ -208,7 +208,7 @@ pub enum FromAcme {
         name: String,
         value: String,
     },
-    /// Pass this on to the process that follows the source.
+    /// Pass this on to the source process.
     Shared { id: u64, request: SharedRequest },
     /// The certificate that [`ToAcme::Want`] or [`ToAcme::Renew`] asks for is in force, or there is none.
     Wanted { id: u64, error: Option<String> },

@@ -108,7 +108,7 @@ pub enum ToController {
         /// The request.
         message: ForController,
     },
-    /// The process that follows the source wants something; answered with [`FromController::FleetDone`].
+    /// The source process wants something; answered with [`FromController::FleetDone`].
     Fleet { id: u64, request: FleetRequest },
     /// The server stops: take no changes any more.
     Stopping,
@@ -180,7 +180,7 @@ pub enum FromController {
     AcmeDone { id: u64, error: Option<String> },
     /// The source to follow; `None`: there is none.
     Source { plan: Option<Box<SourcePlan>> },
-    /// The answer to a request of the process that follows the source.
+    /// The answer to a request of the source process.
     FleetDone { id: u64, answer: FleetAnswer },
     /// Tell the last changes; answered with a memory file of JSON.
     History { id: u64 },
