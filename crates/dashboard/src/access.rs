@@ -1,7 +1,8 @@
-//! Who is let in: a token, shown in a form once for a session, or with each request; or a certificate, which TLS has checked before.
+//! Authentication: a token, sent in a form once for a session, or with each request; or a certificate, which TLS has
+//! verified before.
 //!
-//! Must never happen: that a token or the key of a session is compared so that the time tells how much of it was right, or is written
-//! anywhere.
+//! Must never happen: that a token or session key is compared in a way whose timing reveals how much of it is right, or
+//! that one is written to a log or page.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,31 +16,32 @@ use tutti_protocol::Token;
 
 use crate::reply::Request;
 
-/// A working day: who looks at it in the evening still is logged in.
+/// A working day: a user who logs in in the morning is still logged in in the evening.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
 
-/// People who look at once, with room; the oldest session makes way.
+/// More than the users who look at the same time; beyond that, the oldest session ends.
 const MOST_SESSIONS: usize = 100;
 
-/// A wrong token is answered so late. With 32 characters nobody guesses one; this keeps who tries from using the processor.
+/// Delay of the reply to a wrong token. A token of 32 characters cannot be guessed; this keeps an attacker from using
+/// the processor.
 const PENALTY: Duration = Duration::from_secs(1);
 
-/// Wrong tokens are told of in the log once in this time.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// Wrong tokens are logged at most once in this time.
+const LOG_AGAIN: Duration = Duration::from_secs(10);
 
 /// Random bytes in the name of a session: as many as a digest has.
 const SESSION_BYTES: usize = 32;
 
-/// The secret and the certificates that let a client in.
+/// The token and the certificates that admit a client.
 #[derive(Clone, Default)]
 pub struct DashboardAccess {
-    /// The secret to show; `None` only where `tls` lets in none but those with a certificate.
+    /// The token; `None` only if `tls` requires a client certificate.
     pub token: Option<Token>,
     /// The server's side of TLS; `None`: plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
-/// Keeps sessions, in memory: they end with the controller.
+/// Keeps sessions in memory: they end with the controller.
 #[derive(Default)]
 pub(crate) struct Door {
     state: Mutex<State>,
@@ -48,10 +50,10 @@ pub(crate) struct Door {
 #[derive(Default)]
 struct State {
     entry: DashboardAccess,
-    /// Ends of sessions, by the digest of the secret in the cookie.
+    /// Expiry of sessions, by the digest of the secret in the cookie.
     sessions: HashMap<[u8; 32], Instant>,
     wrong: u64,
-    told: Option<Instant>,
+    logged: Option<Instant>,
 }
 
 impl Door {
@@ -59,7 +61,7 @@ impl Door {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets these in from now on. Sessions that began with another token have ended.
+    /// Uses these credentials from now on. Sessions that began with another token end.
     pub(crate) fn set(&self, entry: DashboardAccess) {
         let mut state = self.state();
         if state.entry.token != entry.token {
@@ -76,7 +78,7 @@ impl Door {
         self.state().entry.token.is_some()
     }
 
-    /// True if this request shows who it is.
+    /// True if the request is authenticated.
     pub(crate) fn lets_in(&self, request: &Request) -> bool {
         let mut state = self.state();
         let Some(token) = &state.entry.token else {
@@ -95,7 +97,7 @@ impl Door {
         state.sessions.contains_key(&session)
     }
 
-    /// Begins a session if this is the token; the cookie for it. Slow if it is not.
+    /// Starts a session if the token is right, and returns its cookie. Slow otherwise.
     pub(crate) async fn log_in(&self, shown: &str, peer: &str, log: &Log) -> Option<String> {
         let is_right = {
             let state = self.state();
@@ -105,32 +107,34 @@ impl Door {
         if is_right {
             return self.begin();
         }
-        self.tell(peer, log);
+        self.log_refusal(peer, log);
         tokio::time::sleep(PENALTY).await;
         None
     }
 
-    /// Tells of a wrong token, and slows down who shows it.
+    /// Logs a wrong token, and delays the reply.
     pub(crate) async fn refuse(&self, peer: &str, log: &Log) {
-        self.tell(peer, log);
+        self.log_refusal(peer, log);
         tokio::time::sleep(PENALTY).await;
     }
 
-    fn tell(&self, peer: &str, log: &Log) {
+    fn log_refusal(&self, peer: &str, log: &Log) {
         let mut state = self.state();
         state.wrong += 1;
-        let is_due = state.told.is_none_or(|told| told.elapsed() >= TELL_AGAIN);
+        let is_due = state
+            .logged
+            .is_none_or(|logged| logged.elapsed() >= LOG_AGAIN);
         if !is_due {
             return;
         }
         let count = std::mem::take(&mut state.wrong);
-        state.told = Some(Instant::now());
+        state.logged = Some(Instant::now());
         drop(state);
         let times = match count {
             1 => String::new(),
-            count => format!(" ({count} times since it was last told of)"),
+            count => format!(" ({count} times since the last report)"),
         };
-        let text = format!("dashboard: {peer} has shown a wrong token{times}");
+        let text = format!("dashboard: {peer} sent a wrong token{times}");
         log.line(Level::Warn, &text);
     }
 
@@ -157,7 +161,7 @@ impl Door {
         ))
     }
 
-    /// Ends the session of this request; the cookie that takes its cookie away.
+    /// Ends the session of this request, and returns a cookie that deletes its cookie.
     pub(crate) fn log_out(&self, request: &Request) -> String {
         let mut state = self.state();
         let is_secure = state.entry.tls.is_some();
@@ -172,7 +176,7 @@ impl Door {
     }
 }
 
-/// With the prefix a browser takes it from this very host alone (RFC 6265bis, 4.1.3.2).
+/// With this prefix, a browser accepts the cookie only from this very host (RFC 6265bis, 4.1.3.2).
 fn cookie_name(is_secure: bool) -> &'static str {
     if is_secure {
         "__Host-tutti_dashboard"

@@ -1,4 +1,4 @@
-//! The alerts: what is wrong now and the command that fixes it, at the top of the overview and of the problems.
+//! The alerts: current problems and the commands that fix them, at the top of the overview and of the problems page.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::markup::{Mood, state};
 use crate::redact::Redactor;
 use crate::watch::Seen;
 
-/// The alerts of the last look. One about the configuration repeats no value that is hidden.
+/// Returns the alerts of the last sample. Alerts about the configuration do not repeat hidden values.
 pub(crate) fn of(seen: &Seen, document: &Document, redactor: &Redactor) -> Vec<Alert> {
     let Some(look) = seen.now.as_deref() else {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn of(seen: &Seen, document: &Document, redactor: &Redactor) -> Vec<A
     alerts
 }
 
-/// Parts of the configuration that are not in force, as `/status` names them.
+/// Returns the parts of the configuration that are not in force, as reported by `/status`.
 pub(crate) fn of_configuration(seen: &Seen) -> Vec<Diagnostic> {
     let status = seen.now.as_ref().map(|look| &look.status);
     let problems = status.and_then(|status| status.get("problems")?.as_array());

@@ -10,7 +10,7 @@ use crate::listing::Listing;
 /// Lines shown around those that differ.
 const AROUND: usize = 3;
 
-/// A comparison that takes longer is finished roughly: it may show more than has changed, never less.
+/// A comparison that takes longer is completed coarsely: it may show more than the actual changes, never less.
 const LONGEST: Duration = Duration::from_millis(300);
 
 /// The page's content.

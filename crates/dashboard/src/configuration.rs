@@ -1,4 +1,4 @@
-//! The configuration in force, the last change that was refused with its faults where they are, and the history.
+//! The configuration in force, the last rejected change with its faults at their places, and the history.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
     }
 }
 
-/// The faults, each with the way to its line.
+/// Lists the faults, each with a link to its line.
 fn links(listing: &Listing, faults: &[Diagnostic], prefix: &str, redactor: &Redactor) -> Markup {
     html! {
         ul { @for fault in faults {
@@ -78,19 +78,19 @@ fn links(listing: &Listing, faults: &[Diagnostic], prefix: &str, redactor: &Reda
     }
 }
 
-/// Lines shown around a fault of a change that was refused.
+/// Lines shown around a fault of a rejected change.
 const AROUND: usize = 4;
 
 /// How a listing is shown.
 struct Shown {
-    /// The names of its lines begin with it.
+    /// Prefix of the ids of its lines.
     prefix: &'static str,
     name: &'static str,
-    /// Only so many lines around each fault; `None`: all.
+    /// Show only this many lines around each fault; `None`: all.
     around: Option<usize>,
 }
 
-/// The lines, each fault beneath its own.
+/// Shows the lines, each fault below its own.
 fn marked(listing: &Listing, faults: &[Diagnostic], shown: &Shown, redactor: &Redactor) -> Markup {
     let at = |number: usize| {
         let here = faults.iter().filter(move |fault| {
@@ -100,7 +100,7 @@ fn marked(listing: &Listing, faults: &[Diagnostic], shown: &Shown, redactor: &Re
         here.map(|fault| listing.words_of(fault, redactor))
             .collect::<Vec<_>>()
     };
-    // Looked up once for each fault, not for each line.
+    // Looked up once per fault, not once per line.
     let mut with_faults: Vec<usize> = faults
         .iter()
         .map(|fault| listing.line_of(&fault.pointer).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! One connection: requests in, replies out. Every wait has an end, and everything read a bound.
+//! One connection: reads requests, writes replies. Every wait has a time limit, and everything read a size limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use tutti_http::Method;
 use crate::reply::{Reply, Request};
 use crate::site::Site;
 
-/// Time for a whole head, with the pause between two requests, and for the client to take some of a reply.
+/// Time for a whole head, including the pause between two requests, and for progress in reading a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A form with a token has less than this.
+/// A form with a token is smaller than this.
 const MAX_BODY: u64 = 16 << 10;
 
 /// Time for a whole body.
 const BODY: Duration = Duration::from_secs(10);
 
-/// The browser is told to take nothing from elsewhere, to run no script but the one of ours, and to show the pages in no frame.
+/// The browser must load nothing from other sites, run only our script, and not show the pages in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -57,7 +57,7 @@ where
         let response = match read(request, peer).await {
             Ok(request) => {
                 let (reply, lets_in) = site.reply(request).await;
-                // Files are for everybody: they do not make a stranger of a client that has logged in.
+                // Files are public: requesting one does not turn a logged-in client into a stranger.
                 is_known.fetch_or(lets_in, Ordering::Relaxed);
                 response(reply)
             }
@@ -87,13 +87,13 @@ fn response(reply: Reply) -> Response {
     tutti_control::response(reply.status, own.chain(FIELDS), reply.body)
 }
 
-/// Reads a whole request; the reply to one that cannot be answered.
+/// Reads a whole request; otherwise returns the reply to one that cannot be processed.
 async fn read(request: tutti_control::ApiRequest, peer: &str) -> Result<Request, Box<Reply>> {
     let (head, body) = request.into_parts();
     let host = tutti_control::host(&head).map_err(|why| refusal(400, why))?;
     let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let first = |name| lines(name).next().map(<[u8]>::to_vec);
-    // Two of them, and somebody is tricked.
+    // Two of them are a sign of an attack.
     if lines(AUTHORIZATION).count() > 1 {
         return Err(refusal(400, "there is more than one `Authorization`"));
     }
@@ -103,7 +103,7 @@ async fn read(request: tutti_control::ApiRequest, peer: &str) -> Result<Request,
         .unwrap_or(Err(BodyReadError::TooSlow));
     let body = body.map_err(|fault| match fault {
         BodyReadError::TooLarge => refusal(413, "the form is too large"),
-        BodyReadError::TooSlow => refusal(408, "the form did not come in time"),
+        BodyReadError::TooSlow => refusal(408, "the form was not received in time"),
         BodyReadError::Broken(error) => refusal(400, &error.to_string()),
     })?;
     let accept = first(ACCEPT).unwrap_or_default();

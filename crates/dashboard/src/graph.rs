@@ -1,6 +1,7 @@
-//! The last hour as SVG, drawn here: it is there without a script.
+//! The last hour as SVG, drawn here: it works without a script.
 //!
-//! Each line has its own pattern of dashes, and a legend with its last value; the picture has a name and a summary for who does not see it.
+//! Each line has its own dash pattern, and a legend with its last value; the picture has a name and a summary for
+//! screen readers.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use crate::watch::{KEPT, Number, Point, STEP};
 const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 84.0;
 
-/// Room for the largest value above, and for the times below.
+/// Margins for the largest value at the top, and for the times at the bottom.
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 14.0;
 
@@ -23,14 +24,14 @@ pub(crate) struct Graph {
     /// One word.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// At most three: there are as many patterns.
+    /// At most three, because there are three patterns.
     pub(crate) lines: &'static [(&'static str, Number)],
     pub(crate) show: fn(f64) -> String,
-    /// Its scale goes in steps of 1024.
+    /// Its scale has steps of 1024.
     pub(crate) is_bytes: bool,
 }
 
-/// Spans that are shown: the shortest that has everything, so that a young server's lines are seen.
+/// Time spans: the shortest one that covers all data is shown, so that a new server's lines are visible.
 const SPANS: [(Duration, [&str; 2]); 3] = [
     (Duration::from_secs(600), ["10 min ago", "5 min"]),
     (Duration::from_secs(1800), ["30 min ago", "15 min"]),
@@ -106,7 +107,7 @@ pub(crate) fn draw(graph: &Graph, points: &VecDeque<Point>, now: Option<Instant>
     }
 }
 
-/// The graph in words.
+/// Describes the graph.
 fn summary(graph: &Graph, points: &VecDeque<Point>) -> String {
     let mut text = String::new();
     for (name, number) in graph.lines {
@@ -132,7 +133,7 @@ fn summary(graph: &Graph, points: &VecDeque<Point>) -> String {
     text
 }
 
-/// A round number that nothing exceeds.
+/// Returns a round number that is not less than the highest value.
 fn nice(highest: f64) -> f64 {
     if highest <= 0.0 {
         return 1.0;
@@ -143,13 +144,13 @@ fn nice(highest: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// The same of bytes: round in their unit.
+/// Returns a number of bytes that is round in its unit.
 fn nice_bytes(highest: f64) -> f64 {
     let unit = 1024f64.powf(highest.max(1.0).log(1024.0).floor());
     nice(highest / unit) * unit
 }
 
-/// The line, with gaps where nothing is known.
+/// Draws the line, with gaps for missing values.
 fn path(
     points: &VecDeque<Point>,
     number: Number,
@@ -174,7 +175,7 @@ fn path(
         };
         let _ = write!(path, "{command}{x:.1} {y:.1}");
         if command == 'M' {
-            // A point by itself is seen too.
+            // Makes a single point visible too.
             path.push_str("h.5");
         }
         before = Some(point.at);
@@ -182,7 +183,7 @@ fn path(
     path
 }
 
-/// Points further apart are not joined.
+/// Points further apart are not connected.
 fn longest_step() -> Duration {
     STEP * 3
 }

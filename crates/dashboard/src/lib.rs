@@ -1,25 +1,26 @@
-//! The dashboard: web pages that show what the server does, and change nothing.
+//! The dashboard: web pages that show the state of the server, and change nothing.
 //!
-//! Owns its connections, who is let in, the numbers of the last hour, and the pages. Called by the controller, which binds nothing here: it
-//! gives a listening socket and the [`DashboardAccess`], and takes both away again. Everything shown comes from the control API's [`Service`], whose
-//! orders are never called. The pages need no script; where there is one, it fetches them again and shows what is new.
+//! Owns its connections, authentication, the numbers of the last hour, and the pages. Called by the controller, which
+//! provides a listening socket and the [`DashboardAccess`], and takes both away again. All data comes from the control API's
+//! [`Service`]; its operations that change something are never called. The pages need no script; if scripts run, one
+//! refreshes the pages.
 //!
-//! Must never happen: a request that changes something but who is logged in; a page for somebody who has not shown the token or a
-//! certificate; a name or a message of a stranger that a browser takes for markup; a question to the router for each request, which would
-//! make a flood here one there; a secret of the configuration in a page.
+//! Must never happen: a request that changes anything except a login; a page for an unauthenticated client; a name or
+//! message from a stranger that a browser interprets as markup; a question to the router for each request, which would
+//! turn a flood here into one there; a secret of the configuration in a page.
 //!
 //! | Module | does |
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection, TLS |
 //! | `connection` | reads requests, writes replies, times out |
-//! | `door` | who is let in: token, sessions |
+//! | `door` | authentication: token, sessions |
 //! | `site` | request to page |
-//! | `watch` | asks the server, keeps the last hour |
+//! | `watch` | polls the server, keeps the last hour |
 //! | `graph` | the last hour as SVG |
-//! | `listing` | a configuration as lines that know their places |
-//! | `redact` | which values of a configuration are not shown |
-//! | `search` | what has a text in its name |
-//! | `page` and its kin | HTML |
+//! | `listing` | a configuration as lines with their places |
+//! | `redact` | hides secret values of a configuration |
+//! | `search` | finds objects by a part of their name |
+//! | `page` and others | HTML |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The listening socket: accepts, speaks TLS where that is wished, and bounds the connections.
+//! The listening socket: accepts, uses TLS if configured, and limits the connections.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,17 +15,17 @@ use tokio_rustls::TlsAcceptor;
 use crate::connection;
 use crate::site::Site;
 
-/// Connections at once: a browser opens six. Past that the oldest goes, of those who have not shown who they are if there are any: so a
-/// stranger with many connections keeps nobody out.
+/// Maximum connections: a browser opens six. Beyond that the oldest is closed, unauthenticated ones first, so that a
+/// stranger with many connections does not keep others out.
 const MOST_CONNECTIONS: usize = 64;
 
 /// Time for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long to wait when the process has run out of descriptors, which accept(2) reports again and again.
+/// Pause when the process has run out of descriptors, which accept(2) then reports repeatedly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the pages for ever. Dropped, it ends every connection.
+/// Serves the pages forever. Dropping it ends every connection.
 pub async fn serve(socket: OwnedFd, site: Arc<Site>) -> io::Result<()> {
     let listener = std::net::TcpListener::from(socket);
     listener.set_nonblocking(true)?;
@@ -56,7 +56,7 @@ struct Connections {
 
 struct Open {
     task: AbortHandle,
-    /// It has shown who it is.
+    /// The client is authenticated.
     is_known: Arc<AtomicBool>,
 }
 

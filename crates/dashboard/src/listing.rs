@@ -1,4 +1,5 @@
-//! A configuration as lines, each of which knows the place that it shows: so faults stand at theirs, and two configurations can be compared.
+//! A configuration as lines, each with its place: faults are shown at their places, and two configurations can be
+//! compared.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use tutti_config::{TreeNode, Value};
 
 use crate::redact::{Redactor, announces_secret, is_secret_name};
 
-/// Lines that are shown: what is longer is read with the control API.
+/// Maximum lines to show: longer ones can be read with the control API.
 pub(crate) const MOST_LINES: usize = 5000;
 
-/// Sections whose members have names that somebody has given them: an application called `auth` is no secret.
+/// Sections whose members have user-defined names: an application called `auth` is not a secret.
 const OF_NAMED_THINGS: [&str; 8] = [
     "applications",
     "listeners",
@@ -31,7 +32,7 @@ pub(crate) struct Line {
 /// The lines of a configuration without its secrets.
 pub(crate) struct Listing {
     pub(crate) lines: Vec<Line>,
-    /// There would be more.
+    /// There are more lines.
     pub(crate) is_cut: bool,
     /// The first line of each place.
     places: BTreeMap<String, usize>,
@@ -59,7 +60,7 @@ impl Listing {
         writer.listing
     }
 
-    /// The line of a place, counted from 0, or of what is around it where it is not there.
+    /// Returns the line of a place, counted from 0, or of the closest enclosing one if it does not exist.
     pub(crate) fn line_of(&self, pointer: &Pointer) -> Option<usize> {
         let mut text = pointer.as_str();
         loop {
@@ -70,7 +71,7 @@ impl Listing {
         }
     }
 
-    /// True if nothing may be told of the value there.
+    /// True if the value there must not be shown.
     pub(crate) fn hides(&self, pointer: &Pointer) -> bool {
         let pointer = pointer.as_str();
         self.hidden.iter().any(|hidden| {
@@ -79,10 +80,10 @@ impl Listing {
         })
     }
 
-    /// A fault in words; where it is about a value that is hidden the words do not repeat it.
+    /// Describes a fault; if it concerns a hidden value, the message does not repeat it.
     pub(crate) fn words_of(&self, fault: &Diagnostic, redactor: &Redactor) -> String {
         if self.hides(&fault.pointer) {
-            return "this value is invalid; it is hidden here, and the answer of the control API has the details".to_owned();
+            return "this value is invalid; it is hidden here, but the response of the control API has the details".to_owned();
         }
         words(fault, redactor)
     }
@@ -92,7 +93,7 @@ impl Listing {
     }
 }
 
-/// A fault in words: what, and the cure. The place is where they stand.
+/// Describes a fault: message and remedy. It is shown at its place.
 pub(crate) fn words(fault: &Diagnostic, redactor: &Redactor) -> String {
     let mut text = fault.message.clone();
     if let Some(expected) = &fault.expected {
@@ -139,7 +140,7 @@ impl Writer<'_> {
         });
     }
 
-    /// `label` is what is before the value on its line, `end` what comes behind.
+    /// `label` precedes the value on its line, `end` follows it.
     fn node(&mut self, node: &TreeNode, place: &ListedValue, label: String, end: &str) {
         if self.listing.is_cut {
             return;
@@ -192,7 +193,7 @@ impl Writer<'_> {
     fn scalar(&mut self, value: &Value, place: &ListedValue) -> String {
         let plain = match value {
             Value::Null => "null".to_owned(),
-            // A switch is no secret, whatever it is called.
+            // A switch is not a secret, whatever its name.
             Value::Bool(is_on) => return is_on.to_string(),
             Value::Number(number) => number.to_string(),
             Value::String(text) => match self.redactor.text(text) {

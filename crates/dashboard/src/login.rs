@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::page::head;
 
-/// The page; `to` is where one wanted to go, `is_wrong` after a token that was not right.
+/// Returns the page; `to` is the requested page, `is_wrong` is set after a wrong token.
 pub(crate) fn page(to: &str, is_wrong: bool) -> Markup {
     html! {
         (DOCTYPE)
@@ -17,7 +17,7 @@ pub(crate) fn page(to: &str, is_wrong: bool) -> Markup {
                         @if is_wrong {
                             p.alert id="wrong" role="alert" { "The token is wrong." }
                         }
-                        // Managers of passwords want a name beside it.
+                        // Password managers expect a user name next to it.
                         input type="text" name="username" value="tutti" autocomplete="username" hidden;
                         label for="token" { "Token" }
                         input type="password" id="token" name="token" required autofocus autocomplete="current-password"

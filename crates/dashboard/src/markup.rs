@@ -1,4 +1,5 @@
-//! Pieces of pages: tables, numbers as people read them, times. The library escapes every text that is put into markup here.
+//! Building blocks of pages: tables, formatted numbers, times. The library escapes every text that is inserted into
+//! markup here.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,9 +28,10 @@ pub(crate) const fn number(name: &'static str) -> Column {
     }
 }
 
-/// A table with a caption, whose first column names its rows. Where it is too wide for the window it is scrolled, also with the keyboard,
-/// and the page is not. On a phone each row is a card: its cells have the headings of their columns (`data-label`), and the roles keep
-/// it a table for a screen reader although it is not displayed as one. The script replaces the body; `id` is one word.
+/// A table with a caption, whose first column names its rows. If it is too wide for the window, the table is scrolled
+/// (with the keyboard too), not the page. On a phone each row is a card: its cells have the headings of their columns
+/// (`data-label`), and the roles keep it a table for a screen reader although it is not displayed as one. The script
+/// replaces the body; `id` is one word.
 pub(crate) fn table(id: &str, caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     let caption_id = format!("{id}-caption");
     html! {
@@ -57,7 +59,7 @@ pub(crate) fn table(id: &str, caption: &str, columns: &[Column], rows: &[Vec<Mar
     }
 }
 
-/// A state, told by a word and a mark and not by the colour alone.
+/// A state, shown by a word and a mark and not only by colour.
 pub(crate) fn state(word: &str, mood: Mood) -> Markup {
     let (class, mark) = match mood {
         Mood::Good => ("good", "✓"),
@@ -67,7 +69,7 @@ pub(crate) fn state(word: &str, mood: Mood) -> Markup {
     html! { span.state.(class) { span aria-hidden="true" { (mark) "\u{a0}" } (word) } }
 }
 
-/// How a state is to be taken.
+/// The meaning of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Good,
@@ -75,7 +77,7 @@ pub(crate) enum Mood {
     Bad,
 }
 
-/// A number that may not be there.
+/// Formats a number that may be missing.
 pub(crate) fn plain(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "–".to_owned(),
@@ -88,7 +90,7 @@ pub(crate) fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// `1 234 567`, with spaces that do not break.
+/// `1 234 567`, with non-breaking spaces.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -101,7 +103,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number in a second, or any other that is measured.
+/// Formats a rate, or any other measured number.
 pub(crate) fn measured(value: f64) -> String {
     if value >= 1000.0 {
         grouped(value.round() as u64)
@@ -133,7 +135,7 @@ pub(crate) fn bytes_a_second(value: f64) -> String {
     format!("{}/s", bytes(value))
 }
 
-/// Seconds, in the unit that fits.
+/// Formats seconds in a suitable unit.
 pub(crate) fn seconds(value: f64) -> String {
     if value < 0.001 {
         format!("{} µs", measured(value * 1e6))
@@ -144,7 +146,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// Errors in a second, and their share of all requests.
+/// Formats errors per second, and their share of all requests.
 pub(crate) fn errors(failed: Option<f64>, all: Option<f64>) -> Markup {
     let share = failed
         .zip(all)
@@ -159,12 +161,12 @@ pub(crate) fn errors(failed: Option<f64>, all: Option<f64>) -> Markup {
     }
 }
 
-/// A number that may not be there, shown so.
+/// Formats a number that may be missing with `show`.
 pub(crate) fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
 
-/// `3 d 4 h`: a span of time in its two largest units.
+/// `3 d 4 h`: a time in its two largest units.
 pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -176,7 +178,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// A moment, in UTC: it is the same for everybody who looks.
+/// Formats a time in UTC, the same for all users.
 pub(crate) fn moment(time: SystemTime) -> Markup {
     let seconds = time
         .duration_since(UNIX_EPOCH)
@@ -188,7 +190,7 @@ pub(crate) fn moment(time: SystemTime) -> Markup {
     html! { time datetime=(stamp.strftime("%Y-%m-%dT%H:%M:%SZ")) { (stamp.strftime("%Y-%m-%d %H:%M:%S")) " UTC" } }
 }
 
-/// A moment that somebody else has written, read well; as it is where it cannot be read.
+/// Formats a time that another program has written; unchanged if it cannot be parsed.
 pub(crate) fn written(time: Option<&Value>) -> Markup {
     let text = plain(time);
     match text.parse::<jiff::Timestamp>() {
@@ -197,7 +199,7 @@ pub(crate) fn written(time: Option<&Value>) -> Markup {
     }
 }
 
-/// The time of day alone.
+/// Formats the time of day only.
 pub(crate) fn clock(time: SystemTime) -> String {
     let seconds = time
         .duration_since(UNIX_EPOCH)

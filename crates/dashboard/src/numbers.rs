@@ -1,4 +1,4 @@
-//! Traffic, and a page with every number there is, including those that no other page has.
+//! Traffic, and a page with all numbers, including those that no other page has.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::markup::{
 };
 use crate::watch::{Look, ROUTES, Seen};
 
-/// Rows of one table of the last page.
+/// Maximum rows of a table on the page with all numbers.
 const MOST_ROWS: usize = 2000;
 
 /// Listeners, routes, responses and upstreams.
@@ -83,7 +83,7 @@ fn listeners(look: &Look, before: Option<&Look>, document: &Document) -> Markup 
     }
 }
 
-/// A row for each route; a request counts for the last one that it came to.
+/// Returns a row for each route; a request counts for the last route it reached.
 pub(crate) fn routes(id: &str, look: &Look, before: Option<&Look>) -> Markup {
     let columns = [
         words("Route"),
@@ -114,7 +114,7 @@ pub(crate) fn routes(id: &str, look: &Look, before: Option<&Look>) -> Markup {
     }
 }
 
-/// The values that the label `action` has, and their names here.
+/// The values of the label `action`, and their names here.
 const ACTIONS: [(&str, &str); 9] = [
     ("application", "Applications"),
     ("upstream", "Upstreams and proxies"),
@@ -233,14 +233,14 @@ fn health(check: Option<&Value>) -> Markup {
     }
 }
 
-/// Everything of `/status` and of the metrics.
+/// All of `/status` and of the metrics.
 pub(crate) fn everything(seen: &Seen) -> Markup {
     let Some(look) = &seen.now else {
         return html! {};
     };
     let mut status = Vec::new();
     flatten(&look.status, String::new(), &mut status);
-    // They are on another page, without the secrets.
+    // They are on another page, without secrets.
     status.retain(|(place, _)| !place.starts_with("/problems"));
     let rows = |all: &[(String, String)]| -> Vec<Vec<Markup>> {
         let all = all.iter().take(MOST_ROWS);

@@ -157,7 +157,7 @@ fn languages(status: Option<&Value>) -> String {
     versions.join(", ")
 }
 
-/// A row for each five minutes, the newest first.
+/// Returns a row for each five minutes, the newest first.
 fn table(seen: &Seen) -> Markup {
     const EVERY: usize = 30;
     let columns = [

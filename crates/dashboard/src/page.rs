@@ -1,4 +1,4 @@
-//! The frame of every page: head, way to the others, the state of the server, and when its numbers are from.
+//! The frame of every page: head, navigation, the state of the server, and the age of its numbers.
 
 use std::time::SystemTime;
 
@@ -20,20 +20,20 @@ pub(crate) const PAGES: [(&str, &str); 8] = [
     ("/metrics", "Metrics"),
 ];
 
-/// Everything that the frame tells.
+/// The data of the frame.
 pub(crate) struct Frame<'a> {
     pub(crate) path: &'a str,
     pub(crate) title: &'a str,
     pub(crate) seen: &'a Seen,
     /// The number of alerts.
     pub(crate) alerts: usize,
-    /// The text that is searched for, on the page of its results.
+    /// The search text, on the results page.
     pub(crate) wanted: &'a str,
-    /// There is a session to be ended.
+    /// There is a session to end.
     pub(crate) has_session: bool,
 }
 
-/// A whole page.
+/// Renders a whole page.
 pub(crate) fn page(frame: &Frame<'_>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -74,7 +74,7 @@ pub(crate) fn page(frame: &Frame<'_>, content: &Markup) -> Markup {
     }
 }
 
-/// The head of a page; the script and the style are files, so that the browser may be told to run nothing else.
+/// Renders the head of a page; script and style are separate files, so that the policy can forbid all others.
 pub(crate) fn head(title: &str) -> Markup {
     html! {
         head {

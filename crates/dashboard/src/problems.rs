@@ -1,4 +1,4 @@
-//! The alerts, and the latest requests that failed or were slow.
+//! The alerts, and the latest failed or slow requests.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::alerts;
 use crate::markup::{Column, number, plain, seconds, table, words, written};
 use crate::watch::Seen;
 
-/// The page's content. `is_refused`: the last change of the configuration was refused.
+/// The page's content. `is_refused`: the last change of the configuration was rejected.
 pub(crate) fn content(seen: &Seen, alerts: &[Alert], is_refused: bool) -> Markup {
     html! {
         (alerts::section(seen, alerts))
@@ -23,7 +23,7 @@ pub(crate) fn content(seen: &Seen, alerts: &[Alert], is_refused: bool) -> Markup
     }
 }
 
-/// The latest requests of a kind, as `/status/recent_requests` has them.
+/// Renders the latest requests of a kind, from `/status/recent_requests`.
 fn requests(seen: &Seen, kind: &str, title: &str, caption: &str) -> Markup {
     const COLUMNS: [Column; 7] = [
         words("When"),

@@ -1,13 +1,14 @@
-//! Values of a configuration that the dashboard does not show: it is for more people than the control API is, who can change everything.
+//! Hides secret values of a configuration: more people can see the dashboard than the control API, which can change
+//! everything.
 //!
-//! Hidden are all values of `environment`, keys of session tickets, whatever has a name like a secret's, and what in a URL tells who one is. In
-//! place of a value stands a mark that is another one for another value, and another one after a restart: so a comparison shows that a secret
-//! has changed, and nobody can try values against it.
+//! Hidden are all values of `environment`, session ticket keys, values with secret-like names, and credentials in URLs.
+//! A value is replaced by a mark that differs for different values, and changes at a restart: so a comparison shows
+//! that a secret has changed, but values cannot be tested against it.
 
 use aws_lc_rs::hmac;
 use data_encoding::HEXLOWER;
 
-/// Names that have one of these in them.
+/// Names that contain one of these are secret.
 const SECRET_WORDS: [&str; 12] = [
     "password",
     "passwd",
@@ -23,10 +24,10 @@ const SECRET_WORDS: [&str; 12] = [
     "signature",
 ];
 
-/// Names that have, and are those of paths.
+/// Names that contain such a word, but are paths.
 const NO_SECRETS: [&str; 2] = ["key", "token_file"];
 
-/// Names that are that of a secret as a whole.
+/// Whole names that are secret.
 const SECRET_NAMES: [&str; 3] = ["tickets", "environment", "pass_phrase"];
 
 const MARK_BYTES: usize = 3;
@@ -39,21 +40,21 @@ pub(crate) struct Redactor {
 impl Redactor {
     pub(crate) fn new() -> Redactor {
         let mut key = [0; 32];
-        // Without random bytes marks could be guessed, no more: the values are hidden all the same.
+        // Without random bytes the marks could be guessed, but the values stay hidden.
         let _ = aws_lc_rs::rand::fill(&mut key);
         Redactor {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
         }
     }
 
-    /// The words in place of a value.
+    /// Returns the text shown instead of a value.
     pub(crate) fn mark(&self, value: &str) -> String {
         let tag = hmac::sign(&self.key, value.as_bytes());
         let short = tag.as_ref().get(..MARK_BYTES).unwrap_or_default();
         format!("hidden, {}", HEXLOWER.encode(short))
     }
 
-    /// A text without what it tells of a secret, if it does.
+    /// Returns a text without its secrets, if it contains any.
     pub(crate) fn text(&self, text: &str) -> Option<String> {
         if is_secret_argument(text) || has_credentials(text) {
             return Some(self.mark(text));
@@ -61,7 +62,7 @@ impl Redactor {
         self.url(text)
     }
 
-    /// A URL without user, password and query.
+    /// Returns a URL without user, password and query.
     fn url(&self, text: &str) -> Option<String> {
         let (scheme, rest) = text.split_once("://")?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -83,7 +84,7 @@ impl Redactor {
     }
 }
 
-/// True if everything in a member of this name is hidden.
+/// True if the whole value of a member with this name is hidden.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let plain: String = name
@@ -94,7 +95,7 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     SECRET_NAMES.contains(&name.as_str()) || has_word && !NO_SECRETS.contains(&name.as_str())
 }
 
-/// True if the value after this one, in an array of arguments, is a secret: `--password`.
+/// True if the next value in an array of arguments is a secret: `--password`.
 pub(crate) fn announces_secret(text: &str) -> bool {
     text.starts_with('-') && !text.contains(['=', ' ']) && is_secret_name(text)
 }

@@ -2,7 +2,7 @@
 
 use tutti_http::Method;
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -14,21 +14,21 @@ pub(crate) struct Request {
     pub(crate) fetch_site: Option<Vec<u8>>,
     pub(crate) authorization: Option<Vec<u8>>,
     pub(crate) cookies: Vec<u8>,
-    /// The client takes HTML: a browser, which is shown a form where a program is told 401.
+    /// The client accepts HTML: a browser, which gets a form instead of a 401.
     pub(crate) is_browser: bool,
     pub(crate) body: Vec<u8>,
-    /// The other end, for the log.
+    /// The client's address, for the log.
     pub(crate) peer: String,
 }
 
 impl Request {
-    /// The value of a parameter of the query.
+    /// Returns the value of a query parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         parameter(self.query.as_bytes(), name)
     }
 }
 
-/// The first value of this name in a form or a query.
+/// Returns the first value of this name in a form or a query.
 pub(crate) fn parameter(form: &[u8], name: &str) -> Option<String> {
     form_urlencoded::parse(form)
         .find(|(found, _)| found == name)
@@ -68,7 +68,7 @@ impl Reply {
         Reply::new(status, "text/plain; charset=utf-8", text.into())
     }
 
-    /// To another page, which is got with `GET`.
+    /// Redirects to another page, which is fetched with `GET`.
     pub(crate) fn redirect(location: impl Into<String>) -> Reply {
         Reply {
             location: Some(location.into()),

@@ -72,7 +72,7 @@ fn row(name: &str, status: &Value, look: &Look, before: Option<&Look>) -> Vec<Ma
     ]
 }
 
-/// `1 of 4`: the busy workers, and all that run.
+/// `1 of 4`: busy workers, and all running ones.
 fn busy(status: &Value) -> String {
     let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_u64);
     match number("/processes/running") {
@@ -84,7 +84,7 @@ fn busy(status: &Value) -> String {
     }
 }
 
-/// In a word: `/status` says it with numbers.
+/// Describes the state that `/status` reports in numbers.
 fn state_of(status: &Value) -> Markup {
     let number = |pointer: &str| {
         status
@@ -149,7 +149,7 @@ fn one(index: usize, name: &str, status: &Value) -> Markup {
     }
 }
 
-/// A row for each of the application's side processes.
+/// Returns a row for each of the application's mules.
 fn mules(heading: &str, name: &str, status: &Value) -> Markup {
     let columns = [
         words("Mule"),

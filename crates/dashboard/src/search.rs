@@ -1,6 +1,6 @@
-//! The search: names of the configuration, lines of it, and recent requests, by a part of their text.
+//! The search: names and lines of the configuration, and recent requests, by a part of their text.
 //!
-//! Must never: find a secret. The configuration is searched as its page shows it.
+//! Must never: find a secret. The search uses the configuration as its page shows it.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,10 +11,10 @@ use crate::markup::{members, plain, table, words};
 use crate::page::PAGES;
 use crate::watch::Seen;
 
-/// More results are not read by a person, who searches for a longer text instead.
+/// Maximum results; a user with more will search for a longer text instead.
 const MOST_RESULTS: usize = 200;
 
-/// Something that has the text that is searched for.
+/// A result.
 struct Found {
     kind: &'static str,
     text: String,
@@ -62,7 +62,7 @@ pub(crate) fn content(
     }
 }
 
-/// Everything that has a name, but for lines of the configuration.
+/// Returns all named objects, except lines of the configuration.
 fn named(seen: &Seen, document: &Document, certificates: &Value) -> Vec<Found> {
     let mut all = Vec::new();
     let mut add = |kind, text: String, path: String| all.push(Found { kind, text, path });

@@ -25,10 +25,10 @@ const STYLE: &str = include_str!("../assets/style.css");
 const SCRIPT: &str = include_str!("../assets/script.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
-/// The longest path that is gone back to after the login.
+/// The longest path to return to after the login.
 const LONGEST_WAY_BACK: usize = 500;
 
-/// The dashboard of one server. It remembers the last hour, whoever listens meanwhile.
+/// The dashboard of one server. It remembers the last hour, even while nothing listens.
 pub struct Site {
     service: Arc<dyn Service>,
     changes: Arc<Changes>,
@@ -39,7 +39,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Lets nobody in before there is an [`DashboardAccess`].
+    /// Creates a dashboard that admits no client until there is a [`DashboardAccess`].
     pub fn new(service: Arc<dyn Service>, changes: Arc<Changes>, log: Log) -> Arc<Site> {
         Arc::new(Site {
             service,
@@ -51,23 +51,23 @@ impl Site {
         })
     }
 
-    /// Lets these in from now on.
+    /// Uses these credentials from now on.
     pub fn set_entry(&self, entry: DashboardAccess) {
         self.door.set(entry);
     }
 
-    /// Looks at the server for ever.
+    /// Polls the server forever.
     pub async fn watch(&self) {
         self.watch.run(&*self.service).await;
     }
 
-    /// Answers; true if the client has shown who it is.
+    /// Returns the reply, and whether the client is authenticated.
     pub(crate) async fn reply(&self, request: Request) -> (Reply, bool) {
-        // Over TLS a strange name has no certificate that a browser takes.
+        // Over TLS, a browser has no valid certificate for a foreign name.
         if self.door.tls().is_none() && !is_own_host(&request.host) {
             let host = String::from_utf8_lossy(&request.host);
             let text = format!(
-                "`{host}` is not a name of the dashboard: it listens on this machine alone, so send an IP address or `localhost` as `Host`.\n"
+                "`{host}` is not a name of the dashboard: it listens only on this machine, so send an IP address or `localhost` as `Host`.\n"
             );
             return (Reply::text(403, text), false);
         }
@@ -93,7 +93,7 @@ impl Site {
 
     async fn log_in(&self, request: &Request) -> (Reply, bool) {
         if !is_from_here(request) {
-            let text = "A page of another site must not log anybody in.\n";
+            let text = "A page of another site must not log users in.\n";
             return (Reply::text(403, text), false);
         }
         let to = way_back(parameter(&request.body, "to"));
@@ -112,14 +112,14 @@ impl Site {
 
     fn log_out(&self, request: &Request) -> Reply {
         if !is_from_here(request) {
-            return Reply::text(403, "A page of another site must not log anybody out.\n");
+            return Reply::text(403, "A page of another site must not log users out.\n");
         }
         let mut reply = Reply::redirect("/login");
         reply.cookie = Some(self.door.log_out(request));
         reply
     }
 
-    /// A person is shown the form, a program is told what to send.
+    /// Browsers get the form, programs an explanation of the required header.
     async fn refuse(&self, request: &Request) -> Reply {
         if request.authorization.is_some() {
             self.door.refuse(&request.peer, &self.log).await;
@@ -170,7 +170,7 @@ impl Site {
         Reply::html(status, page(&frame, &content))
     }
 
-    /// The content of a page; `None`: there is no such page.
+    /// Renders the content of a page; `None` if there is no such page.
     async fn content(
         &self,
         path: &str,
@@ -230,7 +230,7 @@ impl Site {
     }
 }
 
-/// The title of a page that there is.
+/// Returns the title of an existing page.
 fn title_of(path: &str) -> &'static str {
     match path {
         "/configuration/compare" => "Comparison",
@@ -242,7 +242,7 @@ fn title_of(path: &str) -> &'static str {
     }
 }
 
-/// Files that everybody may have: the form needs them.
+/// Public files: the login form needs them.
 fn asset(request: &Request) -> Option<Reply> {
     let (media_type, text) = match request.path.as_str() {
         "/style.css" => ("text/css; charset=utf-8", STYLE),
@@ -257,12 +257,12 @@ fn asset(request: &Request) -> Option<Reply> {
 }
 
 fn not_allowed(allow: &'static str) -> Reply {
-    let mut reply = Reply::text(405, "The dashboard changes nothing.\n");
+    let mut reply = Reply::text(405, "The dashboard is read-only.\n");
     reply.allow = Some(allow);
     reply
 }
 
-/// True if a form is on a page of ours, or comes from no browser.
+/// True if a form was sent by one of our pages, or not by a browser.
 fn is_from_here(request: &Request) -> bool {
     if let Some(origin) = &request.origin {
         return is_same_authority(origin, &request.host);
@@ -271,7 +271,7 @@ fn is_from_here(request: &Request) -> bool {
     site.is_none_or(|site| matches!(site, b"same-origin" | b"none"))
 }
 
-/// A path of ours: `//elsewhere.example` is none, and neither is what a browser makes the same of.
+/// Returns a path on this site: not `//elsewhere.example`, nor any form that a browser treats the same.
 fn way_back(to: Option<String>) -> String {
     let is_ours = |path: &String| {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';

@@ -1,7 +1,8 @@
-//! Looks at the server from time to time, and keeps the last hour. Pages show what was seen last: no request here asks the router anything.
+//! Polls the server periodically, and keeps the last hour. Pages show the last sample: no request here asks the router
+//! anything.
 //!
-//! Times are of the clock that nobody sets, so that a change of the machine's time moves nothing. What must never happen: a negative rate, or
-//! a huge one, where another router has begun to count: there is a gap.
+//! Times come from the monotonic clock, so that changing the machine's time has no effect. Must never happen: a
+//! negative or huge rate after another router has started to count; the graph has a gap instead.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,22 +13,22 @@ use tokio::time::timeout;
 use tutti_control::Service;
 use tutti_metrics::{ExpositionFormat, Readings};
 
-/// Between two points of the graphs: 360 of them are an hour.
+/// Time between two points of the graphs: 360 of them are an hour.
 pub(crate) const STEP: Duration = Duration::from_secs(10);
 
-/// How far back graphs go.
+/// The time span of the graphs.
 pub(crate) const KEPT: Duration = Duration::from_secs(3600);
 
-/// Between two looks while somebody reads the pages.
+/// Time between two samples while pages are being read.
 const PACE: Duration = Duration::from_secs(2);
 
-/// Who has asked for a page so long ago has gone.
+/// A reader that has not requested a page for this time is gone.
 const READER_STAYS: Duration = Duration::from_secs(60);
 
-/// A router that has not answered after so long is told of as silent; a look that comes later is not used.
+/// A router that has not responded after this time is reported as not responding; a later response is not used.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The server at one moment.
+/// A sample of the server at one moment.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) at: Instant,
@@ -36,7 +37,7 @@ pub(crate) struct Look {
     pub(crate) readings: Readings,
 }
 
-/// The families that count the requests of things of one kind, each of which has its name in the label.
+/// The families that count requests of one kind of object, whose name is in the label.
 pub(crate) struct Counted {
     requests: &'static str,
     durations: &'static str,
@@ -57,7 +58,7 @@ pub(crate) const ROUTES: Counted = Counted {
     label: "route",
 };
 
-/// Requests in a second, and the quantiles of their durations. `None` where nothing is known.
+/// Requests per second, and quantiles of their durations. `None` if unknown.
 #[derive(Default)]
 pub(crate) struct Rates {
     pub(crate) requests: Option<f64>,
@@ -68,7 +69,7 @@ pub(crate) struct Rates {
 }
 
 impl Look {
-    /// The rates of one name since an earlier look.
+    /// Returns the rates for one name since an earlier sample.
     pub(crate) fn rates(&self, before: Option<&Look>, counted: &Counted, name: &str) -> Rates {
         let Some(before) = before else {
             return Rates::default();
@@ -88,7 +89,7 @@ impl Look {
     }
 }
 
-/// The numbers of a point of the graphs.
+/// The values of a point of the graphs.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Number {
@@ -107,7 +108,7 @@ pub(crate) enum Number {
     Memory,
 }
 
-/// How many there are.
+/// The number of values.
 const NUMBERS: usize = Number::Memory as usize + 1;
 
 /// A point of the graphs.
@@ -123,14 +124,14 @@ impl Point {
     }
 }
 
-/// Everything seen so far.
+/// All samples so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// The last look that there was an answer to.
+    /// The last sample that got a response.
     pub(crate) now: Option<Arc<Look>>,
-    /// One from ten to twenty seconds earlier, which rates are counted from.
+    /// A sample ten to twenty seconds earlier, from which rates are computed.
     pub(crate) before: Option<Arc<Look>>,
-    /// Since when, and why, the server does not answer.
+    /// Since when, and why, the server does not respond.
     pub(crate) silence: Option<(SystemTime, String)>,
     /// The last hour, the oldest first.
     pub(crate) points: VecDeque<Point>,
@@ -138,14 +139,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Takes a look into account.
+    /// Adds a sample.
     pub(crate) fn add(&mut self, look: Look) {
         let look = Arc::new(look);
         self.silence = None;
         let last = self.last_point.clone();
-        // The first rates are there soon.
+        // Makes the first rates available soon.
         let step = if self.points.is_empty() { PACE } else { STEP };
-        // A little early is on time: looks do not come to the millisecond.
+        // Slightly early is accepted: samples are not exact to the millisecond.
         let is_due =
             |last: &Arc<Look>| look.at.saturating_duration_since(last.at) + PACE / 2 >= step;
         if last.as_ref().is_none_or(is_due) {
@@ -226,7 +227,7 @@ fn numbers(now: &Look, before: &Look) -> [Option<f64>; NUMBERS] {
     values
 }
 
-/// Looks, and remembers.
+/// Polls, and remembers the results.
 #[derive(Default)]
 pub(crate) struct Watch {
     seen: Mutex<Seen>,
@@ -239,7 +240,7 @@ impl Watch {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything there is to be shown. Who reads is noted: looks come faster then.
+    /// Returns all data to show. Records the reader, which makes polling faster.
     pub(crate) fn read(&self) -> Seen {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read
@@ -257,7 +258,7 @@ impl Watch {
         read.is_some_and(|at| at.elapsed() <= READER_STAYS)
     }
 
-    /// Looks for ever.
+    /// Polls forever.
     pub(crate) async fn run(&self, service: &dyn Service) {
         loop {
             let begun = Instant::now();
@@ -295,7 +296,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A look so many seconds after the first, at a router that was started then.
+    /// Returns a sample this many seconds after the first, of a router that was started then.
     pub(crate) fn look_at(first: Instant, seconds: u64, router: u64, requests: u64) -> Look {
         let text = format!(
             "tutti_router_start_timestamp_seconds {router}\n\

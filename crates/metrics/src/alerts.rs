@@ -1,6 +1,8 @@
-//! The alerts of a running server: what is wrong now, judged from its `/status` and its metrics, and the command that fixes it or shows the cause.
+//! The alerts of a running server: current problems, derived from its `/status` and its metrics, and the command that
+//! fixes each or shows its cause.
 //!
-//! The dashboard and `tutti top` show them first. Rates are compared with bounds that the rules in `packaging/monitoring/alerts.yml` have, too.
+//! The dashboard and `tutti top` show them first. Rates are compared with the same thresholds as in
+//! `packaging/monitoring/alerts.yml`.
 //!
 //! Must never: put a name into a command without quoting it for a shell.
 
@@ -17,7 +19,7 @@ pub const EXPIRES_SOON: Duration = Duration::from_secs(14 * 86_400);
 /// The share of requests with a 5xx that is an alert, as in `alerts.yml`.
 const MOST_ERRORS: f64 = 0.05;
 
-/// So few errors between two looks are none: one failed request of one would be all of them.
+/// Fewer errors between two samples are ignored: one failed request of one would be all of them.
 const FEWEST_ERRORS: f64 = 3.0;
 
 /// The average wait for a process, in seconds, that is an alert, as in `alerts.yml`.
@@ -32,7 +34,7 @@ const LOG: &str = "tutti log -n 50";
 /// The urgency of an alert. The most urgent comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Requests fail, or a part of the configuration does not run.
+    /// Requests fail, or a part of the configuration is not in force.
     Critical,
     /// It may become critical.
     Warning,
@@ -45,7 +47,7 @@ pub enum Subject {
     Configuration(String),
     /// An application.
     Application,
-    /// An upstream, or requests as such.
+    /// An upstream, or requests in general.
     Traffic,
     /// A spooler or a schedule.
     Jobs,
@@ -55,7 +57,7 @@ pub enum Subject {
     Server,
 }
 
-/// Something that is wrong now.
+/// A current problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     /// Its urgency.
@@ -64,7 +66,7 @@ pub struct Alert {
     pub subject: Subject,
     /// One sentence without a full stop.
     pub title: String,
-    /// The reason as the server gives it; empty if there is none.
+    /// The reason from the server; empty if there is none.
     pub detail: String,
     /// The command that fixes it, or shows its cause.
     pub command: String,
@@ -73,18 +75,18 @@ pub struct Alert {
 /// A server at one moment, and some time before.
 #[derive(Debug)]
 pub struct Observation<'o> {
-    /// The answer of `/status`.
+    /// The content of `/status`.
     pub status: &'o Value,
     /// The metrics.
     pub readings: &'o Readings,
-    /// The metrics of an earlier moment, and the time since then; without them nothing is said of rates.
+    /// The metrics at an earlier moment, and the time since then; without them rates are not judged.
     pub before: Option<(&'o Readings, Duration)>,
     /// The time of day.
     pub time: SystemTime,
 }
 
 impl Observation<'_> {
-    /// All alerts, the critical ones first.
+    /// Returns all alerts, the critical ones first.
     pub fn alerts(&self) -> Vec<Alert> {
         let mut alerts = Vec::new();
         self.configuration(&mut alerts);
@@ -101,7 +103,7 @@ impl Observation<'_> {
         alerts
     }
 
-    /// The parts of the configuration that do not run. An application that does not start has an alert of its own.
+    /// Parts of the configuration that are not in force. An application that does not start has its own alert.
     fn configuration(&self, alerts: &mut Vec<Alert>) {
         let problems = self.status.get("problems").and_then(Value::as_array);
         for problem in problems.into_iter().flatten() {
@@ -114,7 +116,7 @@ impl Observation<'_> {
             {
                 continue;
             }
-            // A part deeper than this may be missing, which is why it does not run.
+            // A deeper part may be missing, which may be the very cause.
             let parts = segments.iter().take(2).map(|name| name.replace('/', "%2F"));
             let path = parts.collect::<Vec<_>>().join("/");
             let command = match path.as_str() {
@@ -280,7 +282,7 @@ impl Observation<'_> {
         for name in self.readings.values_of(family, "certificate") {
             let left = self.readings.sum(family, &[("certificate", name)]) - now.as_secs_f64();
             let mut known = members(self.status, "certificates");
-            // One that is renewed by itself may live for days only.
+            // An automatic certificate may be valid for days only.
             let is_automatic = known.any(|(known, status)| known == name && is_automatic(status));
             let (severity, title) = match left {
                 left if left <= 0.0 => (
@@ -379,7 +381,7 @@ impl Observation<'_> {
             let lost = self.rate("tutti_log_lines_lost_total", &[("log", log)]);
             if lost.is_some_and(|lost| lost > 0.0) {
                 let title = format!("The {log} log loses lines");
-                let detail = "its disk is full, or its reader does not read";
+                let detail = "its disk is full, or its reader does not keep up";
                 add(Severity::Warning, title, detail, "df -h");
             }
         }
@@ -390,7 +392,7 @@ impl Observation<'_> {
         self.readings.rate(before, time, family, labels)
     }
 
-    /// The seconds that requests have waited for a process of an application, on average.
+    /// Returns the average time in seconds that requests have waited for a process of an application.
     fn wait(&self, application: &str) -> Option<f64> {
         let labels = [("application", application)];
         let family = names::QUEUE_WAIT.name;
@@ -399,7 +401,7 @@ impl Observation<'_> {
         (count > 0.0).then(|| sum / count)
     }
 
-    /// The title of an alert, if too many requests with these labels failed.
+    /// Returns the title of an alert, if too many requests with these labels failed.
     fn errors(&self, what: &str, labels: &[(&str, &str)]) -> Option<String> {
         let (_, time) = self.before?;
         let family = "tutti_requests_total";
@@ -412,7 +414,7 @@ impl Observation<'_> {
         })
     }
 
-    /// The latest failed request to an application or an upstream.
+    /// Returns the latest failed request to an application or an upstream.
     fn latest(&self, kind: &str, name: &str) -> String {
         let failed = self.status.pointer("/recent_requests/failed");
         let mut failed = failed.and_then(Value::as_array).into_iter().flatten();
@@ -427,7 +429,8 @@ impl Observation<'_> {
     }
 }
 
-/// True if no worker of an application is idle, and as many requests as it has workers wait for one. `application` is its part of `/status`.
+/// True if no worker of an application is idle, and as many requests wait as it has workers. `application` is its part
+/// of `/status`.
 pub fn is_saturated(application: &Value) -> bool {
     let running = number(application, "/processes/running");
     let queued = number(application, "/requests/queued");
@@ -464,12 +467,12 @@ fn plural(count: u64, word: &str) -> String {
     format!("{count} {word}{ending}")
 }
 
-/// A segment of a JSON pointer (RFC 6901, section 4).
+/// Decodes a segment of a JSON pointer (RFC 6901, section 4).
 fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// A word for a POSIX shell: as it is, or in single quotes, in which nothing is special.
+/// Quotes a word for a POSIX shell if needed, in single quotes, within which no character is special.
 pub fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

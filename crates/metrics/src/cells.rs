@@ -1,6 +1,6 @@
-//! Cells that count: one set for each thread, which alone writes there, and anybody may read.
+//! Cells that count: one set per thread, which only that thread writes, and any thread may read.
 //!
-//! An increment is a plain load and store, no locked instruction, on a cache line that no other thread writes.
+//! An increment is a plain load and store, not a locked instruction, on a cache line that no other thread writes.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::histogram::{BUCKETS, Histogram, bucket_of};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Raises it. Only the owning thread may.
+    /// Increases it. Only the owning thread may call this.
     pub fn add(&self, n: u64) {
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_add(n),
@@ -21,7 +21,7 @@ impl Counter {
         );
     }
 
-    /// Lowers it. Only the owning thread may.
+    /// Decreases it. Only the owning thread may call this.
     pub fn subtract(&self, n: u64) {
         self.0.store(
             self.0.load(Ordering::Relaxed).wrapping_sub(n),
@@ -35,7 +35,7 @@ impl Counter {
     }
 }
 
-/// A `T` for each listen thread, alone on its cache lines: each writes its own, and any may read all.
+/// A `T` for each listen thread on separate cache lines: each thread writes its own, and any thread may read all.
 #[derive(Debug)]
 pub struct PerThread<T>(Box<[Alone<T>]>);
 
@@ -44,14 +44,14 @@ pub struct PerThread<T>(Box<[Alone<T>]>);
 struct Alone<T>(T);
 
 impl<T: Default> PerThread<T> {
-    /// For so many threads.
+    /// Creates the cells for this many threads.
     pub fn new(threads: usize) -> Self {
         Self((0..threads).map(|_| Alone::default()).collect())
     }
 }
 
 impl<T> PerThread<T> {
-    /// The one of a thread; `None` if there are not so many.
+    /// Returns the one of a thread; `None` if there are fewer threads.
     pub fn of(&self, thread: u32) -> Option<&T> {
         self.0.get(thread as usize).map(|alone| &alone.0)
     }
@@ -62,15 +62,15 @@ impl<T> PerThread<T> {
     }
 }
 
-/// Requests by the class of their answer's status: 1xx to 5xx.
+/// Requests by status class: 1xx to 5xx.
 #[derive(Debug, Default)]
 pub struct Classes([Counter; 5]);
 
 impl Classes {
-    /// Their words in the metrics.
+    /// Their names in the metrics.
     pub const NAMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-    /// Counts a request. Only the owning thread may.
+    /// Counts a request. Only the owning thread may call this.
     pub fn add(&self, status: u16) {
         let class = usize::from(status / 100).wrapping_sub(1);
         if let Some(counter) = self.0.get(class) {
@@ -78,7 +78,7 @@ impl Classes {
         }
     }
 
-    /// The classes with their numbers over all threads.
+    /// Returns the classes with their sums over all threads.
     pub fn sum<'a>(threads: impl Iterator<Item = &'a Classes>) -> [(&'static str, u64); 5] {
         let mut sums = Self::NAMES.map(|name| (name, 0));
         for thread in threads {
@@ -107,7 +107,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Counts one. Only the owning thread may.
+    /// Counts a duration. Only the owning thread may call this.
     pub fn add(&self, duration: Duration) {
         if let Some(bucket) = self.buckets.get(bucket_of(duration)) {
             bucket.add(1);
@@ -116,7 +116,7 @@ impl Durations {
         self.nanos.add(nanos.unwrap_or(u64::MAX));
     }
 
-    /// Those of all threads together.
+    /// Returns the sum over all threads.
     pub fn sum<'a>(threads: impl Iterator<Item = &'a Durations>) -> Histogram {
         let mut sum = Histogram::default();
         let mut nanos: u64 = 0;

@@ -1,7 +1,7 @@
-//! The numbers that a page in Prometheus's text format says, read again: for who shows the numbers of a running server.
+//! Reads the numbers of a page in Prometheus's text format, for programs that show the state of a running server.
 //!
-//! Reads what this server writes, and leaves out what it does not understand. Rates and quantiles are of two pages, one some time after the
-//! other; where another process has begun to count in between there are none, rather than a negative or a huge one.
+//! Reads what this server writes, and ignores what it does not understand. Rates and quantiles compare two pages; if
+//! another process has started to count in between, there is no result, rather than a negative or a huge one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Readings {
 type Labels = BTreeMap<String, String>;
 
 impl Readings {
-    /// Reads a page.
+    /// Parses a page.
     pub fn of(text: &str) -> Readings {
         let mut families: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -28,20 +28,20 @@ impl Readings {
         Readings { families }
     }
 
-    /// True if the page had nothing to say.
+    /// True if the page has no values.
     pub fn is_empty(&self) -> bool {
         self.families.is_empty()
     }
 
-    /// The sum of all values of a family whose labels are these.
+    /// Returns the sum of all values of a family with these labels.
     pub fn sum(&self, family: &str, labels: &[(&str, &str)]) -> f64 {
         let values = self.families.get(family).into_iter().flatten();
         let meant = values.filter(|(found, _)| has(found, labels));
-        // A sum of nothing would be -0.
+        // An empty sum would be -0.
         meant.fold(0.0, |sum, (_, value)| sum + value)
     }
 
-    /// The different values that a label of a family has, in order.
+    /// Returns the different values of a family's label, in order.
     pub fn values_of<'r>(&'r self, family: &str, label: &str) -> BTreeSet<&'r str> {
         let values = self.families.get(family).into_iter().flatten();
         values
@@ -49,7 +49,7 @@ impl Readings {
             .collect()
     }
 
-    /// All values, each with the name that it has in the text, `family{label="value"}`.
+    /// Returns all values, each with its name in the text, `family{label="value"}`.
     pub fn all(&self) -> impl Iterator<Item = (String, f64)> + '_ {
         let families = self.families.iter();
         families.flat_map(|(family, values)| {
@@ -67,7 +67,7 @@ impl Readings {
         })
     }
 
-    /// The count in a second of this time, since `before`. `None` without time, and where another process counts now.
+    /// Returns the rate per second since `before`. `None` if no time has passed, or if another process counts now.
     pub fn rate(
         &self,
         before: &Readings,
@@ -81,8 +81,8 @@ impl Readings {
         is_one.then(|| more / seconds)
     }
 
-    /// So much of what a histogram has counted since `before` is no more than this. `None` where nothing was, and where another
-    /// process counts now.
+    /// Returns the quantile of the values that a histogram has counted since `before`. `None` if there are none, or if
+    /// another process counts now.
     pub fn quantile(
         &self,
         before: &Readings,
@@ -120,7 +120,7 @@ impl Readings {
         None
     }
 
-    /// Counters begin anew with the process that serves requests.
+    /// Counters start anew with the process that handles requests.
     fn is_of_the_process_of(&self, before: &Readings) -> bool {
         let started = |readings: &Readings| {
             let start = readings.families.get(names::ROUTER_START.name)?;
@@ -129,7 +129,7 @@ impl Readings {
         started(self) == started(before)
     }
 
-    /// Upper bounds and how many were below them, in order.
+    /// Returns upper bounds with the counts below them, in order.
     fn buckets(&self, family: &str, labels: &[(&str, &str)]) -> Vec<(f64, f64)> {
         let mut buckets: Vec<(f64, f64)> = Vec::new();
         let values = self.families.get(&format!("{family}_bucket"));
@@ -155,7 +155,7 @@ fn has(found: &Labels, labels: &[(&str, &str)]) -> bool {
     labels.all(|(name, value)| found.get(*name).is_some_and(|found| found == value))
 }
 
-/// A line of Prometheus's text format, of those that this server writes: no time stamps.
+/// Parses a line of Prometheus's text format as this server writes it: without a time stamp.
 fn value_of(line: &str) -> Option<(String, Labels, f64)> {
     let (named, value) = line.rsplit_once(' ')?;
     let value = number(value)?;
@@ -172,7 +172,7 @@ fn value_of(line: &str) -> Option<(String, Labels, f64)> {
     Some((name.to_owned(), labels, value))
 }
 
-/// The text up to the closing quote, and where that ends.
+/// Returns the text up to the closing quote, and the position after it.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut plain = String::new();
     let mut characters = text.char_indices();

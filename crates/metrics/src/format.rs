@@ -1,4 +1,4 @@
-//! The formats, and which of them a reader wants.
+//! The formats, and the choice between them.
 
 use crate::page::Page;
 use crate::{openmetrics, protobuf, text};
@@ -6,7 +6,7 @@ use crate::{openmetrics, protobuf, text};
 /// A format of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExpositionFormat {
-    /// Prometheus's text format: everybody reads it.
+    /// Prometheus's text format, which every reader supports.
     #[default]
     Text,
     /// OpenMetrics 1.0, as text.
@@ -23,7 +23,7 @@ impl ExpositionFormat {
         ExpositionFormat::Protobuf,
     ];
 
-    /// The format that an `Accept` field asks for before others; text where it asks for none of them (RFC 9110 §12.5.1).
+    /// Returns the format that an `Accept` field prefers; text if it names none of them (RFC 9110 §12.5.1).
     pub fn accepted(field: &str) -> ExpositionFormat {
         let mut best = (ExpositionFormat::Text, 0.0);
         for range in field.split(',') {
@@ -68,7 +68,7 @@ impl ExpositionFormat {
         }
     }
 
-    /// Writes a page in it.
+    /// Formats a page.
     pub fn write(self, page: &Page) -> Vec<u8> {
         match self {
             Self::Text => text::write(page).into_bytes(),

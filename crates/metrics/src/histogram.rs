@@ -1,7 +1,7 @@
-//! Durations in exponential buckets, as Prometheus's native histograms have them.
+//! Durations in exponential buckets, like Prometheus's native histograms.
 //!
-//! Schema 2: four buckets for each doubling, so a quantile is at most a tenth off. The classic buckets of the text formats are those
-//! among the bounds that are powers of two: both formats tell the same numbers.
+//! Schema 2: four buckets per doubling, so a quantile is off by at most a tenth. The classic buckets of the text
+//! formats are the bounds that are powers of two: both formats report the same numbers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) const SCHEMA: i32 = 2;
 /// Buckets for each doubling: 2^SCHEMA.
 const PER_DOUBLING: i32 = 4;
 
-/// Bucket 0 takes everything up to 2^LOWEST seconds: a microsecond. No request is answered faster.
+/// Bucket 0 covers everything up to 2^LOWEST seconds: a microsecond. No request is answered faster.
 const LOWEST: i32 = -20;
 
 /// The last bucket begins at 2^HIGHEST seconds: half an hour.
@@ -23,20 +23,20 @@ pub const BUCKETS: usize = ((HIGHEST - LOWEST) * PER_DOUBLING) as usize + 2;
 /// The classic buckets, as powers of two of a second: 122 µs to 64 s.
 pub(crate) const CLASSIC: std::ops::RangeInclusive<i32> = -13..=6;
 
-/// 2^(1/4), 2^(2/4) and 2^(3/4) as fractions of 2^63, rounded up: where a doubling is cut.
+/// 2^(1/4), 2^(2/4) and 2^(3/4) as fractions of 2^63, rounded up: the bounds within a doubling.
 const CUTS: [u64; 3] = [
     0x9837_f051_8db8_a970,
     0xb504_f333_f9de_6485,
     0xd744_fcca_d69d_6af5,
 ];
 
-/// 2^30/10^9 - 1, as a fraction of 2^64: turns nanoseconds into units of 2^-30 seconds.
+/// 2^30/10^9 - 1, as a fraction of 2^64: converts nanoseconds to units of 2^-30 seconds.
 const MORE_THAN_NANOS: u128 = 0x12e0_be82_6d69_4b2e;
 
-/// The bucket of a duration: the first one whose [`upper_bound`] is not below it.
+/// Returns the bucket of a duration: the first one whose [`upper_bound`] is not below it.
 pub fn bucket_of(duration: Duration) -> usize {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
-    // Nanoseconds are no power of two of a second, units of 2^-30 seconds are.
+    // A nanosecond is not a power of two of a second; 2^-30 seconds is.
     let units = nanos.saturating_add(((u128::from(nanos) * MORE_THAN_NANOS) >> 64) as u64);
     // A bound belongs to the bucket below it.
     let above = units.saturating_sub(1);
@@ -64,10 +64,10 @@ pub(crate) fn native_index(bucket: usize) -> i32 {
     LOWEST * PER_DOUBLING + bucket as i32
 }
 
-/// Durations that have been counted.
+/// Counted durations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// How many fell in each of the [`BUCKETS`].
+    /// The count of each of the [`BUCKETS`].
     pub counts: Vec<u64>,
     /// The sum of all, in seconds.
     pub sum: f64,
@@ -83,12 +83,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// How many there are.
+    /// Returns the total count.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The classic buckets: upper bound in seconds, and how many are not above it. The one for all is not among them.
+    /// Returns the classic buckets: upper bound in seconds, and the number of durations up to it. Excludes the bucket
+    /// for all.
     pub(crate) fn classic(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         CLASSIC.map(|power| {
             let last = (power - LOWEST) * PER_DOUBLING;
@@ -110,7 +111,7 @@ mod tests {
             for near in [nanos - 1, nanos, nanos + 1] {
                 let seconds = near as f64 / 1e9;
                 let bucket = bucket_of(Duration::from_nanos(near));
-                // A nanosecond is what the conversion may be off.
+                // The conversion may be off by a nanosecond.
                 assert!(seconds <= upper_bound(bucket) + 1.1e-9, "{near}");
                 assert!(
                     bucket == 0 || seconds > upper_bound(bucket - 1) - 1.1e-9,

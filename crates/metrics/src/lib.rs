@@ -1,10 +1,11 @@
-//! Metrics: which families there are, a page of their values, and the formats that Prometheus reads.
+//! Metrics: the families, a page of their values, and the formats that Prometheus reads.
 //!
-//! Owns the names. Whoever counts something gives its numbers to a [`Page`] under one of the [`families`], and the page is written in
-//! the [`ExpositionFormat`] that the reader understands best. Here too are the cells that threads count in, and what the numbers of a running server say:
-//! its [`Alert`]s. No I/O, and no clock.
+//! Owns the names. Code that counts adds its numbers to a [`Page`] under one of the [`families`], and the page is
+//! written in the [`ExpositionFormat`] that the reader prefers. Also contains the cells that threads count in, and the [`Alert`]s
+//! derived from the numbers of a running server. No I/O, and no clock.
 //!
-//! Must never: give a label a value that a client has sent. A family's labels name things of the configuration, or words of a fixed list.
+//! Must never: give a label a value sent by a client. The labels of a family are names from the configuration, or words
+//! of a fixed list.
 
 #![forbid(unsafe_code)]
 

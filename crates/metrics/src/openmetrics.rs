@@ -15,7 +15,7 @@ pub(crate) fn write(page: &Page) -> String {
             out.push_str(&format!("# UNIT {name} {unit}\n"));
         }
         out.push_str(&format!("# HELP {name} "));
-        // Here quotation marks are escaped in a help text too.
+        // This format escapes quotation marks in help texts too.
         text::escape(family.help, text::Quotes::Escaped, &mut out);
         out.push('\n');
         for one in series {

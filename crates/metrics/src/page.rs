@@ -41,7 +41,7 @@ impl From<Histogram> for MetricValue {
 /// One series of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Values of the family's labels, in their order; one that is empty is left out.
+    /// Values of the family's labels, in their order; empty ones are left out.
     pub labels: Vec<String>,
     /// Its value.
     pub value: MetricValue,
@@ -63,7 +63,7 @@ impl Default for Page {
 }
 
 impl Page {
-    /// Adds a series. `labels` are the values of the family's labels, in their order; an empty one is left out.
+    /// Adds a series. `labels` are the values of the family's labels, in their order; empty ones are left out.
     pub fn add(&mut self, family: &'static Family, labels: &[&str], value: impl Into<MetricValue>) {
         debug_assert_eq!(labels.len(), family.labels.len(), "{}", family.name);
         let position = ALL.iter().position(|known| known.name == family.name);
@@ -77,7 +77,7 @@ impl Page {
         }
     }
 
-    /// The families that have series.
+    /// Returns the families that have series.
     pub(crate) fn families(&self) -> impl Iterator<Item = (&'static Family, &[Series])> {
         let all = ALL
             .iter()
@@ -87,7 +87,7 @@ impl Page {
     }
 }
 
-/// The labels of a series that have a value.
+/// Returns the labels of a series that have a value.
 pub(crate) fn labels<'a>(
     family: &Family,
     series: &'a Series,

@@ -1,6 +1,6 @@
-//! Prometheus's protocol buffers: messages of `io.prometheus.client.MetricFamily`, each behind its length.
+//! Prometheus's protocol buffers: messages of `io.prometheus.client.MetricFamily`, each preceded by its length.
 //!
-//! Only the fields that are written; the numbers are those of
+//! Only the fields that are written; their numbers are those of
 //! <https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto>.
 
 use prost::Message;
@@ -58,7 +58,7 @@ struct Number {
     value: Option<f64>,
 }
 
-/// A histogram. The classic buckets are told beside the native ones, for readers that know only those.
+/// A histogram. The classic buckets are included beside the native ones, for readers that support only those.
 #[derive(Clone, PartialEq, Message)]
 struct Buckets {
     #[prost(uint64, optional, tag = "1")]
@@ -87,7 +87,7 @@ struct Classic {
     upper_bound: Option<f64>,
 }
 
-/// Buckets in a row: how far behind the last span they begin, and how many.
+/// Consecutive buckets: their distance from the end of the previous span, and their number.
 #[derive(Clone, PartialEq, Message)]
 struct Span {
     #[prost(sint32, optional, tag = "1")]
@@ -96,10 +96,10 @@ struct Span {
     length: Option<u32>,
 }
 
-/// The bound below which a native histogram counts zeros, 2^-128: what Prometheus's own libraries have.
+/// The bound below which a native histogram counts zeros, 2^-128, as in Prometheus's own libraries.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
-/// Empty buckets between two that are not, up to so many, cost less than a span of their own.
+/// Up to this many empty buckets between two others cost less than a separate span.
 const GAP: i32 = 2;
 
 /// Writes a page.
@@ -151,7 +151,7 @@ fn metric(family: &Family, series: &Series) -> Metric {
 
 fn buckets(histogram: &Histogram) -> Buckets {
     let (mut spans, mut deltas) = (Vec::<Span>::new(), Vec::new());
-    // The index behind the last bucket that was told, and what that had.
+    // The index after the last written bucket, and its count.
     let (mut next, mut before) = (0_i32, 0_i64);
     let mut push = |count: u64| {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -179,7 +179,7 @@ fn buckets(histogram: &Histogram) -> Buckets {
         next = index + 1;
     }
     if spans.is_empty() {
-        // A span without buckets says that there are none yet, and that the histogram is a native one.
+        // A span without buckets marks a native histogram that has no data yet.
         spans.push(Span {
             offset: Some(0),
             length: Some(0),
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The count of each native bucket, as a reader finds it.
+    /// Returns the count of each native bucket, as a reader decodes it.
     fn read(buckets: &Buckets) -> Vec<(i32, i64)> {
         let (mut index, mut count) = (0, 0);
         let mut deltas = buckets.positive_delta.iter();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_deltas_tell_each_bucket() {
+    fn spans_and_deltas_give_each_bucket() {
         let mut histogram = Histogram::default();
         let mut expected = std::collections::BTreeMap::new();
         for micros in [0, 3, 4, 5, 700, 1_000, 1_001, 90_000, 1_000_000, 5_000_000] {

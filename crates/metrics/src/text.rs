@@ -1,4 +1,4 @@
-//! Prometheus's text format, version 0.0.4, and what OpenMetrics has in common with it.
+//! Prometheus's text format, version 0.0.4, and the parts that OpenMetrics shares with it.
 //!
 //! <https://github.com/prometheus/docs/blob/main/docs/instrumenting/exposition_formats.md>
 
@@ -10,7 +10,7 @@ pub(crate) fn write(page: &Page) -> String {
     let mut out = String::new();
     for (family, series) in page.families() {
         let (name, suffix) = (family.name, family.suffix());
-        // This format knows no type for facts; they are gauges by custom.
+        // This format has no type for info families; by convention they are gauges.
         let kind = match family.kind {
             MetricKind::Info => MetricKind::Gauge,
             kind => kind,
@@ -57,7 +57,7 @@ pub(crate) fn sample(family: &Family, series: &Series, out: &mut String) {
     out.push('\n');
 }
 
-/// Writes the name and the labels of a line, and the space behind them.
+/// Writes the name and the labels of a line, and the space after them.
 fn line(family: &Family, series: &Series, suffix: &str, bound: Option<&str>, out: &mut String) {
     out.push_str(family.name);
     out.push_str(suffix);
@@ -78,7 +78,7 @@ fn push_count(count: u64, out: &mut String) {
     out.push_str(itoa::Buffer::new().format(count));
 }
 
-/// A float always shows that it is one, as OpenMetrics asks of bounds.
+/// A float is always recognizable as one, as OpenMetrics requires of bounds.
 fn push_real(number: f64, out: &mut String) {
     out.push_str(&format!("{number:?}"));
 }
@@ -90,7 +90,7 @@ pub(crate) enum Quotes {
     Escaped,
 }
 
-/// Writes text so that it stays on its line, and within its quotation marks.
+/// Escapes text so that it stays on its line, and within its quotation marks.
 pub(crate) fn escape(text: &str, quotes: Quotes, out: &mut String) {
     for letter in text.chars() {
         match letter {

@@ -46,7 +46,7 @@ impl End {
     pub fn word(self) -> &'static str {
         match self {
             Self::Left => "left",
-            Self::Told => "told",
+            Self::Told => "stopped",
             Self::Memory => "memory",
             Self::Timeout => "timeout",
             Self::Start => "start",

@@ -409,7 +409,7 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
     assert_eq!(status("bert", "secret"), 401);
     // One that has gone wrong changes nothing.
     fs::write(&file, "bert:changed\n").unwrap();
-    server.wait_for_log("line 1: this is no hash of a password");
+    server.wait_for_log("line 1: this is not a password hash");
     assert_eq!(status("bert", "changed"), 200);
     assert_eq!(status("anna", "secret"), 200);
 }
@@ -1379,11 +1379,11 @@ fn the_user_is_known_to_log_and_application_and_refusals_are_counted() {
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"logged\"}",
             1,
         ),
         (
-            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"told\"}",
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"logged\"}",
             0,
         ),
     ] {

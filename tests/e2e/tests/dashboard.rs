@@ -111,7 +111,7 @@ fn it_shows_the_server_to_who_has_the_token_and_to_nobody_else() {
         plain(&format!("Authorization: Bearer {TOKEN}x\r\n")).status,
         401
     );
-    fixture.server.wait_for_log("has shown a wrong token");
+    fixture.server.wait_for_log("sent a wrong token");
     assert!(!fixture.server.log().contains(TOKEN));
     let strange =
         fixture.ask("GET /login HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
@@ -179,7 +179,7 @@ fn what_other_machines_would_reach_unprotected_is_refused_with_the_cure() {
         (
             json!({"listen": "unix:/run/dashboard", "token_file": token}),
             [
-                "do not reach a unix socket",
+                "cannot connect to a unix socket",
                 "ADDRESS:PORT",
                 "/settings/dashboard/listen",
             ],
@@ -452,7 +452,7 @@ fn full(fixture: &Fixture) -> tempfile::TempDir {
         {"action": {"pass": "applications/blog"}},
     ]);
     // One of them is down.
-    let servers = json!({(fixture.server.address().to_string()): {}, (tutti_testkit::nobody().to_string()): {}});
+    let servers = json!({(fixture.server.address().to_string()): {}, (tutti_testkit::refusing_address().to_string()): {}});
     config["upstreams"] = json!({"api": {"servers": servers, "health_check": {"interval": 1}}});
     config["spoolers"] = json!({"mail": {"pass": "applications/blog"}});
     config["schedules"] = json!({"nightly report": {"cron": "30 3 * * MON-FRI", "pass": "applications/blog", "uri": "/report"}});

@@ -15,7 +15,9 @@ use tutti_e2e::documents::json_examples;
 use tutti_e2e::python::PythonSite;
 use tutti_e2e::scrape::{Samples, accepting};
 use tutti_testkit::client::{self, Client};
-use tutti_testkit::{PATIENCE, Server, ServerOptions, free_port, nobody, skip, wait_until};
+use tutti_testkit::{
+    PATIENCE, Server, ServerOptions, free_port, refusing_address, skip, wait_until,
+};
 
 const PAGE: &str = include_str!("../../../docs/operate/metrics.md");
 const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/monitoring");
@@ -45,7 +47,7 @@ fn everything() -> (PythonSite, Value) {
         {"match": {"uri": "/file*"}, "action": {"share": format!("{folder}$uri")}},
         {"match": {"host": "metrics"}, "action": {"pass": "$host"}},
     ]);
-    configuration["upstreams"] = json!({"far": {"servers": {nobody().to_string(): {}}}});
+    configuration["upstreams"] = json!({"far": {"servers": {refusing_address().to_string(): {}}}});
     site.server.put("/config", &configuration);
     (site, configuration)
 }
@@ -122,7 +124,7 @@ fn each_request_is_counted_where_it_was_answered_and_by_its_class() {
         samples.get("tutti_request_duration_seconds_bucket", all),
         5.0
     );
-    // The server of the upstream is nobody, so each request failed; the claims are all it had.
+    // The server of the upstream refuses connections, so each request failed; the claims are all it had.
     let far: Vec<(&String, &f64)> = samples
         .0
         .iter()
@@ -260,7 +262,7 @@ fn processes_that_end_are_counted_by_reason() {
         (count("killed"), count("signal"), restarts()),
         (1.0, 1.0, 2.0)
     );
-    wait_until("their end is counted", || count("told") == 2.0);
+    wait_until("their end is counted", || count("stopped") == 2.0);
 }
 
 #[test]
@@ -410,7 +412,7 @@ fn requests_are_counted_by_route() {
             "shop": [{"action": {"return": 200}}],
             "idle": [{"action": {"return": 200}}],
         },
-        "upstreams": {"away": {"servers": {tutti_testkit::nobody().to_string(): {}}}},
+        "upstreams": {"away": {"servers": {tutti_testkit::refusing_address().to_string(): {}}}},
     });
     server.put("/config", &config);
     for path in [

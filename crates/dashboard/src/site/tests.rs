@@ -11,10 +11,10 @@ use super::*;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A name that a browser would take for markup, if it were let.
+/// A name that a browser would interpret as markup, if it were not escaped.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&</script>";
 
-/// A server where everything has a hostile name; it refuses every change.
+/// A server in which everything has a hostile name; it rejects every change.
 #[derive(Default)]
 struct Hostile {
     orders: Mutex<Vec<&'static str>>,
@@ -107,7 +107,7 @@ struct Fixture {
     changes: Arc<Changes>,
 }
 
-/// A dashboard that has seen the server once.
+/// A dashboard that has polled the server once.
 async fn fixture() -> Fixture {
     let service = Arc::new(Hostile::default());
     let changes = Arc::new(Changes::default());
@@ -227,7 +227,7 @@ fn text(reply: &Reply) -> String {
 #[tokio::test]
 async fn every_page_shows_hostile_names_as_text_and_no_secret() {
     let fixture = fixture().await;
-    // A refused change with a hostile message, so that it is shown too.
+    // A rejected change with a hostile message, so that it is shown too.
     fixture
         .changes
         .reload(&*fixture.service, HOSTILE)
@@ -262,16 +262,16 @@ async fn certificates_that_come_by_themselves_are_shown_with_their_next_order_an
     let page = text(&fixture.ask(with_token(Method::Get, "/certificates")).await);
     let table = page.split("Automatic certificates").nth(1);
     let table = table.unwrap().split("</table>").next().unwrap();
-    for told in [
+    for expected in [
         "acme:le:a.example.com",
         "missing",
         "2027-01-22T19:12:31Z",
         "3",
         "&lt;img",
     ] {
-        assert!(table.contains(told), "{told}: {table}");
+        assert!(table.contains(expected), "{expected}: {table}");
     }
-    // One that was uploaded has no next order.
+    // An uploaded certificate has no next order.
     assert!(!table.contains("uploaded"), "{table}");
 }
 
@@ -331,7 +331,7 @@ async fn the_token_opens_a_session_that_ends_with_it() {
         ..request(Method::Get, "/")
     };
     assert_eq!(fixture.ask(broken).await.status, 303);
-    // Another token, another door.
+    // Another token ends the sessions.
     fixture.site.set_entry(DashboardAccess {
         token: Some(Token::read(&TOKEN.repeat(2)).unwrap()),
         tls: None,
@@ -360,7 +360,7 @@ async fn a_session_that_was_logged_out_has_ended() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_slow_and_lets_nobody_in() {
+async fn a_wrong_token_is_slow_and_lets_no_client_in() {
     let fixture = fixture().await;
     let begun = std::time::Instant::now();
     let refused = fixture.ask(form("/login", "token=wrong")).await;
@@ -465,7 +465,7 @@ async fn a_comparison_that_cannot_be_made_says_why() {
 }
 
 #[tokio::test]
-async fn a_door_without_token_and_without_tls_lets_nobody_in() {
+async fn a_door_without_token_and_without_tls_lets_no_client_in() {
     let fixture = fixture().await;
     fixture.site.set_entry(DashboardAccess::default());
     assert_ne!(fixture.ask(with_token(Method::Get, "/")).await.status, 200);

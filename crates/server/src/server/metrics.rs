@@ -69,7 +69,7 @@ impl Server {
         let live = self.live();
         for limit in live.guards.limits() {
             let effect = match limit.model.options.dry_run {
-                true => "told",
+                true => "logged",
                 false => "refused",
             };
             for (bound, count) in limit.beyond() {
