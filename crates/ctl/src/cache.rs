@@ -17,18 +17,18 @@ pub(crate) struct CacheArguments {
 
 #[derive(Subcommand)]
 enum CacheCommand {
-    /// Remove responses from a store, so that the next request for each is answered anew
+    /// Remove responses from a store, so that the next request for each fetches a new one
     Purge(PurgeArguments),
 }
 
 #[derive(Args)]
 struct PurgeArguments {
-    /// Name of the store, as `settings.cache` has it
+    /// Name of the store, as in `settings.cache`
     store: String,
-    /// Only the response with this key; without `key` in the configuration: its URL
+    /// Only the response with this key, which is its URL unless the configuration sets `key`
     #[arg(long, conflicts_with_all = ["prefix", "tag"])]
     key: Option<String>,
-    /// Only responses whose key begins so
+    /// Only responses whose key begins with this
     #[arg(long, conflicts_with = "tag")]
     prefix: Option<String>,
     /// Only responses with this tag
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &CacheArguments) -> Result<ExitCode, CommandError> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The place of the control API that stands for the responses to remove.
+/// Returns the path of the control API for the responses to remove.
 fn place(arguments: &PurgeArguments) -> String {
     let store = format!("/control/cache/{}", encode(&arguments.store));
     let parts = [

@@ -1,4 +1,4 @@
-//! `tutti cert`: the certificates that a running server keeps.
+//! `tutti cert`: the certificates stored in a running server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,29 +20,29 @@ pub(crate) struct CertificateArguments {
 
 #[derive(Subcommand)]
 enum CertificateCommand {
-    /// List the certificates: their names, how long they are valid, and for whom
+    /// List the certificates with their names, expiry dates and host names
     List {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Print what is stored under a name, without the key
+    /// Print a stored certificate and its chain, without the key
     Get {
         /// Name of the certificate
         name: String,
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Store a certificate with its chain and its key, or put a new one in the place of an old one
+    /// Store a certificate with its chain and key, or replace one
     Put {
-        /// Name, as `tls` of a listener has it
+        /// Name, as used in `tls` of a listener
         name: String,
-        /// PEM files: the certificate, its chain, its key, together or apart (`-`: standard input)
+        /// PEM files: the certificate, its chain and its key, in one file or several (`-`: standard input)
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Have a certificate ordered from its authority now, although it is not due, or read again from its files
+    /// Order a new certificate from its authority now, although it is not due, or read it from its files again
     Renew {
         /// Name of the certificate, from `tutti cert list`
         name: String,
@@ -88,7 +88,7 @@ fn place(name: &str) -> String {
     format!("/certificates/{}", encode(name))
 }
 
-/// Sends a request about the certificate of this name.
+/// Sends a request about the certificate with this name.
 fn of_stored(
     method: &str,
     name: &str,
@@ -111,7 +111,7 @@ fn put(name: &str, files: &[PathBuf], client: &ControlClient) -> Result<ExitCode
     for file in files {
         let (_, bytes) = read(file)?;
         bundle.extend_from_slice(&bytes);
-        // The next file begins on a line of its own.
+        // Makes the next file begin on its own line.
         if !bundle.ends_with(b"\n") {
             bundle.push(b'\n');
         }

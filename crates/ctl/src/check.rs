@@ -1,7 +1,7 @@
 //! `tutti config check` and `convert`: configurations in files, without a server.
 //!
-//! The faults are the same, word for word, that a server would report. Exit codes: 0 for a valid configuration, 1 for one with
-//! faults, 2 where there is nothing to check (no such file, unknown ending).
+//! The faults are exactly those that a server would report. Exit codes: 0 for a valid configuration, 1 for one with
+//! faults, 2 if there is nothing to check (no such file, unknown ending).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(super) fn check(
     let (document, config) = checked.map_err(|faults| faulty(&faults, &files))?;
     let mut warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
     warnings.0.extend(automatic::warnings(&config).0);
-    excerpt::tell_warnings(&warnings, &sources(&files));
+    excerpt::print_warnings(&warnings, &sources(&files));
     if looks_at_files {
         let missing = super::paths::missing(&document);
         if !missing.0.is_empty() {
@@ -58,31 +58,31 @@ pub(super) fn check(
     let asked = applications(&document).next().is_some();
     if modules.is_none() && asked {
         say(&style::quiet(
-            "not checked: whether the language modules are installed (`--modulesdir` does)",
+            "not checked: whether the language modules are installed (use `--modulesdir`)",
         ));
     }
     if !looks_at_files {
         say(&style::quiet(
-            "not checked: whether the files and folders are there (`--files` does)",
+            "not checked: whether files and folders exist (use `--files`)",
         ));
     }
     if state.is_none() && names_what_is_stored(&document) {
         say(&style::quiet(
-            "not checked: whether the certificates and script modules are stored (`--statedir` does)",
+            "not checked: whether the certificates and script modules are stored (use `--statedir`)",
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reason for which a server with all modules would refuse a configuration, which is JSON; `None`: it would take it.
+/// Returns the reason why a server with all modules would reject a configuration in JSON; `None` if it would accept it.
 pub fn refusal(text: &str) -> Option<String> {
     let checked = tutti_config::read(text.as_bytes(), Format::Json)
         .and_then(|document| tutti_config::validate(&document, &with_what_it_asks_for(&document)));
     checked.err().map(|faults| faults.to_string())
 }
 
-/// The configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as it can be here, and without what is a node's
-/// own.
+/// Returns the configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as possible here,
+/// and without the parts that belong to a node.
 pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, CommandError> {
     let files = files(path)?;
     let checked = combine(&files).and_then(|document| {
@@ -94,15 +94,15 @@ pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, CommandError> 
     for own in ["source", "maintenance"] {
         if settings.is_some_and(|settings| settings.child(own).is_some()) {
             return Err(CommandError::new(format!(
-                "`settings/{own}` is a node's own, and not for a fleet"
+                "`settings/{own}` belongs to a single node, not to a fleet"
             ))
-            .hint("take it out: each node keeps what it has"));
+            .hint("remove it: each node keeps its own"));
         }
     }
     Ok(document.root().to_json() + "\n")
 }
 
-/// Prints a file in another language; variables of the environment stay what they are.
+/// Prints a file in another language; references to environment variables are kept.
 pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, CommandError> {
     let files = files(path)?;
     let [file] = files.as_slice() else {
@@ -117,13 +117,13 @@ pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, CommandError>
         Target::Json => document.root().to_json() + "\n",
         Target::Yaml => document.root().to_yaml(),
         Target::Toml => document.root().to_toml().map_err(|faults| {
-            faulty(&faults, &files).hint("JSON and YAML can say it: `--to yaml`")
+            faulty(&faults, &files).hint("JSON and YAML support it: `--to yaml`")
         })?,
     };
     write(text.as_bytes())
 }
 
-/// A language to print.
+/// A language to convert to.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Target {
     Json,
@@ -160,7 +160,7 @@ fn files(path: &Path) -> Result<Vec<File>, CommandError> {
     let files = read.map_err(|error| CommandError::new(error.to_string()).code(UNREADABLE))?;
     if !is_known {
         say(&style::quiet(
-            "the ending is none of .json, .yaml, .yml, .toml: read as JSON",
+            "the file name does not end with .json, .yaml, .yml or .toml: read as JSON",
         ));
     }
     let files = files.into_iter().map(|file| File {
@@ -201,7 +201,7 @@ fn names_what_is_stored(document: &Document) -> bool {
         || listeners.any(|member| member.node.child("tls").is_some())
 }
 
-/// A machine that has every module the configuration names.
+/// Returns the context of a machine that has every module in the configuration.
 pub(super) fn with_what_it_asks_for(document: &Document) -> ValidationContext {
     let types = applications(document).filter_map(ApplicationType::of);
     ValidationContext::with_modules(

@@ -17,7 +17,7 @@ use super::control_address::{ControlArguments, default_sockets};
 use super::excerpt;
 use super::report::CommandError;
 
-/// RFC 3986 section 2.3, and what is harmless in a path segment.
+/// RFC 3986 section 2.3, and characters that are harmless in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -29,22 +29,22 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'[')
     .remove(b']');
 
-/// A change answers when its workers are up, and a heavy application takes its time to start.
+/// A change is answered when its workers are ready, and a large application takes time to start.
 const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 
-/// Where the server is.
+/// The address of a server, and how to authenticate.
 pub(crate) struct ControlClient {
     address: String,
     token: Option<Token>,
 }
 
-/// The answer of the server.
+/// The response of the server.
 pub(crate) struct ControlResponse {
     /// HTTP status.
     pub(crate) status: u16,
     /// `ETag`, if there was one.
     pub(crate) etag: Option<String>,
-    /// The body as it came.
+    /// The body as received.
     pub(crate) body: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn config_path(given: Option<&str>) -> String {
     let mut path = "/config".to_owned();
     for segment in given.split('/').filter(|segment| !segment.is_empty()) {
         path.push('/');
-        // A name that is encoded already stays: one with a slash in it has to be written as `%2F`.
+        // A name that is already encoded is kept: a name with a slash in it must be written with `%2F`.
         let plain = percent_encoding::percent_decode_str(segment).decode_utf8_lossy();
         path.push_str(&encode(&plain));
     }
@@ -103,7 +103,7 @@ impl ControlClient {
         }
     }
 
-    /// A client of the server at `address`.
+    /// Creates a client of the server at `address`.
     pub(crate) fn at(address: &str) -> Self {
         Self {
             address: address.to_owned(),
@@ -111,13 +111,13 @@ impl ControlClient {
         }
     }
 
-    /// The process of a server on this machine, if it can be told.
+    /// Returns the process of a server on this machine, if it can be determined.
     pub(crate) fn server_process(&self) -> Option<OwnedFd> {
         let stream = connect_unix(self.address.strip_prefix("unix:")?).ok()?;
         tutti_sys::process::listening(&stream).ok()
     }
 
-    /// True while something takes connections at the address.
+    /// True while something accepts connections at the address.
     pub(crate) fn is_there(&self) -> bool {
         match self.address.strip_prefix("unix:") {
             Some(path) => connect_unix(path).is_ok(),
@@ -125,7 +125,7 @@ impl ControlClient {
         }
     }
 
-    /// Sends one request, its body being JSON, and reads the answer.
+    /// Sends a request with a JSON body, and reads the response.
     pub(crate) fn call(
         &self,
         method: &str,
@@ -137,7 +137,7 @@ impl ControlClient {
         self.send(method, path, body, if_match)
     }
 
-    /// Sends one request with a body of any media type, and reads the answer.
+    /// Sends a request with a body of any media type, and reads the response.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -149,13 +149,13 @@ impl ControlClient {
         self.ask(method, path, body, condition)
     }
 
-    /// Puts a JSON value where there is none; 412 if there is one by then.
+    /// Adds a JSON value; 412 if there already is one.
     pub(crate) fn create(&self, path: &str, body: &[u8]) -> Result<ControlResponse, CommandError> {
         let body = Some((body, Format::Json.media_type()));
         self.ask("PUT", path, body, Some(("If-None-Match", "*")))
     }
 
-    /// Reads something in the format that `accept` names.
+    /// Reads a resource in the format of `accept`.
     pub(crate) fn read(&self, path: &str, accept: &str) -> Result<ControlResponse, CommandError> {
         self.ask("GET", path, None, Some(("Accept", accept)))
     }
@@ -239,7 +239,8 @@ fn connect_unix(path: &str) -> io::Result<UnixStream> {
 }
 
 fn talk(mut stream: impl Read + Write, request: &[u8], answer: &mut Vec<u8>) -> io::Result<()> {
-    // A server that refuses early answers before it has read everything: the answer counts, not the write.
+    // A server that rejects a request early responds before it has read everything: the response counts, not the write
+    // error.
     let written = stream.write_all(request);
     let read = stream.read_to_end(answer);
     if answer.is_empty() {
@@ -247,7 +248,7 @@ fn talk(mut stream: impl Read + Write, request: &[u8], answer: &mut Vec<u8>) -> 
         read?;
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            "it closed the connection without an answer",
+            "it closed the connection without a response",
         ));
     }
     Ok(())
@@ -286,7 +287,7 @@ fn parse(bytes: &[u8]) -> io::Result<ControlResponse> {
         if !is_finished {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "its answer was cut short",
+                "its response was cut short",
             ));
         }
         body
@@ -299,26 +300,26 @@ fn parse(bytes: &[u8]) -> io::Result<ControlResponse> {
 }
 
 impl ControlResponse {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub(crate) fn json(&self) -> Result<Value, CommandError> {
         serde_json::from_slice(&self.body)
             .map_err(|error| CommandError::new(format!("the server's answer is not JSON: {error}")))
     }
 
-    /// Turns an answer that is no success into a failure, and tells the warnings of one that is; `sent` is what the places in
-    /// it refer to.
+    /// Turns an error response into a failure, and prints the warnings of a success; `sent` is the text that their
+    /// places refer to.
     pub(crate) fn succeeded(&self, sent: Option<(&str, &[u8])>) -> Result<(), CommandError> {
         if (200..300).contains(&self.status) {
             excerpt::show_warnings(&self.json().unwrap_or_default(), sent.as_slice());
             return Ok(());
         }
         if self.status == 401 {
-            return Err(CommandError::new("the server asks for a token")
+            return Err(CommandError::new("the server requires a token")
                 .hint("name the file that it was started with: `--control-token FILE`"));
         }
         if self.status == 412 {
             return Err(CommandError::new(
-                "the configuration was changed by somebody else in the meantime",
+                "someone else has changed the configuration in the meantime",
             )
             .hint("read it again, and repeat the change"));
         }

@@ -58,14 +58,14 @@ enum ConfigCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Open the configuration, or a part of it, in an editor, and apply what was saved
+    /// Edit the configuration, or a part of it, in an editor, and apply the result
     Edit {
         /// The part; everything if it is left out
         path: Option<String>,
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Set one value: JSON, or else a text
+    /// Set one value, as JSON or text
     Set {
         /// Where, such as `settings/http/idle_timeout`
         path: String,
@@ -75,7 +75,7 @@ enum ConfigCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Change a part by a merge patch (RFC 7386): what it names is set, `null` removes, the rest stays
+    /// Change a part with a merge patch (RFC 7386): members in the patch are set, `null` removes one, all others stay
     Patch {
         /// The part; everything if it is left out
         path: Option<String>,
@@ -93,10 +93,10 @@ enum ConfigCommand {
         /// Folder of the language modules; without it their presence is not checked
         #[arg(long, value_name = "DIR")]
         modulesdir: Option<PathBuf>,
-        /// State folder of a server, with its certificates and script modules; without it any are taken to be there
+        /// State folder of a server, with its certificates and script modules; without it they are assumed to exist
         #[arg(long, value_name = "DIR")]
         statedir: Option<PathBuf>,
-        /// Look whether the files and folders that it names are there
+        /// Check that the files and folders it refers to exist
         #[arg(long)]
         files: bool,
     },
@@ -109,7 +109,7 @@ enum ConfigCommand {
         #[arg(long, value_enum)]
         to: super::check::Target,
     },
-    /// The last changes: when, what and by whom
+    /// List the last changes: when, what, and by which user
     Log {
         #[command(flatten)]
         control: ControlArguments,
@@ -123,7 +123,7 @@ enum ConfigCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Put an earlier configuration in force again: as it was before the last change, or after the change given
+    /// Restore an earlier configuration: from before the last change, or from after the given change
     Rollback {
         /// Number of a change, from `tutti config log`
         number: Option<u64>,
@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, CommandError>
             send("PUT", path.as_deref(), &value, &client)?;
             if removes_listeners {
                 say(&format!(
-                    "{} the configuration has no listeners: the server answers no requests now; `tutti config rollback` brings the former one back",
+                    "{} the configuration has no listeners: the server accepts no requests now; `tutti config rollback` restores the former one",
                     style::place("warning:")
                 ));
             }
@@ -221,7 +221,7 @@ fn done() -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `put site.json` would wait for standard input, and put that at `/site.json`: nobody means it.
+/// `put site.json` would wait for standard input, and store it at `/site.json`, which is never intended.
 fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), CommandError> {
     let Some(path) = path.filter(|_| file == Path::new("-")) else {
         return Ok(());
@@ -236,7 +236,7 @@ fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), CommandErr
     Err(failure.hint(format!("`tutti config put --file {path}`")))
 }
 
-/// A value that the person gives.
+/// A value that the user passes.
 struct Value {
     /// Name of its file, for messages.
     name: String,
@@ -255,7 +255,8 @@ impl Value {
         })
     }
 
-    /// True if the configuration has no listeners once this value is at `path`. One with a mistake is refused anyway, with its place.
+    /// True if the configuration has no listeners once this value is at `path`. A faulty value is rejected anyway, with
+    /// its place.
     fn has_no_listeners(&self, path: Option<&str>) -> bool {
         let Ok(document) = tutti_config::read(&self.bytes, self.format) else {
             return false;
@@ -298,7 +299,8 @@ fn send(
     answer.succeeded(sent)
 }
 
-/// Asks before a value removes the last listener, which is rarely meant. Without a terminal, `--yes` has to say so.
+/// Asks for confirmation before a value removes the last listener, which is rarely intended. Without a terminal,
+/// `--yes` is required.
 fn confirm_last_listener(client: &ControlClient, value: &Value) -> Result<(), CommandError> {
     let now = client.call("GET", "/config/listeners", None, None)?;
     let count = match now.status {
@@ -309,11 +311,11 @@ fn confirm_last_listener(client: &ControlClient, value: &Value) -> Result<(), Co
         return Ok(());
     }
     let message = format!(
-        "`{}` has no listeners: it would remove the {count} that the server has now, and no request would be answered",
+        "`{}` has no listeners: it would remove the {count} that the server has now, and no requests would be accepted",
         value.name
     );
     if !io::stdin().is_terminal() {
-        return Err(CommandError::new(message).hint("`--yes` applies it nevertheless"));
+        return Err(CommandError::new(message).hint("`--yes` applies it anyway"));
     }
     say(&format!("{} {message}", style::place("warning:")));
     match ask("Apply it? [y/N]")?.starts_with('y') {
@@ -322,7 +324,7 @@ fn confirm_last_listener(client: &ControlClient, value: &Value) -> Result<(), Co
     }
 }
 
-/// The failure of a path that the configuration does not have, with the name that was likely meant.
+/// Returns the failure for a path that the configuration does not have, with the name that was likely intended.
 fn missing(client: &ControlClient, path: &str, answer: ControlResponse) -> CommandError {
     let Err(failure) = answer.succeeded(None) else {
         return CommandError::new(format!("the configuration has no `{path}`"));
@@ -379,18 +381,18 @@ fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, 
     done()
 }
 
-/// Sets a value below objects that are not there yet, and makes them. `None` where they cannot be made: what is there is no
-/// object, or the path goes on with the number of an element.
+/// Sets a value below objects that do not exist yet, and creates them. `None` if that is impossible: an existing value
+/// is not an object, or the path continues with an array index.
 fn set_with_parents(
     client: &ControlClient,
     place: &str,
     value: &str,
 ) -> Result<Option<ControlResponse>, CommandError> {
-    /// Somebody else can be faster now and then, not always.
+    /// Another client can be faster now and then, but not always.
     const TRIES: usize = 5;
     let (names, mut last) = (segments(place), None);
     for _ in 0..TRIES {
-        // `/config` itself is always there.
+        // `/config` itself always exists.
         let mut there = names.len().saturating_sub(1);
         let parent = loop {
             let path = format!("/{}", names.get(..there).unwrap_or_default().join("/"));
@@ -422,20 +424,20 @@ fn set_with_parents(
     Ok(last)
 }
 
-/// `config`, `settings`, … of `/config/settings/…`.
+/// Returns `config`, `settings`, … of `/config/settings/…`.
 fn segments(place: &str) -> Vec<&str> {
     place.split('/').filter(|name| !name.is_empty()).collect()
 }
 
-/// Opens an editor until the server takes the result or the person gives up. What was typed is never thrown away: it
-/// stays in the file, and the file is named, unless it was applied.
+/// Opens an editor until the server accepts the result or the user gives up. The text is never lost: unless it was
+/// applied, it stays in the file, whose name is printed.
 fn edit(path: Option<&str>, client: &ControlClient) -> Result<ExitCode, CommandError> {
     let place = config_path(path);
     let answer = client.call("GET", &place, None, None)?;
     answer.succeeded(None)?;
     let draft = Draft::create(&answer.body)?;
     let not_applied = || {
-        CommandError::new("not applied").hint(format!("your text is kept in `{}`", draft.name()))
+        CommandError::new("not applied").hint(format!("your text is saved in `{}`", draft.name()))
     };
     let mut refused = None;
     loop {
@@ -446,7 +448,7 @@ fn edit(path: Option<&str>, client: &ControlClient) -> Result<ExitCode, CommandE
             say("nothing changed");
             return Ok(ExitCode::SUCCESS);
         }
-        // Saving the same faulty text once more means giving up.
+        // Saving the same faulty text again means giving up.
         if refused.as_ref() == Some(&after) {
             return Err(not_applied());
         }
@@ -465,7 +467,7 @@ fn edit(path: Option<&str>, client: &ControlClient) -> Result<ExitCode, CommandE
     }
 }
 
-/// The answer of the person at the terminal, in lower case.
+/// Reads an answer from the terminal, in lower case.
 fn ask(question: &str) -> Result<String, CommandError> {
     let _ = write!(io::stderr(), "{question} ");
     let mut answer = String::new();
@@ -488,7 +490,7 @@ impl Draft {
                 CommandError::new(format!("cannot create a temporary file: {error}"))
             })?;
         let (mut file, path) = file.keep().map_err(|error| {
-            CommandError::new(format!("cannot keep the temporary file: {error}"))
+            CommandError::new(format!("cannot save the temporary file: {error}"))
         })?;
         let draft = Self(path);
         match file.write_all(text) {
@@ -513,11 +515,12 @@ impl Draft {
     }
 
     fn remove(&self) {
-        // It is a leftover in the folder for temporary files at worst.
+        // At worst a file stays behind in the folder for temporary files.
         let _ = std::fs::remove_file(&self.0);
     }
 
-    /// `VISUAL`, else `EDITOR`, which may hold arguments; else the system's choice (Debian's `sensible-editor`, which asks once), else `vi`.
+    /// `VISUAL`, or else `EDITOR`, either of which may contain arguments; or else the system's default (Debian's
+    /// `sensible-editor`, which asks once), or else `vi`.
     fn open_editor(&self) -> Result<(), CommandError> {
         let editor = ["VISUAL", "EDITOR"]
             .iter()
@@ -545,7 +548,7 @@ impl Draft {
         if status.success() {
             return Ok(());
         }
-        let kept = format!("your text is kept in `{}`; {hint}", self.name());
+        let kept = format!("your text is saved in `{}`; {hint}", self.name());
         Err(CommandError::new(format!("the editor `{editor}` failed: {status}")).hint(kept))
     }
 }

@@ -1,4 +1,4 @@
-//! How to reach the server: what a person says of it, and where it is by default.
+//! How to reach the server: the arguments, and the default address.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) struct ControlArguments {
     pub(super) control_token: Option<PathBuf>,
 }
 
-/// The default control sockets, tried in order: the one of a server started by root, then that of this user.
+/// The default control sockets, tried in order: that of a server started by root, then that of this user.
 pub(super) fn default_sockets() -> Vec<PathBuf> {
     let mut sockets = vec![
         PathBuf::from("/run/tutti/control.sock"),

@@ -1,6 +1,6 @@
-//! An error answer of the control API as the person wants to see it: each fault with the line it is on.
+//! Error responses of the control API, shown with an excerpt of the source for each fault.
 //!
-//! The server tells places in the bytes it was sent, and only the command line has them still; so the faults are read
+//! The server reports positions in the bytes it received, which only the command line still has; so the faults are read
 //! back and shown by the same renderer as those of the offline check.
 
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tutti_config::{Diagnostic, Diagnostics, Location, Pointer};
 use super::report::CommandError;
 use super::style;
 
-/// Turns an error answer into a failure; `sent` are the names and the bytes that its places refer to.
+/// Turns an error response into a failure; `sent` are the names and texts that its places refer to.
 pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> CommandError {
     let word = |name: &str| answer.get(name).and_then(Value::as_str);
     let summary = match word("error") {
@@ -28,25 +28,25 @@ pub(crate) fn failure(answer: &Value, status: u16, sent: &[(&str, &[u8])]) -> Co
     shown(summary, &faults, sent)
 }
 
-/// Tells what an answer that is a success warns of.
+/// Prints the warnings of a successful response.
 pub(crate) fn show_warnings(answer: &Value, sent: &[(&str, &[u8])]) {
-    tell_warnings(&read(answer, "warnings", sent), sent);
+    print_warnings(&read(answer, "warnings", sent), sent);
 }
 
-/// Warnings with the lines they are on, for the person only: what a program reads stays as it is.
-pub(crate) fn tell_warnings(warnings: &Diagnostics, sources: &[(&str, &[u8])]) {
+/// Prints warnings with their source lines, only for people: the output for programs is not affected.
+pub(crate) fn print_warnings(warnings: &Diagnostics, sources: &[(&str, &[u8])]) {
     let text = tutti_config::excerpt_of_warnings(warnings, sources, style::is_colourful());
-    // Nobody is left to tell when stderr is closed.
+    // If stderr is closed, there is nowhere to report to.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// The faults in a member of an answer.
+/// Returns the faults in a member of a response.
 fn read(answer: &Value, member: &str, sent: &[(&str, &[u8])]) -> Diagnostics {
     let faults = answer.get(member).and_then(Value::as_array);
     let mut faults = Diagnostics(faults.into_iter().flatten().map(read_fault).collect());
     if sent.is_empty() {
         for fault in &mut faults.0 {
-            // A file's place is worth telling without its text.
+            // The place in a file is useful even without its text.
             if fault.file.is_some() {
                 fault.message = format!("{}{}", fault.place(), fault.message);
             }
@@ -56,7 +56,7 @@ fn read(answer: &Value, member: &str, sent: &[(&str, &[u8])]) -> Diagnostics {
     faults
 }
 
-/// Faults with the lines they are on.
+/// Formats faults with their source lines.
 pub(crate) fn shown(
     summary: String,
     faults: &Diagnostics,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_faults_is_told_in_its_own_words() {
+    fn an_answer_without_faults_is_shown_as_it_is() {
         let answer = json!({"error": "Value doesn't exist.", "detail": "no such listener."});
         assert!(
             failure(&answer, 404, &[])

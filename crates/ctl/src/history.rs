@@ -9,7 +9,7 @@ use super::client::ControlClient;
 use super::report::{CommandError, say, write};
 use super::style;
 
-/// A change that the server keeps.
+/// A change in the server's history.
 struct Entry {
     number: u64,
     time: String,
@@ -17,14 +17,14 @@ struct Entry {
     change: String,
 }
 
-/// Newest first.
+/// Returns the changes, newest first.
 fn entries(client: &ControlClient) -> Result<Vec<Entry>, CommandError> {
     let answer = client.call("GET", "/history", None, None)?;
     answer.succeeded(None)?;
     let list = answer.json()?;
     let word = |entry: &Value, name: &str| {
         let word = entry.get(name).and_then(Value::as_str);
-        // A name that a client gave itself must not move the cursor.
+        // A client chooses its own name, which must not be able to move the cursor.
         word.unwrap_or_default().replace(char::is_control, "·")
     };
     let entry = |entry: &Value| {
@@ -39,11 +39,11 @@ fn entries(client: &ControlClient) -> Result<Vec<Entry>, CommandError> {
     Ok(list.iter().filter_map(entry).collect())
 }
 
-/// One line for each change.
+/// Prints one line for each change.
 pub(super) fn log(client: &ControlClient) -> Result<ExitCode, CommandError> {
     let entries = entries(client)?;
     if entries.is_empty() {
-        say("no change is kept yet");
+        say("no change is recorded yet");
     }
     let width = entries.first().map_or(1, |e| e.number.to_string().len());
     for entry in entries {
@@ -52,7 +52,7 @@ pub(super) fn log(client: &ControlClient) -> Result<ExitCode, CommandError> {
         } else {
             format!("  {}", style::quiet(&entry.by))
         };
-        // The zone is the machine's own.
+        // In the machine's time zone.
         let time = entry
             .time
             .get(..19)
@@ -68,7 +68,7 @@ pub(super) fn log(client: &ControlClient) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The difference that a change made, or between two configurations.
+/// Prints the difference that a change made, or between two configurations.
 pub(super) fn diff(
     client: &ControlClient,
     from: Option<u64>,
@@ -100,7 +100,7 @@ pub(super) fn diff(
     difference((&old_name, &old), (&format!("change {to}"), &new))
 }
 
-/// Prints the difference between two texts, each with its name.
+/// Prints the difference between two texts with names.
 pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCode, CommandError> {
     let diff = TextDiff::from_lines(old.1, new.1);
     let text = diff
@@ -125,7 +125,7 @@ pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCod
     write(painted.as_bytes())
 }
 
-/// Puts an earlier configuration in force again; by default the one before the last change.
+/// Restores an earlier configuration; by default the one before the last change.
 pub(super) fn rollback(
     client: &ControlClient,
     number: Option<u64>,
@@ -144,17 +144,18 @@ pub(super) fn rollback(
     }
     answer.succeeded(None)?;
     say(&format!(
-        "{} the configuration is as it was after change {number}",
+        "{} the configuration of change {number} is in force again",
         style::good("done:")
     ));
     Ok(ExitCode::SUCCESS)
 }
 
 fn nothing_kept() -> CommandError {
-    CommandError::new("no earlier configuration is kept").hint("`tutti config log` shows what is")
+    CommandError::new("no earlier configuration is stored")
+        .hint("`tutti config log` lists the available ones")
 }
 
 fn not_kept(number: u64) -> CommandError {
-    CommandError::new(format!("change {number} is not kept"))
-        .hint("`tutti config log` shows what is")
+    CommandError::new(format!("change {number} is no longer stored"))
+        .hint("`tutti config log` lists the available ones")
 }

@@ -1,6 +1,7 @@
 //! `tutti import`: starts `tutti-import`, the program that reads configurations of other servers.
 //!
-//! The server is this program, too, and does not need the readers. Their arguments are declared here, for help, completions and manual pages.
+//! The server does not need the readers, so they are not part of this program. Their arguments are declared here, for
+//! help, completions and manual pages.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -11,13 +12,14 @@ use clap::Args;
 
 use super::report::CommandError;
 
-/// The exit code for a source that cannot be read, and for a missing `tutti-import`: 1 says that something was not carried over.
+/// The exit code for a source that cannot be read, and for a missing `tutti-import`; 1 means that something was not
+/// carried over.
 pub const UNREADABLE: u8 = 2;
 
 /// The program's name.
 const PROGRAM: &str = "tutti-import";
 
-/// The folder in which packages put it.
+/// The folder in which packages install it.
 const PACKAGED: &str = "/usr/lib/tutti";
 
 /// The arguments of `tutti import`.
@@ -26,16 +28,16 @@ pub struct ImportArguments {
     /// The server whose configuration it is
     #[arg(value_enum)]
     pub kind: ForeignServer,
-    /// Its files: nginx.conf, apache2.conf or a site's file, with the pools of PHP-FPM for these two; files that they include are found
+    /// Its files: nginx.conf, apache2.conf or a site's file, with the pools of PHP-FPM for these two; included files are found
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// File to write the configuration to, which must not exist yet [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write no configuration: only tell what would not be carried over
+    /// Do not write a configuration; only report the parts that could not be converted
     #[arg(long, conflicts_with = "output")]
     pub check: bool,
-    /// How findings are told on standard error
+    /// Format of the report on standard error
     #[arg(long, value_enum, default_value = "text")]
     pub format: Findings,
 }
@@ -53,7 +55,7 @@ pub enum ForeignServer {
     Puma,
 }
 
-/// The form of the findings.
+/// The format of the findings.
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 #[allow(missing_docs, reason = "help would show them")]
 pub enum Findings {
@@ -61,7 +63,7 @@ pub enum Findings {
     Json,
 }
 
-/// Becomes `tutti-import`, which gets these arguments. Returns only if it cannot be started.
+/// Replaces this process with `tutti-import`, which gets these arguments. Returns only if it cannot be started.
 pub(crate) fn start(arguments: &[OsString]) -> CommandError {
     let places = places(std::env::current_exe().ok().as_deref());
     let Some(program) = places.iter().find(|place| place.is_file()) else {
@@ -74,14 +76,15 @@ pub(crate) fn start(arguments: &[OsString]) -> CommandError {
             places.join(", nor at ")
         );
         return CommandError::new(message).code(UNREADABLE).hint(
-            "the package `tutti` has it; a build has it beside `tutti`: copy both, or call it where it is",
+            "it is part of the package `tutti`; a build puts it next to `tutti`: copy both, or run `tutti` from there",
         );
     };
     let error = Command::new(program).arg0(PROGRAM).args(arguments).exec();
     CommandError::new(format!("cannot start `{}`: {error}", program.display())).code(UNREADABLE)
 }
 
-/// The places where it may be, for a `tutti` at `own`: beside that, whatever link it was called by, else where packages put it.
+/// Returns the places where it may be, for a `tutti` at `own`: next to that, regardless of links, or where packages
+/// install it.
 fn places(own: Option<&Path>) -> Vec<PathBuf> {
     let beside = own.and_then(Path::parent).map(Path::to_path_buf);
     let mut places: Vec<PathBuf> = [beside, Some(PACKAGED.into())]

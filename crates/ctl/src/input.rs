@@ -1,4 +1,4 @@
-//! A text that a person gives: a file, or `-` for standard input.
+//! A text that the user passes: a file, or `-` for standard input.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::style;
 pub(super) fn read(file: &Path) -> Result<(String, Vec<u8>), CommandError> {
     if file == Path::new("-") {
         if io::stdin().is_terminal() {
-            // Somebody who forgot the file would wait for ever without a word.
+            // Otherwise a user who forgot the file would wait without knowing why.
             let _ = writeln!(
                 io::stderr(),
                 "{}",

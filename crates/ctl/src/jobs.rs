@@ -1,4 +1,4 @@
-//! `tutti jobs`: jobs of spoolers that were given up, and wait for a person.
+//! `tutti jobs`: failed jobs of spoolers.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,9 +20,9 @@ pub(crate) struct JobsArguments {
 
 #[derive(Subcommand)]
 enum JobsCommand {
-    /// List the jobs that were given up: number, request, attempts, why the last one failed
+    /// List failed jobs: number, request, attempts, and why the last one failed
     List {
-        /// Name of the spooler; without it, of all
+        /// Name of the spooler [default: all]
         spooler: Option<String>,
         /// Print JSON: an object with a list for each spooler
         #[arg(long)]
@@ -30,29 +30,29 @@ enum JobsCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Try jobs that were given up again, from the first attempt
+    /// Retry failed jobs, with a new series of attempts
     Retry {
         /// Name of the spooler
         spooler: String,
-        /// Number of the job; without it, all of the spooler
+        /// Number of the job [default: all of the spooler]
         job: Option<String>,
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Remove jobs that were given up
+    /// Remove failed jobs
     Delete {
         /// Name of the spooler
         spooler: String,
         /// Number of the job
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         job: Option<String>,
-        /// All that were given up
+        /// All failed jobs
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Remove everything that a spooler has left which is in the configuration no more
+    /// Remove the remaining jobs of a spooler that is no longer in the configuration
     Discard {
         /// Name of the spooler
         spooler: String,
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// Asks for what is below a spooler.
+/// Sends a request below a spooler's path.
 fn ask(
     method: &str,
     spooler: &str,
@@ -109,22 +109,22 @@ fn ask(
     if answer.status == 404 {
         let message = match path.rsplit_once("/failed/") {
             _ if path.ends_with("/jobs") => {
-                format!("no spooler `{spooler}` that was taken out of the configuration has jobs")
+                format!("no spooler `{spooler}` that was removed from the configuration has jobs")
             }
             Some((_, job)) => {
                 let job = job.trim_end_matches("/retry");
-                format!("the spooler `{spooler}` has not given up a job `{job}`")
+                format!("the spooler `{spooler}` has no failed job `{job}`")
             }
             None => format!("there is no spooler `{spooler}`"),
         };
         return Err(CommandError::new(message)
-            .hint("`tutti status` tells of the spoolers, `tutti jobs list` of their jobs"));
+            .hint("`tutti status` lists the spoolers, `tutti jobs list` their jobs"));
     }
     answer.succeeded(None)?;
     Ok(answer)
 }
 
-/// Has something done, and says what.
+/// Carries out a task, and prints the result.
 fn order(
     method: &str,
     spooler: &str,
@@ -162,13 +162,13 @@ fn list(
         lines.extend(jobs.iter().flat_map(|job| line(name, job, now)));
     }
     if lines.is_empty() {
-        lines.push(style::quiet("no jobs were given up"));
+        lines.push(style::quiet("there are no failed jobs"));
     }
     lines.iter().for_each(|line| say(line));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The spoolers of the configuration, and those that have left jobs.
+/// Returns the spoolers of the configuration, and those removed from it that still have jobs.
 fn spoolers(client: &ControlClient) -> Result<Vec<String>, CommandError> {
     let answer = client.call("GET", "/status", None, None)?;
     answer.succeeded(None)?;
@@ -177,7 +177,7 @@ fn spoolers(client: &ControlClient) -> Result<Vec<String>, CommandError> {
     Ok(spoolers.map_or_else(Vec::new, |spoolers| spoolers.keys().cloned().collect()))
 }
 
-/// Tells of a job, in two lines.
+/// Describes a job in two lines.
 fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
     let text = |name| {
         let text = job.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -210,11 +210,11 @@ mod tests {
     use super::line;
 
     #[test]
-    fn a_job_is_told_with_what_a_terminal_takes() {
+    fn a_job_is_shown_with_characters_that_a_terminal_takes() {
         let job = json!({"id": "00000000000000ff", "method": "POST", "target": "/mail?n=1", "attempts": 1, "failed": 940, "error": "no\u{1b}[2J answer"});
-        let told = line("mail", &job, 1000);
+        let text = line("mail", &job, 1000);
         assert_eq!(
-            told,
+            text,
             [
                 "mail 00000000000000ff  POST /mail?n=1",
                 "    1 minute ago, after 1 attempt: no [2J answer"

@@ -1,8 +1,8 @@
-//! The command line of a person: everything of `tutti` but the server itself.
+//! The command line for people: everything in `tutti` except the server.
 //!
 //! Called by `main` when `tutti` is called without a flag of the server. It talks to a running server over its control
-//! socket like any other client, and holds no knowledge of the server's insides: `tutti run` starts one the way an
-//! init script would. It must never change a configuration that it could not show to be right first.
+//! socket like any other client, and knows nothing of the server's internals: `tutti run` starts one like an init
+//! script. It must never change a configuration without having checked it first.
 
 #![forbid(unsafe_code)]
 
@@ -55,11 +55,11 @@ const AFTER_HELP: &str = "The server itself is `tuttid`; `tuttid --help` lists i
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve a folder, with no configuration at all: a PHP site, a Python, Perl, Ruby, Node.js or Java application, a WebAssembly component, or files
+    /// Serve a folder, without any configuration: a PHP site, a Python, Perl, Ruby, Node.js or Java application, a WebAssembly component, or files
     Run(run::RunArguments),
     /// Read and change the configuration of a running server
     Config(config::ConfigArguments),
-    /// Write the configuration of another server as one of Tutti's own, and tell what could not be carried over
+    /// Convert the configuration of another server to Tutti's, and report the parts that could not be converted
     Import(import::ImportArguments),
     /// Store, list and remove the certificates of a running server
     Cert(certificate::CertificateArguments),
@@ -69,29 +69,29 @@ enum Command {
     Status(status::StatusArguments),
     /// Print the last lines of a running server's log, and follow it
     Log(log::LogArguments),
-    /// Print the metrics of a running server, as Prometheus reads them
+    /// Print the metrics of a running server, in the Prometheus text format
     Metrics(metrics::MetricsArguments),
     /// Show what a running server is doing, live
     Top(top::TopArguments),
-    /// List, retry and remove the jobs that spoolers have given up
+    /// List, retry and remove the failed jobs of spoolers
     Jobs(jobs::JobsArguments),
-    /// One configuration for many nodes, from a store: roll out, look, go back
+    /// Manage one configuration for many nodes, from a store: roll out, inspect, roll back
     Fleet(Box<fleet::FleetArguments>),
-    /// Replace an application's processes, new ones up before old ones leave
+    /// Replace an application's processes, starting new ones before stopping the old ones
     Restart(RestartArguments),
-    /// Have the running server read the files of its `--config` again
+    /// Make the running server reload the files of its `--config`
     Reload {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Put a running server into maintenance, in which requests get 503, or take it out
+    /// Start or end maintenance of a running server: requests get 503
     Maintenance(maintenance::MaintenanceArguments),
-    /// Replace the running server by the program that is at its path now, without losing a request
+    /// Replace the running server with the program now installed at its path, without losing a request
     Upgrade {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Stop a running server, after the requests under way have been answered
+    /// Stop a running server, after the requests in progress are answered
     Stop(stop::StopArguments),
     /// Print a shell's completion script
     Completions {
@@ -129,7 +129,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
-        // With the words that have just been read.
+        // With the arguments that have just been parsed.
         Command::Import(_) => Err(import::start(arguments.get(2..).unwrap_or_default())),
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
@@ -156,7 +156,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
     }
 }
 
-/// The commands that could stand behind those of a call that are known.
+/// Returns the commands that can follow the recognized part of a call.
 fn commands_there<'c>(root: &'c clap::Command, arguments: &[std::ffi::OsString]) -> Vec<&'c str> {
     let mut command = root;
     for argument in arguments.iter().skip(1) {
@@ -199,9 +199,9 @@ fn reload(control: &ControlArguments) -> Result<ExitCode, CommandError> {
     answer.succeeded(None)?;
     let has_files = !String::from_utf8_lossy(&answer.body).contains("no configuration files");
     let what = match has_files {
-        true => "the server runs what its configuration files say",
+        true => "the server runs the configuration in its files",
         false => {
-            "the server has no configuration files (`--config`) and runs what is stored; it has read certificates in files again"
+            "the server has no configuration files (`--config`) and runs the stored configuration; it has reloaded certificates in files"
         }
     };
     report::say(&format!("{} {what}", style::good("done:")));

@@ -1,4 +1,4 @@
-//! `tutti log`: the last lines of the daemon's log, and those that follow.
+//! `tutti log`: the last lines of the daemon's log, and the lines that follow.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,10 +15,10 @@ use super::client::ControlClient;
 use super::control_address::ControlArguments;
 use super::report::CommandError;
 
-/// How often the end of the file is looked at. A person does not notice the delay.
+/// How often the end of the file is checked. A person does not notice the delay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Bytes that are read at once.
+/// Bytes to read at once.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 #[derive(Args)]
@@ -26,7 +26,7 @@ pub(crate) struct LogArguments {
     /// Number of lines to begin with
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
     lines: usize,
-    /// Print each further line as it is written, also after a rotation
+    /// Print further lines as they are written, even after a rotation
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, CommandError> {
     let answer = client.call("GET", "/status/server/log", None, None)?;
     if answer.status == 404 {
         return Err(
-            CommandError::new("this version of the server does not name its log")
-                .hint("`tutti upgrade` puts the installed version in its place"),
+            CommandError::new("this version of the server does not report its log")
+                .hint("`tutti upgrade` replaces it with the installed version"),
         );
     }
     answer.succeeded(None)?;
@@ -54,19 +54,19 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, CommandError> {
     });
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // The reader has seen enough (`| head`).
+        // The reader has closed the pipe (`| head`).
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => {
             let failure = CommandError::new(format!("cannot read `{}`: {error}", path.display()));
             Err(match error.kind() {
                 io::ErrorKind::PermissionDenied => failure.hint("try with sudo"),
-                _ => failure.hint("the log is on the machine, or in the container, of the server"),
+                _ => failure.hint("the log is on the server's machine, or in its container"),
             })
         }
     }
 }
 
-/// The failure for a log that is not a file, with the way to read it.
+/// Returns the failure for a log that is not a file, with the way to read it.
 fn elsewhere(place: &Value) -> CommandError {
     let text = |name: &str| place.get(name).and_then(Value::as_str);
     if let Some(server) = text("syslog") {
@@ -85,17 +85,17 @@ fn elsewhere(place: &Value) -> CommandError {
         _ => "standard error",
     };
     CommandError::new(format!("the log goes to the server's {stream}")).hint(
-        "it is where the server was started: a terminal, or a container (`docker logs`, `kubectl logs`); under systemd `journalctl --unit tutti --follow`",
+        "look where the server was started: in a terminal, or a container (`docker logs`, `kubectl logs`); under systemd `journalctl --unit tutti --follow`",
     )
 }
 
-/// Prints the last lines. Returns the file, at its end.
+/// Prints the last lines. Returns the file, positioned at its end.
 fn last_lines(path: &Path, count: usize) -> io::Result<File> {
     let mut file = File::open(path)?;
     let mut blocks: VecDeque<Vec<u8>> = VecDeque::new();
     let mut start = file.seek(SeekFrom::End(0))?;
     let (end, mut lines) = (start, 0);
-    // One line end more than lines: the last one ends the file.
+    // One line break more than lines: the last one ends the file.
     while start > 0 && lines <= count {
         let length = start.min(BLOCK_BYTES as u64);
         start -= length;
@@ -111,7 +111,7 @@ fn last_lines(path: &Path, count: usize) -> io::Result<File> {
     Ok(file)
 }
 
-/// The last lines of a text. One that has no end yet counts.
+/// Returns the last lines of a text. An incomplete last line counts.
 fn tail(text: &[u8], count: usize) -> &[u8] {
     let body = text.strip_suffix(b"\n").unwrap_or(text);
     let ends = body.iter().enumerate().rev();
@@ -125,7 +125,7 @@ fn tail(text: &[u8], count: usize) -> &[u8] {
     }
 }
 
-/// Prints what is added to the file, and to each that takes its place.
+/// Prints lines that are added to the file, and to its successors after a rotation.
 fn follow(path: &Path, mut file: File) -> io::Result<()> {
     let mut output = io::stdout();
     loop {
@@ -137,7 +137,7 @@ fn follow(path: &Path, mut file: File) -> io::Result<()> {
             file.seek(SeekFrom::Start(0))?;
         }
         std::thread::park_timeout(LOOK_INTERVAL);
-        // Between the renaming and the new file there is none.
+        // Between the renaming and the creation of the new file there is no file.
         if let Ok(found) = path.metadata()
             && is_other(&found, &file.metadata()?)
         {

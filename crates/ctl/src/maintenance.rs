@@ -1,4 +1,4 @@
-//! `tutti maintenance`: requests get 503 until it is over.
+//! `tutti maintenance`: starts and ends maintenance.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ pub(crate) struct MaintenanceArguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Begin: requests get 503, as long as it takes, and after a restart of the server, too
+    /// Start maintenance: requests get 503 until it ends, even after a restart of the server
     On(OnArguments),
-    /// End
+    /// End maintenance: requests are served again
     Off {
         #[command(flatten)]
         control: ControlArguments,
@@ -30,13 +30,13 @@ enum Action {
 
 #[derive(Args)]
 struct OnArguments {
-    /// When clients are to come again, in seconds; 0: do not say
+    /// When clients should try again, in seconds; 0: leave it out
     #[arg(long, value_name = "SECONDS")]
     retry_after: Option<u32>,
-    /// File with the page that they get
+    /// File with the page for clients
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Address or network that is served as ever; may be given more than once
+    /// Address or network to serve as usual; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     except: Vec<String>,
     #[command(flatten)]
@@ -66,10 +66,10 @@ fn options(on: &OnArguments) -> Result<String, CommandError> {
         options["retry_after"] = seconds.into();
     }
     if let Some(page) = &on.page {
-        // The server has another folder to begin from.
+        // The server has another working directory.
         let page = std::path::absolute(page);
         let page =
-            page.map_err(|error| CommandError::new(format!("cannot tell the page: {error}")))?;
+            page.map_err(|error| CommandError::new(format!("cannot find the page: {error}")))?;
         options["page"] = page.to_string_lossy().into();
     }
     if !on.except.is_empty() {

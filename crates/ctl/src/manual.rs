@@ -1,4 +1,5 @@
-//! `tutti man`: the manual pages, made from what `clap` parses with. Packages install them, one file for each command.
+//! `tutti man`: the manual pages, generated from the tables of `clap`. Packages install them, one file for each
+//! command.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ pub(crate) struct ManualArguments {
     folder: Option<PathBuf>,
 }
 
-/// Prints all pages, or writes them into files; `root` is the command line's own table.
+/// Prints all pages, or writes them to files; `root` is the table of the command line.
 pub(crate) fn run(
     arguments: &ManualArguments,
     mut root: Command,
@@ -41,7 +42,7 @@ fn write_files(folder: &Path, root: Command) -> Result<ExitCode, CommandError> {
     let write = |done: std::io::Result<()>| {
         done.map_err(|error| {
             CommandError::new(format!("manual pages in `{}`: {error}", folder.display()))
-                .hint("the folder must exist, and be one that you may write to")
+                .hint("the folder must exist and be writable")
         })
     };
     write(clap_mangen::generate_to(root, folder))?;
@@ -49,7 +50,7 @@ fn write_files(folder: &Path, root: Command) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of the server, which is a daemon: section 8.
+/// Returns the page of the server, which is a daemon: section 8.
 fn server() -> Man {
     let command: Command = Flags::command().display_name("tuttid");
     Man::new(command).section("8")

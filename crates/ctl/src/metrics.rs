@@ -1,4 +1,4 @@
-//! `tutti metrics`: the counters of a running server, as Prometheus reads them.
+//! `tutti metrics`: the metrics of a running server.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::report::{CommandError, write};
 
 #[derive(Args)]
 pub(crate) struct MetricsArguments {
-    /// Print OpenMetrics instead of Prometheus's own text format
+    /// Print OpenMetrics instead of the Prometheus text format
     #[arg(long)]
     openmetrics: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The page about the command line, `docs/reference/command-line.md`, made from what `clap` parses with.
+//! The page about the command line, `docs/reference/command-line.md`, generated from the tables of `clap`.
 //!
 //! The test here compares it; with `BLESS=1` it writes it.
 
@@ -13,7 +13,7 @@ const HEAD: &str = "# Command line
 
 Made from the table that the program itself parses its arguments with; do not edit.
 
-`tutti` is both: a server, and what a person speaks to it with. Each command says the same with `--help`; `tutti man | man -l -` is the manual page. Completion of commands and flags:
+`tutti` is both the server and the program that controls it. `--help` of each command prints the same text; `tutti man | man -l -` shows the manual page. Shell completion of commands and flags:
 
 ```console
 $ tutti completions bash > /usr/share/bash-completion/completions/tutti
@@ -21,11 +21,11 @@ $ tutti completions zsh > /usr/local/share/zsh/site-functions/_tutti
 $ tutti completions fish > /usr/share/fish/vendor_completions.d/tutti.fish
 ```
 
-Exit status: 0 when it is done, 1 when it is not, 2 when the call is not understood or there is nothing to do it with. What is made for programs goes to standard output, what is said to a person to standard error.
+Exit status: 0 for success, 1 for failure, 2 for wrong arguments or missing prerequisites. Output for programs goes to standard output, messages for people to standard error.
 
 ## The server
 
-`tuttid` takes these flags; so do `unitd`, and `tutti` where the first argument is one of them.
+`tuttid` takes these flags; so do `unitd`, and `tutti` if its first argument is one of them.
 ";
 
 fn markdown() -> String {

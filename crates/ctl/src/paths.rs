@@ -1,10 +1,10 @@
-//! `tutti config check --files`: the files and folders that a configuration names, on this machine.
+//! `tutti config check --files`: checks the files and folders of a configuration on this machine.
 
 use std::path::{Path, PathBuf};
 
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer, TreeNode};
 
-/// Options whose absolute paths must be there. A log and a socket are made when they are needed.
+/// Options whose absolute paths must exist. Logs and sockets are created when they are needed.
 const OPTIONS: &[&str] = &[
     "ca",
     "certificate",
@@ -22,7 +22,7 @@ const OPTIONS: &[&str] = &[
     "working_directory",
 ];
 
-/// The paths of a document that are not there, or cannot be looked at.
+/// Returns faults for paths of a document that do not exist or cannot be read.
 pub(super) fn missing(document: &Document) -> Diagnostics {
     let mut named = Vec::new();
     collect(document.root(), &Pointer::root(), "", &mut named);
@@ -39,7 +39,7 @@ pub(super) fn missing(document: &Document) -> Diagnostics {
     faults
 }
 
-/// The paths at a node and below it. The depth is that of the document, which its parser bounds.
+/// Collects the paths in a node and below it. The document's parser limits the depth.
 fn collect<'d>(
     node: &'d TreeNode,
     pointer: &Pointer,
@@ -70,11 +70,11 @@ fn collect<'d>(
     }
 }
 
-/// The folder of a share: what is the same for all requests.
+/// Returns the folder of a share: the constant part of its template.
 fn folder_of(template: &str) -> Option<&Path> {
     match template.split_once('$') {
         None => Some(Path::new(template)),
-        // `$uri` begins with a slash, so that what stands before it is a folder as a whole.
+        // `$uri` begins with a slash, so the text before it is a whole folder.
         Some((before, rest)) if rest.starts_with("uri") || rest.starts_with("{uri}") => {
             (!before.is_empty()).then_some(Path::new(before))
         }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_are_not_there_are_told() {
+    fn paths_that_do_not_exist_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().display();
         let text = format!(

@@ -1,8 +1,8 @@
-//! Applications in other languages than PHP, found by the files that their developers keep: what `tutti run` does in a folder
-//! that must not be served as files, since it holds sources.
+//! Applications in languages other than PHP, detected by their developers' files: what `tutti run` does in a folder
+//! that must not be served as files, because it contains sources.
 //!
-//! An application that the folder tells enough of is run, another refused, with a configuration to go on from. Must never happen:
-//! that a folder with a mark of such an application is taken for a folder of files.
+//! An application is run if the folder contains enough information; otherwise it is rejected with a configuration to
+//! start from. Must never happen: that a folder with a mark of such an application is served as files.
 
 mod found_application;
 mod java;
@@ -19,15 +19,15 @@ use super::report::CommandError;
 pub(super) use found_application::{PUBLIC_FOLDERS, Program};
 use found_application::{external, refusal};
 
-/// Names that modules give their application, the usual one first.
+/// Names of application objects in modules, the most common first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];
 
-/// Modules that are there to be served, then those in which tutorials put an application.
+/// Modules made for serving, then those in which tutorials put an application.
 const MODULES: &[&str] = &["wsgi", "asgi", "app", "main", "application", "server"];
 
-/// A kind of program that a folder holds, and how it is started once it is built.
+/// A kind of program in a folder, and how to start it once it is built.
 struct Kind {
-    /// Files that tell of it.
+    /// Files that identify it.
     marks: &'static [&'static str],
     what: &'static str,
     command: &'static [&'static str],
@@ -77,7 +77,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Files of Python projects whose application cannot be told.
+/// Files of Python projects whose application cannot be determined.
 const PYTHON_MARKS: &[&str] = &[
     "manage.py",
     "wsgi.py",
@@ -91,13 +91,13 @@ const PYTHON_MARKS: &[&str] = &[
     "poetry.lock",
 ];
 
-/// The application that a single file is; `None`: it is none.
+/// Returns the application in a single file; `None` if there is none.
 pub(super) fn in_file(path: &Path) -> Option<Program> {
     let found = java::in_file(path).or_else(|| wasm::in_file(path));
     found.or_else(|| scripts::in_file(path))
 }
 
-/// Looks for an application in `folder`; `None`: it has no mark of any.
+/// Looks for an application in `folder`; `None` if it has no mark of one.
 pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let has = |name: &str| folder.join(name).is_file();
     if let Some(found) = python(folder) {
@@ -116,11 +116,11 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     if let Some(found) = java::find(folder)? {
         return Ok(Some(found));
     }
-    // Before `package.json` and `Cargo.toml`, which a component's sources have beside it.
+    // Before `package.json` and `Cargo.toml`, which the sources of a component contain too.
     if let Some(found) = wasm::find(folder)? {
         return Ok(Some(found));
     }
-    // Before `package.json`: Rails keeps one for its assets.
+    // Before `package.json`: Rails has one for its assets.
     if has("config.ru") {
         return Ok(Some(ruby(folder)));
     }
@@ -157,7 +157,7 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     Ok(None)
 }
 
-/// Folders in which `collectstatic` puts files, the usual one first.
+/// Folders in which `collectstatic` puts files, the most common first.
 const COLLECTED: &[&str] = &[
     "staticfiles",
     "static_root",
@@ -166,7 +166,7 @@ const COLLECTED: &[&str] = &[
     "assets",
 ];
 
-/// The files of Django's admin, if they have been collected; else what is to be done.
+/// Returns the files of Django's admin if they have been collected, or else a hint.
 fn admin_files(folder: &Path) -> (Option<(&'static str, PathBuf)>, Option<String>) {
     let mut folders = COLLECTED.iter().map(|name| folder.join(name));
     match folders.find(|place| place.join("admin/css").is_dir()) {
@@ -187,7 +187,7 @@ fn python(folder: &Path) -> Option<Program> {
     } else {
         let (module, callable) = MODULES.iter().find_map(|name| {
             let text = fs::read_to_string(folder.join(format!("{name}.py"))).ok()?;
-            // Other modules have these names too: they must speak of a framework or an interface.
+            // Other modules have these names too: they must mention a framework or an interface.
             let is_served = matches!(*name, "wsgi" | "asgi") || is_of_the_web(&text);
             let callable = callable_in(&text).filter(|_| is_served)?;
             Some(((*name).to_owned(), callable))
@@ -206,7 +206,7 @@ fn python(folder: &Path) -> Option<Program> {
     })
 }
 
-/// `mysite/wsgi.py` beside `manage.py`, or what stands for it.
+/// Returns `mysite/wsgi.py` next to `manage.py`, or its equivalent.
 fn django(folder: &Path) -> Option<(String, &'static str)> {
     let mut packages: Vec<PathBuf> = fs::read_dir(folder)
         .ok()?
@@ -227,7 +227,7 @@ fn django(folder: &Path) -> Option<(String, &'static str)> {
     None
 }
 
-/// The application that a module has at its top level.
+/// Returns the name of the application object at the top level of a module.
 fn callable_in(text: &str) -> Option<&'static str> {
     let is_made = |name: &&&str| {
         text.lines().any(|line| {
@@ -267,7 +267,7 @@ fn is_of_the_web(text: &str) -> bool {
     words.iter().any(|word| text.contains(word))
 }
 
-/// The virtual environment in the folder, if there is one.
+/// Adds the virtual environment in the folder, if there is one.
 fn add_home(options: &mut Value, folder: &Path) {
     let mut homes = [".venv", "venv", "env"]
         .iter()
@@ -290,7 +290,7 @@ fn perl(folder: &Path) -> Result<Option<Program>, CommandError> {
     };
     let mut scripts = in_folder(folder);
     if scripts.is_empty() {
-        // Where Dancer2 has it.
+        // The folder in which Dancer2 has it.
         scripts = in_folder(&folder.join("bin"));
     }
     scripts.sort();
@@ -302,13 +302,7 @@ fn perl(folder: &Path) -> Result<Option<Program>, CommandError> {
         ([first, ..], None) => {
             let options = json!({"type": "perl", "script": first, "working_directory": folder});
             let what = "a Perl application with several scripts";
-            return Err(refusal(
-                folder,
-                "*.psgi",
-                what,
-                "name the one that is meant",
-                options,
-            ));
+            return Err(refusal(folder, "*.psgi", what, "name one of them", options));
         }
     };
     Ok(Some(Program {

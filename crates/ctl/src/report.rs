@@ -1,22 +1,22 @@
-//! The messages of the command line, and how it fails.
+//! The messages and failures of the command line.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::style;
 
-/// Why a command did not do what was asked: told on stderr, with a hint where there is a cure.
+/// Why a command failed: printed on stderr, with a hint if there is a remedy.
 #[derive(Debug)]
 pub struct CommandError {
     message: String,
     hint: Option<String>,
-    /// Printed instead of the message: excerpts with carets.
+    /// Printed instead of the message: excerpts of the source with carets.
     excerpt: Option<String>,
     code: u8,
 }
 
 impl CommandError {
-    /// Something went wrong; `message` says what, without a period.
+    /// Creates a failure; `message` has no trailing period.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -33,7 +33,7 @@ impl CommandError {
         self
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -47,14 +47,14 @@ impl CommandError {
         self
     }
 
-    /// In one sentence, without what to do.
+    /// Returns the message in one sentence, without the hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The message for the person.
+    /// Formats the failure for people.
     pub(crate) fn text(&self) -> String {
-        // An excerpt has an `error:` of its own for each fault; one more would say the same again.
+        // Each fault of an excerpt has its own `error:`; one more would repeat it.
         let mut text = match &self.excerpt {
             Some(excerpt) => excerpt.clone(),
             None => format!("{} {}\n", style::bad("error:"), self.message),
@@ -65,21 +65,21 @@ impl CommandError {
         text
     }
 
-    /// Tells the person and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub fn show(&self) -> ExitCode {
-        // Nobody is left to tell when stderr is closed.
+        // If stderr is closed, there is nowhere to report to.
         let _ = io::stderr().write_all(self.text().as_bytes());
         ExitCode::from(self.code)
     }
 }
 
-/// One line on stdout.
+/// Prints one line on stdout.
 pub(crate) fn say(line: &str) {
-    // A closed pipe (`| head`) is no error of ours.
+    // A closed pipe (`| head`) is not an error.
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Bytes on stdout.
+/// Writes bytes to stdout.
 pub fn write(bytes: &[u8]) -> Result<ExitCode, CommandError> {
     match io::stdout().write_all(bytes) {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -1,7 +1,7 @@
-//! `tutti run [DIR]`: a site in a folder, a WebAssembly component or a .war file, served with no configuration at all.
+//! `tutti run [DIR]`: serves a folder, a WebAssembly component or a .war file without any configuration.
 //!
-//! Starts the server as a child with a state folder of its own, gives it the configuration over its control socket
-//! like anybody would, says where to look, and passes signals on until it ends. Nothing stays behind.
+//! Starts the server as a child process with its own state folder, sends it the configuration over its control socket
+//! like any client, prints the address, and forwards signals until it ends. Leaves no files behind.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,10 +23,10 @@ use super::report::{CommandError, say};
 use super::site::{Kind, Site};
 use super::style;
 
-/// Ports tried when none was asked for: people leave servers running.
+/// Ports to try if none is given: people leave servers running.
 const PORTS: std::ops::RangeInclusive<u16> = 8080..=8099;
 
-/// The control socket is there within milliseconds; this is for machines in trouble.
+/// The control socket appears within milliseconds; this is for overloaded machines.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
@@ -76,10 +76,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
         })?;
     let control = format!("unix:{}", folder.path().join("control.sock").display());
 
-    // Signals are taken before the server starts, so that none falls between.
+    // Signals are blocked before the server starts, so that none is missed.
     let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP])
         .map_err(|error| CommandError::new(format!("cannot take signals: {error}")))?;
-    // A large application takes time to start, and must not look as if nothing happened.
+    // A large application takes time to start, and should not look as if nothing happened.
     say(&style::quiet(&format!(
         "starting: {}",
         described(&site, workers)
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
     server.wait(&signals)
 }
 
-/// The site in words.
+/// Describes the site.
 fn described(site: &Site, workers: usize) -> String {
     let root = site.root.display().to_string();
     let root = style::strong(&root);
@@ -130,7 +130,7 @@ fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
     }
 }
 
-/// The address that a person means: a port alone, and `localhost`, is one of this machine only.
+/// Returns the address for an argument: a port alone, or `localhost`, means only this machine.
 fn listen_address(given: &str) -> Result<String, CommandError> {
     let port = |text: &str| text.parse::<u16>().is_ok();
     let local = given
@@ -147,12 +147,12 @@ fn listen_address(given: &str) -> Result<String, CommandError> {
         return Ok(given.to_owned());
     }
     Err(CommandError::new(format!(
-        "`--listen {given}`: this is no address to listen on"
+        "`--listen {given}`: this is not an address to listen on"
     ))
     .hint("write a port (`8081`), or `ADDRESS:PORT`, `*:PORT`, `[IPV6]:PORT`, `unix:PATH`"))
 }
 
-/// 127.0.0.1 with the first port that nobody uses.
+/// Returns 127.0.0.1 with the first free port.
 fn free_address() -> Result<String, CommandError> {
     for port in PORTS {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -168,7 +168,8 @@ fn free_address() -> Result<String, CommandError> {
     .hint("choose one with `--listen 127.0.0.1:PORT`"))
 }
 
-/// Where the server can write its access log so that the person sees it. A socket cannot be opened by name.
+/// Returns the file to which the server can write its access log so that the user sees it. A socket cannot be opened by
+/// name.
 fn visible_stdout() -> Option<&'static str> {
     let path = "/dev/stdout";
     std::fs::OpenOptions::new()
@@ -178,7 +179,7 @@ fn visible_stdout() -> Option<&'static str> {
         .then_some(path)
 }
 
-/// The server, a child of this process.
+/// The server, as a child process.
 struct Server {
     pid: i32,
     ended: Option<Ended>,
@@ -242,12 +243,12 @@ impl Server {
             if let Some(ended) = self.has_ended() {
                 return Err(
                     CommandError::new(format!("the server did not start: it {ended}"))
-                        .hint("its own words are above"),
+                        .hint("its messages are above"),
                 );
             }
             if Instant::now() > end {
                 return Err(CommandError::new(format!(
-                    "the server did not answer within {} s",
+                    "the server did not respond within {} s",
                     START_WITHIN.as_secs()
                 )));
             }
@@ -264,11 +265,11 @@ impl Server {
     }
 
     fn signal(&self, signal: i32) {
-        // It may have ended by itself a moment ago.
+        // It may just have ended by itself.
         let _ = tutti_sys::signal::send(self.pid, signal);
     }
 
-    /// Passes on what this process is told to do, until the server ends.
+    /// Forwards signals until the server ends.
     fn wait(&mut self, signals: &Signals) -> Result<ExitCode, CommandError> {
         let pidfd = tutti_sys::process::pidfd(self.pid)
             .map_err(|error| CommandError::new(format!("cannot watch the server: {error}")))?;
@@ -283,7 +284,7 @@ impl Server {
                 PollFd::new(&pidfd, PollFlags::IN),
                 PollFd::new(signals, PollFlags::IN),
             ];
-            // An interrupted wait is a reason to look, like any other.
+            // An interrupted wait is followed by a check, like any other.
             let _ = rustix::event::poll(&mut watched, None);
             while let Some(signal) = signals.next() {
                 self.signal(if signal == libc::SIGHUP {
@@ -308,8 +309,8 @@ impl Drop for Server {
     }
 }
 
-/// Started by root, PHP runs as the owner of the site, as it would on shared hosting; a site of root's runs as
-/// `nobody`, unless told otherwise.
+/// Started by root, PHP runs as the owner of the site, as on shared hosting; a site owned by root runs as `nobody`,
+/// unless a user is given.
 fn user_for(arguments: &RunArguments, root: &Path) -> Result<String, CommandError> {
     if let Some(user) = &arguments.user {
         return Ok(user.clone());

@@ -1,7 +1,7 @@
-//! The content of a folder, and the configuration that serves it: the knowledge behind `tutti run`.
+//! The content of a folder, and a configuration that serves it: the detection behind `tutti run`.
 //!
-//! Pure but for looking at the folder. The configuration it makes is an ordinary one, shown by `tutti config get`, so
-//! that a person can keep it as the start of their own.
+//! Does no I/O except reading the folder. The resulting configuration is an ordinary one, shown by `tutti config get`,
+//! so that users can start their own from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::program::{self, Program};
 use super::report::CommandError;
 
-/// How deep folders with an `index.php` of their own are looked for (`/wp-admin/network/` has two).
+/// Depth to which folders with their own `index.php` are searched (`/wp-admin/network/` has two levels).
 const DEPTH: usize = 2;
 
-/// Enough for a site; a folder with more is no site but a collection, and each would be a pattern to match.
+/// Enough for a site; a folder with more is rather a collection of sites, and each would be a pattern to match.
 const MOST_FOLDERS: usize = 200;
 
 /// The site in a folder.
@@ -28,7 +28,7 @@ pub(crate) struct Site {
 /// The kinds of sites that need no configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// PHP with an `index.php` at the root; the URIs of other folders with one of their own.
+    /// PHP with an `index.php` at the root; with the URIs of other folders that have their own.
     Php { folders: Vec<String> },
     /// An application in another language.
     Program(Program),
@@ -36,8 +36,8 @@ pub(crate) enum Kind {
     Static,
 }
 
-/// Files that are never shared: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
-/// a server runs, archives, databases, keys, and what editors leave of them.
+/// Files that are never shared: hidden files (version control, `.env`, `.htpasswd`; except ACME's folder, RFC 8615),
+/// sources that a server runs, archives, databases, keys, and backup files of editors.
 pub(super) const NEVER_SHARED: &[&str] = &[
     "*/.*",
     "!/.well-known/*",
@@ -70,7 +70,7 @@ pub(super) const NEVER_SHARED: &[&str] = &[
 ];
 
 impl Site {
-    /// Looks at `folder`.
+    /// Examines `folder`.
     pub(crate) fn find(folder: &Path) -> Result<Self, CommandError> {
         let folder = fs::canonicalize(folder).map_err(|error| {
             CommandError::new(format!(
@@ -88,7 +88,7 @@ impl Site {
         if !folder.is_dir() {
             return Err(
                 CommandError::new(format!("`{}` is not a folder", folder.display())).hint(
-                    "name the folder that holds the site, or a file: a WebAssembly component, a .war or .jar file, `server.mjs`, `app.pl`",
+                    "name the folder of the site, or a file: a WebAssembly component, a .war or .jar file, `server.mjs`, `app.pl`",
                 ),
             );
         }
@@ -108,7 +108,7 @@ impl Site {
                 kind: Kind::Program(program),
             });
         }
-        // A project's own page is a source; what it publishes is in a folder of its own.
+        // The page in a project's root is a source; published pages are in a separate folder.
         if has("index.html") && !has("package.json") {
             return Ok(Self {
                 root: folder,
@@ -150,7 +150,8 @@ impl Site {
         }
     }
 
-    /// The configuration that serves it at `listen`; `workers` processes for PHP; `access_log` if requests are shown.
+    /// Returns the configuration that serves it at `listen`, with `workers` processes for PHP, and `access_log` if
+    /// requests are shown.
     pub(crate) fn configuration(
         &self,
         listen: &str,
@@ -160,7 +161,7 @@ impl Site {
         let root = self.root.display().to_string();
         // `$` starts a variable in a share.
         let share = format!("{}$uri", root.replace('$', "${dollar}"));
-        // Not for the application either, which would run `/.git/hook.php`.
+        // Not passed to the application either, which would run `/.git/hook.php`.
         let hidden =
             json!({"match": {"uri": ["*/.*", "!/.well-known/*"]}, "action": {"return": 404}});
         let mut configuration = Map::new();
@@ -226,7 +227,7 @@ impl Site {
     }
 }
 
-/// URIs of the folders below `root` that answer with an `index.php` of their own.
+/// Collects the URIs of folders below `root` that have their own `index.php`.
 fn collect_folders(root: &Path, uri: &str, depth: usize, folders: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root) else {
         return;
@@ -249,8 +250,8 @@ fn collect_folders(root: &Path, uri: &str, depth: usize, folders: &mut Vec<Strin
     }
 }
 
-/// A name as a pattern that matches itself only: `*` is a wildcard, `!` and `~` at the start have meanings (a path
-/// starts with `/`), `%` starts an escape.
+/// Escapes a name as a pattern that matches only itself: `*` is a wildcard, `!` and `~` at the start have meanings (a
+/// path starts with `/`), `%` starts an escape.
 fn escape_pattern(uri: &str) -> String {
     uri.replace('%', "%25").replace('*', "%2A")
 }
@@ -357,7 +358,7 @@ mod tests {
         let built = options(&[("pom.xml", "x"), ("target/shop.war", "x")]);
         assert_eq!(built, java.replace("DIR", "DIR/target/shop.war"));
         let two = options(&[("a.war", "x"), ("b.war", "x")]);
-        assert!(two.contains("name the one that is meant"), "{two}");
+        assert!(two.contains("name one of them"), "{two}");
         let node = options(&[("package.json", r#"{"scripts": {"start": "sh server.sh"}}"#)]);
         assert!(
             node.contains(r#""arguments":["-c","exec sh server.sh"]"#),
@@ -380,7 +381,7 @@ mod tests {
                 "{mark}: {refused}"
             );
         }
-        // A built file is no source.
+        // A built file is not a source.
         assert_eq!(
             options(&[("package.json", "{}"), ("dist/index.html", "x")]),
             "Static"

@@ -1,4 +1,4 @@
-//! `tutti status`: what a running server is doing, as tables or as JSON, once or again and again.
+//! `tutti status`: what a running server is doing, as tables or as JSON, once or repeatedly.
 
 mod limits;
 pub(super) mod page;
@@ -16,18 +16,18 @@ use super::control_address::ControlArguments;
 use super::report::{CommandError, say, write};
 use super::wrap::columns;
 
-/// Back to the first place, and away with all that is behind it.
+/// Moves the cursor to the top left and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 #[derive(Args)]
 pub(crate) struct StatusArguments {
-    /// Show this application alone, with all that is known of it
+    /// Show only this application, in full detail
     #[arg(conflicts_with = "watch")]
     application: Option<String>,
-    /// Print the answer of `/status` as it is
+    /// Print the JSON of `/status`
     #[arg(long)]
     json: bool,
-    /// Look again every so many seconds, until it is interrupted; with --json, each look is a line
+    /// Refresh every so many seconds, until interrupted; with --json, print one line each time
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
           value_parser = clap::value_parser!(u16).range(1..))]
     watch: Option<u16>,
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, CommandError>
         };
         match show(&text) {
             Ok(()) if has_reader_for(pause) => {}
-            // Nobody looks any more (`| head`).
+            // The reader has gone (`| head`).
             Ok(()) => return Ok(ExitCode::SUCCESS),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return Ok(ExitCode::SUCCESS);
@@ -107,7 +107,7 @@ fn one(client: &ControlClient, name: &str, is_json: bool) -> Result<ExitCode, Co
     Ok(ExitCode::SUCCESS)
 }
 
-/// The members of a part of the status, each with its path. The depth is that of an answer of the server.
+/// Collects the members of a part of the status, each with its path. The server's response limits the depth.
 fn facts(name: &str, value: &Value, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
@@ -121,7 +121,7 @@ fn facts(name: &str, value: &Value, lines: &mut Vec<(String, String)>) {
     }
 }
 
-/// Waits so long, or until nobody reads what is written: false then.
+/// Waits for this time, and returns false as soon as the output has no reader any more.
 fn has_reader_for(pause: Duration) -> bool {
     let out = io::stdout();
     let mut gone = [PollFd::new(&out, PollFlags::empty())];
@@ -135,7 +135,7 @@ fn show(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// The answers that a page is made of.
+/// The responses that a page is made from.
 struct Seen {
     status: Value,
     listeners: Value,
@@ -162,7 +162,7 @@ fn look(client: &ControlClient) -> Result<ControlResponse, CommandError> {
     Ok(answer)
 }
 
-/// Columns of the terminal; what goes elsewhere is cut nowhere.
+/// Columns of the terminal; other output is not truncated.
 fn width() -> usize {
     columns(io::stdout()).unwrap_or(usize::MAX)
 }

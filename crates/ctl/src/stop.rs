@@ -1,4 +1,4 @@
-//! `tutti stop`: ends a running server, and waits until it has gone.
+//! `tutti stop`: stops a running server, and waits until it has ended.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::control_address::ControlArguments;
 use super::report::{CommandError, say};
 use super::style;
 
-/// How often to ask a server elsewhere whether it is still there.
+/// How often to check whether a server on another machine still runs.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
 pub(crate) struct StopArguments {
-    /// Break off the requests under way, instead of waiting until they have been answered
+    /// Abort the requests in progress, instead of waiting until they are answered
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(crate) struct StopArguments {
 
 pub(crate) fn run(arguments: &StopArguments) -> Result<ExitCode, CommandError> {
     let client = ControlClient::new(&arguments.control)?;
-    // Before the request: afterwards another process could have its number.
+    // Before the request: afterwards another process could have its id.
     let process = client.server_process();
     let path = match arguments.quick {
         true => "/control/stop/quick",

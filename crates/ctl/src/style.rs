@@ -1,4 +1,4 @@
-//! Colours, where somebody looks: on a terminal, unless `NO_COLOR` is set (no-color.org) or it is a dumb one.
+//! Colours, for people: on a terminal, unless `NO_COLOR` is set (no-color.org) or it is a dumb one.
 
 use std::io::IsTerminal;
 
@@ -7,12 +7,12 @@ pub fn strong(text: &str) -> String {
     paint("1", text)
 }
 
-/// Red and bold: what is wrong.
+/// Red and bold: faults.
 pub fn bad(text: &str) -> String {
     paint("1;31", text)
 }
 
-/// Green and bold: what went well.
+/// Green and bold: success.
 pub(crate) fn good(text: &str) -> String {
     paint("1;32", text)
 }
@@ -22,7 +22,7 @@ pub fn place(text: &str) -> String {
     paint("36", text)
 }
 
-/// Dim: what is there for completeness.
+/// Dim: secondary information.
 pub fn quiet(text: &str) -> String {
     paint("2", text)
 }
@@ -39,6 +39,7 @@ fn paint(code: &str, text: &str) -> String {
 pub(crate) fn is_colourful() -> bool {
     let quiet = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    // Errors go to stderr and tables to stdout; colour only where both are seen, so that neither ends up in a file.
+    // Errors go to stderr and tables to stdout; colour is used only if both are terminals, so that it never ends up in
+    // a file.
     !quiet && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -1,7 +1,7 @@
 //! `tutti top`: what a running server does, live.
 //!
-//! One thread asks the server for `/status` and `/metrics`, another carries out what is ordered, so that keys are answered also while the
-//! server is not. It keeps nothing and changes nothing but what is asked for with a key and confirmed.
+//! One thread polls `/status` and `/metrics`, another carries out orders, so that keys are handled even if the server
+//! does not respond. It stores nothing, and changes only what is requested with a key and confirmed.
 
 mod keys;
 mod log_tail;
@@ -28,25 +28,25 @@ use super::client::{ControlClient, encode};
 use super::control_address::ControlArguments;
 use super::report::CommandError;
 
-/// How long keys are waited for before there is a look for news.
+/// How long to wait for a key before checking for news.
 const TURN: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
 pub(crate) struct TopArguments {
-    /// Look every so many seconds
+    /// Refresh every so many seconds
     #[arg(short, long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u16).range(1..))]
     interval: u16,
-    /// Show the end of this log too
+    /// Also show the end of this log
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     #[command(flatten)]
     control: ControlArguments,
 }
 
-/// News of the other threads.
+/// Messages of the other threads.
 enum News {
     Sample(Box<Sample>),
-    /// The server does not answer, in one sentence.
+    /// The server does not respond, with the reason in one sentence.
     Silence(String),
     /// The outcome of an order.
     Done(String),
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
         return Err(CommandError::new("`tutti top` needs a terminal")
             .hint("`tutti status --watch --json` is for programs"));
     }
-    // The first look, before the screen is taken: what is wrong is told as by any other command.
+    // The first sample, before the screen is taken over: faults are reported like those of any other command.
     let client = ControlClient::new(&arguments.control)?;
     let first = Sample::now(&client)?;
     let mut state = State::new(
@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     );
     let (sender, news) = mpsc::channel();
     let pause = Duration::from_secs(arguments.interval.into());
-    // Dropped at the end, which ends the thread.
+    // Dropping it at the end ends the thread.
     let (_ends, ended) = mpsc::channel();
     look(arguments.control.clone(), pause, ended, sender.clone());
-    // It gives the terminal back also when there is a panic.
+    // It restores the terminal even after a panic.
     let mut terminal = ratatui::init();
     let outcome = show(&mut terminal, &mut state, &news, |order| {
         carry_out(arguments.control.clone(), order, sender.clone());
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, CommandError> {
     ratatui::restore();
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(CommandError::new(format!("the terminal has gone: {error}"))),
+        Err(error) => Err(CommandError::new(format!("the terminal is gone: {error}"))),
     }
 }
 
@@ -113,20 +113,20 @@ fn show(
     }
 }
 
-/// Asks the server again and again, as long as somebody listens.
+/// Polls the server as long as there is a receiver.
 fn look(control: ControlArguments, pause: Duration, ended: Receiver<()>, news: Sender<News>) {
     thread::spawn(move || {
         while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
             let sample = ControlClient::new(&control).and_then(|client| Sample::now(&client));
-            let told = match sample {
+            let item = match sample {
                 Ok(sample) => News::Sample(Box::new(sample)),
                 Err(failure) => {
                     let seconds = begun.elapsed().as_secs();
                     News::Silence(format!("{} ({seconds} s)", failure.message()))
                 }
             };
-            if news.send(told).is_err() {
+            if news.send(item).is_err() {
                 return;
             }
         }
@@ -141,11 +141,11 @@ fn carry_out(control: ControlArguments, order: Order, news: Sender<News>) {
             let answer = client.call("GET", &path, None, None)?;
             answer.succeeded(None)
         });
-        let told = match done {
+        let text = match done {
             Ok(()) => format!("application {name} restarted"),
             Err(failure) => format!("application {name}: {}", failure.message()),
         };
-        // Nobody is there any more to be told.
-        let _ = news.send(News::Done(told));
+        // The receiver may be gone.
+        let _ = news.send(News::Done(text));
     });
 }

@@ -1,5 +1,4 @@
-//! The answer to a call that is not understood, by the command line and by the server alike: what was mistyped, and what was
-//! meant.
+//! The response to a wrong call, of the command line and of the server: the mistyped word, and the likely intended one.
 
 use std::process::ExitCode;
 
@@ -7,17 +6,17 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::report::CommandError;
 
-/// The exit code for a call that is not understood.
+/// The exit code for wrong arguments.
 pub const USAGE_ERROR: u8 = 2;
 
-/// Tells the person, and gives the exit code: `code` for a mistake, success for help that was asked for.
+/// Prints the error and returns the exit code: `code` for a mistake, success for requested help.
 ///
-/// `commands` are the names of those there are where one was expected.
+/// `commands` are the valid names if a command was expected.
 pub fn refuse(error: &clap::Error, code: u8, commands: &[&str]) -> ExitCode {
     match mistyped(error, commands) {
         Some(failure) => failure.code(code).show(),
         None => {
-            // clap colours by itself where there is a terminal; help and the version go to standard output and are no mistake.
+            // clap colours its output on a terminal; help and the version go to standard output and are not errors.
             let _ = error.print();
             if error.use_stderr() {
                 ExitCode::from(code)
@@ -28,7 +27,7 @@ pub fn refuse(error: &clap::Error, code: u8, commands: &[&str]) -> ExitCode {
     }
 }
 
-/// A word that is no command, option or value.
+/// Returns the failure for a word that is not a command, option or value.
 fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<CommandError> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -50,17 +49,17 @@ fn mistyped(error: &clap::Error, commands: &[&str]) -> Option<CommandError> {
     };
     let is_word = what == "option" && !wrong.starts_with('-');
     let failure = CommandError::new(if is_word {
-        format!("`{wrong}` is one word too many here")
+        format!("unexpected argument `{wrong}`")
     } else {
         format!("there is no {what} `{wrong}`")
     });
-    // A short word with two letters exchanged is not near enough for clap.
+    // A short word with two letters swapped is not similar enough for clap.
     let nearest = || {
         let commands = commands.iter().copied().filter(|_| what == "command");
         tutti_config::nearest(&wrong, commands).map(str::to_owned)
     };
     Some(match text(near).or_else(nearest) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None => failure.hint("`--help` lists what there is"),
+        None => failure.hint("see `--help`"),
     })
 }

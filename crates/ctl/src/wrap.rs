@@ -1,12 +1,12 @@
-//! Long sentences in lines that a terminal has room for.
+//! Long sentences wrapped to the width of a terminal.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 
-/// Columns where nobody says how many there are.
+/// Columns if the width is unknown.
 pub(crate) const WIDTH: usize = 80;
 
-/// Columns of the terminal that this output goes to, if it goes to one.
+/// Columns of the terminal to which this output goes, if it is one.
 pub(crate) fn columns(output: impl AsFd + IsTerminal) -> Option<usize> {
     let is_terminal = output.is_terminal();
     is_terminal.then(|| match rustix::termios::tcgetwinsize(output) {
@@ -15,17 +15,17 @@ pub(crate) fn columns(output: impl AsFd + IsTerminal) -> Option<usize> {
     })
 }
 
-/// A sentence for standard output that begins behind `begun` columns; its further lines are indented.
+/// Wraps a sentence for standard output that begins after `begun` columns; further lines are indented.
 pub(crate) fn for_stdout(text: &str, begun: usize, indent: usize) -> String {
     wrapped(text, begun, indent, columns(io::stdout()).unwrap_or(WIDTH))
 }
 
-/// The same for standard error.
+/// Wraps a sentence for standard error.
 pub(crate) fn for_stderr(text: &str, begun: usize, indent: usize) -> String {
     wrapped(text, begun, indent, columns(io::stderr()).unwrap_or(WIDTH))
 }
 
-/// The same for lines of so many columns. A word that is longer than a line is cut: a terminal would do the same.
+/// Wraps a sentence to this many columns. A word longer than a line is broken, as a terminal would do.
 pub(crate) fn wrapped(text: &str, begun: usize, indent: usize, width: usize) -> String {
     let width = width.max(indent + 1);
     let mut wrapped = String::new();

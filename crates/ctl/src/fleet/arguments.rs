@@ -1,6 +1,6 @@
-//! Arguments that several commands of a fleet have, and the words for them.
+//! Arguments shared by several fleet commands, and their wording.
 
-/// How to tell what a command has found.
+/// The output format.
 #[derive(clap::Args, Clone)]
 pub(super) struct OutputArguments {
     /// Print JSON
@@ -8,10 +8,10 @@ pub(super) struct OutputArguments {
     pub(super) json: bool,
 }
 
-/// The nodes that a command is for.
+/// The nodes that a command applies to.
 #[derive(clap::Args, Clone)]
 pub(super) struct SelectorArguments {
-    /// The nodes with this label, instead of all that have no document of a label
+    /// The nodes with this label, instead of all nodes without a document for one of their labels
     #[arg(long, value_name = "LABEL=VALUE", value_parser = read_label)]
     label: Option<String>,
 }
@@ -31,8 +31,8 @@ pub(super) fn read_label(text: &str) -> Result<String, String> {
     }
 }
 
-/// The nodes of a selector, for people.
-pub(super) fn whom(selector: &str) -> String {
+/// Describes the nodes of a selector.
+pub(super) fn selected_nodes(selector: &str) -> String {
     match selector {
         tutti_fleet_store::keys::ALL => "all nodes".to_owned(),
         label => format!("nodes with `{label}`"),

@@ -1,6 +1,6 @@
-//! `tutti fleet cert`: certificates that all nodes of a fleet have.
+//! `tutti fleet cert`: certificates for all nodes of a fleet.
 //!
-//! They are sealed and opened on the machine of who calls: the store never has a key, and this prints none.
+//! They are encrypted and decrypted on the user's machine: the store never has a key, and keys are not printed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,43 +22,43 @@ use crate::style;
 
 const LONGEST_NAME: usize = 80;
 
-/// The name of an automatic certificate's document begins so, behind the digest of its authority.
+/// The name of an automatic certificate's document begins with this, after the digest of its authority.
 const DOCUMENT: &str = ".certificate-";
 
-/// A certificate that a node works at is looked at again so often, after this time.
+/// How often, and after which pause, a certificate that a node is working on is checked again.
 const LOOKS: u32 = 60;
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Attempts where somebody else writes at the same moment.
+/// Attempts if another client writes at the same moment.
 const ATTEMPTS: usize = 10;
 
 #[derive(Subcommand)]
 pub(super) enum CertificateCommand {
-    /// List the certificates: until when they are valid, and for whom
+    /// List the certificates with their expiry dates and host names
     List {
         #[command(flatten)]
         output: OutputArguments,
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Give all nodes a certificate with its chain and its key, or a new one in the place of an old one
+    /// Give all nodes a certificate with its chain and key, or replace one
     Put {
-        /// Name, as `tls` of a listener has it
+        /// Name, as used in `tls` of a listener
         name: String,
-        /// PEM files: the certificate, its chain, its key, together or apart (`-`: standard input)
+        /// PEM files: the certificate, its chain and its key, in one file or several (`-`: standard input)
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Remove a certificate from all nodes that do not use it; an automatic one is ordered anew where it is used
+    /// Remove a certificate from all nodes that do not use it; a new automatic one is ordered if it is in use
     Delete {
         /// Name of the certificate
         name: String,
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Seal everything anew with the first key of the secret file, so that the others can go
+    /// Encrypt everything again with the first key of the secret file, so that the others can be removed
     Rekey {
         #[command(flatten)]
         store: StoreArguments,
@@ -82,10 +82,10 @@ pub(super) fn secret() -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The keys of the secret file.
+/// Reads the keys of the secret file.
 fn keys(fleet: &Fleet) -> Result<SealingKeys, CommandError> {
     let Some(file) = &fleet.secret_file else {
-        return Err(CommandError::new("it is not said where the key of the fleet is").hint(
+        return Err(CommandError::new("the key of the fleet is not configured").hint(
             "`--secret-file FILE`, in the environment `TUTTI_FLEET_SECRET_FILE`, or `secret_file` of the source; `tutti fleet secret` prints a new key",
         ));
     };
@@ -101,7 +101,7 @@ fn check_name(name: &str) -> Result<(), CommandError> {
     let is_others = name.starts_with("acme:") || name.contains('/');
     match is_long || is_others || name.contains(char::is_control) {
         true => Err(CommandError::new(format!(
-            "`{name}` can be no name of a certificate of a fleet"
+            "`{name}` is not a valid name for a certificate of a fleet"
         ))
         .hint("up to 80 characters without `/`; `acme:` is for automatic ones")),
         false => Ok(()),
@@ -119,7 +119,7 @@ async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, C
     for file in files {
         let (_, bytes) = read(file)?;
         pem.extend_from_slice(&bytes);
-        // The next file begins on a line of its own.
+        // Makes the next file begin on its own line.
         if !pem.ends_with(b"\n") {
             pem.push(b'\n');
         }
@@ -132,20 +132,20 @@ async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, C
     let sealed = keys.seal(&key, &String::from_utf8_lossy(&pem));
     let sealed = sealed.map_err(|error| CommandError::new(error.to_string()))?;
     if sealed.len() > LONGEST_TEXT {
-        return Err(CommandError::new("this is larger than a store takes"));
+        return Err(CommandError::new("this is too large for a store"));
     }
-    // Whatever there is is replaced.
+    // An existing certificate is replaced.
     let wanted = [(key, Some(sealed))];
     fleet.store.swap(&[], &wanted).await.map_err(failed)?;
     say(&format!(
-        "{} {name} is stored, sealed with the key `{}`; the nodes take it up",
+        "{} {name} is stored, encrypted with the key `{}`; the nodes apply it",
         style::good("done:"),
         keys.id()
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of automatic certificates whose documents are below a prefix, with the keys of these.
+/// Returns the names of automatic certificates whose documents are below a prefix, with the keys of these documents.
 fn automatic<'e>(entries: &'e Entries, prefix: &str) -> Vec<(&'e str, &'e str)> {
     let names = entries.keys().filter_map(|key| {
         let (_, name) = key.strip_prefix(prefix)?.split_once(DOCUMENT)?;
@@ -175,7 +175,7 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
         });
         (name, keys.is_current(sealed), bundle)
     });
-    let mut told = serde_json::Map::new();
+    let mut found = serde_json::Map::new();
     let width = all.iter().map(|(name, _)| name.chars().count()).max();
     let width = width.unwrap_or(0);
     if all.is_empty() && !is_json {
@@ -190,7 +190,7 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
                     "names": bundle.all_names(),
                     "first_key": is_current,
                 });
-                told.insert(name.clone(), value);
+                found.insert(name.clone(), value);
             }
             (Ok(bundle), false) => {
                 let until = bundle.description().pointer("/chain/0/validity/until");
@@ -198,12 +198,12 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, CommandError> {
                 let names = bundle.all_names().join(", ");
                 say(&format!("{shown}  until {until}  {names}"));
             }
-            (Err(error), true) => drop(told.insert(name.clone(), json!({"error": error}))),
+            (Err(error), true) => drop(found.insert(name.clone(), json!({"error": error}))),
             (Err(error), false) => say(&format!("{shown}  {}", style::bad(&error))),
         }
     }
     if is_json {
-        say(&Value::from(told).to_string());
+        say(&Value::from(found).to_string());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -235,7 +235,7 @@ async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, CommandError> {
     }
     locks.dedup();
     let wanted: Vec<StoreEntry> = keys.into_iter().map(|key| (key, None)).collect();
-    // Not while a node works at it, which would write it down again.
+    // Waits until no node is working on it, which would store it again.
     for _ in 0..LOOKS {
         let deleted = fleet.store.swap(&locks, &wanted).await;
         if deleted.map_err(failed)? {
@@ -244,10 +244,8 @@ async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, CommandError> {
         }
         tokio::time::sleep(LOOK).await;
     }
-    Err(
-        CommandError::new(format!("a node is at work with `{name}`"))
-            .hint("try again in a moment, or look at `tutti status` of the nodes"),
-    )
+    Err(CommandError::new(format!("a node is working on `{name}`"))
+        .hint("try again in a moment, or look at `tutti status` of the nodes"))
 }
 
 async fn rekey(fleet: &Fleet) -> Result<ExitCode, CommandError> {
@@ -259,23 +257,23 @@ async fn rekey(fleet: &Fleet) -> Result<ExitCode, CommandError> {
         }
     }
     say(&format!(
-        "{} {count} sealed anew; everything is sealed with the key `{}`",
+        "{} {count} encrypted again; everything is encrypted with the key `{}`",
         style::good("done:"),
         keys.id()
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Seals one anew, unless it is already, or is gone.
+/// Encrypts one certificate again, unless it already uses the first key, or has been deleted.
 async fn rekey_one(fleet: &Fleet, keys: &SealingKeys, key: &str) -> Result<bool, CommandError> {
     for _ in 0..ATTEMPTS {
         let before = fleet.store.list(key).await.map_err(failed)?.remove(key);
         let Some(before) = before.filter(|before| !keys.is_current(before)) else {
             return Ok(false);
         };
-        let told = |error| CommandError::new(format!("`{key}`: {error}"));
-        let text = keys.open(key, &before).map_err(told)?;
-        let sealed = keys.seal(key, &text).map_err(told)?;
+        let with_key = |error| CommandError::new(format!("`{key}`: {error}"));
+        let text = keys.open(key, &before).map_err(with_key)?;
+        let sealed = keys.seal(key, &text).map_err(with_key)?;
         let expected = [(key.to_owned(), Some(before))];
         let wanted = [(key.to_owned(), Some(sealed))];
         let swapped = fleet.store.swap(&expected, &wanted).await;
@@ -284,7 +282,7 @@ async fn rekey_one(fleet: &Fleet, keys: &SealingKeys, key: &str) -> Result<bool,
         }
     }
     Err(CommandError::new(format!(
-        "`{key}` is written by others again and again; try again in a moment"
+        "`{key}` is being changed by others; try again in a moment"
     )))
 }
 

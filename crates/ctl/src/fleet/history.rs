@@ -1,4 +1,4 @@
-//! `tutti fleet log`, `diff` and `rollback`: the roll-outs there were.
+//! `tutti fleet log`, `diff` and `rollback`: earlier roll-outs.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tutti_config::model::written;
 use tutti_fleet_store::records::{DocumentVersion, Rollout, RolloutState, concerned, read_all};
 use tutti_fleet_store::{keys, now, random_word};
 
-use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
+use super::arguments::{OutputArguments, SelectorArguments, nodes, selected_nodes};
 use super::roll::{Bounds, Roll, generation};
 use super::store_access::{Fleet, StoreArguments, caller, failed};
 use crate::history::difference;
@@ -16,14 +16,14 @@ use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::for_stdout;
 
-/// How long nodes may take, before it is told that some do not run it yet.
+/// Time for the nodes, before those that do not run the generation yet are reported.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(super) struct DiffArguments {
-    /// The generation to begin with; alone: what it has changed
+    /// The first generation; without TO, show what it changed
     from: Option<u64>,
-    /// The generation to end with
+    /// The second generation
     to: Option<u64>,
     #[command(flatten)]
     selector: SelectorArguments,
@@ -33,7 +33,7 @@ pub(super) struct DiffArguments {
 
 #[derive(Args)]
 pub(super) struct RollbackArguments {
-    /// The generation; by default the one before
+    /// The generation [default: the previous one]
     generation: Option<u64>,
     #[command(flatten)]
     selector: SelectorArguments,
@@ -69,7 +69,7 @@ pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Comman
             "{}  {}  {what} for {}  {state}  {}",
             style::strong(&head.number.to_string()),
             style::place(&time),
-            whom(&head.selector),
+            selected_nodes(&head.selector),
             style::quiet(&head.by)
         ));
         for words in [&head.comment, &head.reason].into_iter().flatten() {
@@ -103,7 +103,8 @@ pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, CommandE
 }
 
 fn nothing() -> CommandError {
-    CommandError::new("these nodes have no document").hint("`tutti fleet log` shows what there was")
+    CommandError::new("these nodes have no document")
+        .hint("`tutti fleet log` lists the generations")
 }
 
 pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, CommandError> {
@@ -116,15 +117,17 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         (None, RolloutState::Done | RolloutState::Rolling) => {
             current.former.clone().ok_or_else(|| {
                 CommandError::new("there is no generation before this one")
-                    .hint("`tutti fleet log` shows what there was; name one")
+                    .hint("`tutti fleet log` lists the generations; choose one")
             })?
         }
         (None, RolloutState::Returned) => {
-            return Err(CommandError::new("the last roll-out was returned already")
-                .hint("name the generation to go back to: `tutti fleet log` shows them"));
+            return Err(
+                CommandError::new("the last roll-out was already rolled back")
+                    .hint("name the generation to go back to: `tutti fleet log` shows them"),
+            );
         }
     };
-    // A roll-out under way is ended by what ends it: its own return.
+    // A roll-out in progress is stopped by rolling it back.
     let head = match arguments.generation {
         None if current.state == RolloutState::Rolling => Rollout {
             state: RolloutState::Returned,
@@ -150,9 +153,9 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
     let before = seen.texts.get(&keys::head(selector)).map(String::as_str);
     if !fleet.swap(before, &head, &[]).await? {
         return Err(CommandError::new(
-            "somebody else has changed the fleet meanwhile; nothing was done",
+            "someone else has changed the fleet in the meantime; nothing was done",
         )
-        .hint("`tutti fleet log` shows who"));
+        .hint("`tutti fleet log` shows who it was"));
     }
     let roll = Roll {
         fleet: &fleet,
@@ -164,10 +167,10 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         is_quiet: arguments.output.json,
     };
     let late = roll.wait_for(&target, &head.nodes, LONGEST).await;
-    told(&arguments.output, &head, &target, &late)
+    print_outcome(&arguments.output, &head, &target, &late)
 }
 
-fn told(
+fn print_outcome(
     output: &OutputArguments,
     head: &Rollout,
     target: &DocumentVersion,
@@ -187,7 +190,7 @@ fn told(
     let generation = target.generation;
     if !late.is_empty() {
         return Err(CommandError::new(format!(
-            "nodes are to run generation {generation}; these do not yet: {}",
+            "nodes should run generation {generation}; these do not yet: {}",
             late.join(" ")
         ))
         .hint("`tutti fleet status` shows why"));

@@ -1,4 +1,4 @@
-//! `tutti fleet labels`: the labels of nodes, and documents of their own.
+//! `tutti fleet labels`: the labels of nodes, and their documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::style;
 
 #[derive(Args)]
 pub(super) struct LabelsArguments {
-    /// Take the document of this label away: its nodes run that of all nodes again
+    /// Remove the document of this label; its nodes then run the document of all nodes
     #[arg(long, value_name = "LABEL=VALUE", value_parser = read_label)]
     release: Option<String>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(super) async fn run(arguments: &LabelsArguments) -> Result<ExitCode, Command
     Ok(ExitCode::SUCCESS)
 }
 
-/// The labels that nodes have, or that have a document, each with its nodes.
+/// Returns the labels that nodes have, or that have a document, each with its nodes.
 fn labels(seen: &Seen) -> BTreeMap<String, BTreeSet<String>> {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for answer in seen.answers.values() {
@@ -105,7 +105,7 @@ async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Co
     let current = seen.heads.get(label).ok_or_else(none)?;
     if current.state == RolloutState::Rolling {
         return Err(
-            CommandError::new(format!("a roll-out of {} is under way", current.by))
+            CommandError::new(format!("a roll-out of {} is in progress", current.by))
                 .hint("`tutti fleet rollback --label LABEL=VALUE` ends it"),
         );
     }
@@ -128,7 +128,7 @@ async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Co
     let before = seen.texts.get(&keys::head(label)).map(String::as_str);
     if !fleet.swap(before, &head, &[]).await? {
         return Err(CommandError::new(
-            "somebody else has changed the fleet meanwhile; nothing was done",
+            "someone else has changed the fleet in the meantime; nothing was done",
         ));
     }
     say(&format!(

@@ -1,7 +1,8 @@
 //! `tutti fleet`: one configuration for many nodes.
 //!
-//! It talks to the store and to no node: nodes answer in the store. Whatever a command has begun is there as well, so that another can
-//! go on where one has ended. It must never change what somebody else has changed since it looked.
+//! It talks to the store, never to a node: nodes write their answers to the store. The progress of a command is stored
+//! there too, so that another command can continue after one that was interrupted. It must never overwrite a change
+//! that another client made since it read the store.
 
 mod arguments;
 mod certificates;
@@ -29,9 +30,9 @@ pub(crate) struct FleetArguments {
 
 #[derive(Subcommand)]
 enum FleetCommand {
-    /// Roll a configuration out: in waves, each of which has to apply it and to be well; else all nodes go back by themselves
+    /// Roll out a configuration in waves. The nodes of each wave must apply it and be healthy; otherwise all nodes roll back automatically
     Put(put::PutArguments),
-    /// Show the nodes, what they run and how they are
+    /// Show the nodes, the generations that they run, and their health
     Status {
         #[command(flatten)]
         output: OutputArguments,
@@ -45,20 +46,20 @@ enum FleetCommand {
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Show the difference between two generations: by default what the last roll-out was to change
+    /// Show the difference between two generations [default: the changes of the last roll-out]
     Diff(history::DiffArguments),
-    /// Put an earlier generation in force on all nodes at once, or end a roll-out that is under way
+    /// Apply an earlier generation on all nodes at once, or stop a roll-out in progress
     Rollback(history::RollbackArguments),
-    /// Certificates that all nodes have, sealed with the key of the fleet
+    /// Manage certificates for all nodes, encrypted with the key of the fleet
     Cert {
         #[command(subcommand)]
         command: certificates::CertificateCommand,
     },
     /// Print a new key, as a line for the secret file
     Secret,
-    /// List the labels of nodes and the documents that they have, or take a label's document away
+    /// List the labels of nodes and their documents, or remove a label's document
     Labels(labels::LabelsArguments),
-    /// Purge the caches of all nodes, also of those that are away now
+    /// Purge the caches of all nodes, including those that are offline now
     Purge(purge::PurgeArguments),
 }
 

@@ -1,6 +1,6 @@
-//! `tutti fleet purge`: responses that are to go from the caches of all nodes.
+//! `tutti fleet purge`: removes responses from the caches of all nodes.
 //!
-//! The purge is in the store before anybody is waited for: nodes that are away make it when they are back.
+//! The purge is stored before the command waits for nodes: nodes that are offline make it when they are back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use super::store_access::{Fleet, StoreArguments, caller, failed};
 use crate::report::{CommandError, say};
 use crate::style;
 
-/// Attempts where others purge at the same moment: each time one of them succeeds.
+/// Attempts if others purge at the same moment: each time one of them succeeds.
 const ATTEMPTS: u64 = 100;
 
 /// The longest pause between two attempts.
@@ -31,12 +31,12 @@ const LONGEST_PAUSE: u64 = 200;
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["url", "under", "tag", "all"])))]
 pub(super) struct PurgeArguments {
-    /// The cache, one of `settings.cache`; without it all caches
+    /// The cache, one of `settings.cache` [default: all caches]
     cache: Option<String>,
-    /// The responses of this URL; where `key` of the action says what tells responses apart, those with this key
+    /// The responses for this URL; if the action has `key`, those with this key
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The responses whose URLs, or keys, begin so
+    /// The responses whose URLs or keys begin with this
     #[arg(long, value_name = "BEGINNING")]
     under: Option<String>,
     /// The responses with this tag
@@ -45,7 +45,7 @@ pub(super) struct PurgeArguments {
     /// Everything
     #[arg(long)]
     all: bool,
-    /// How long nodes are waited for, in seconds, or as `5m`. Those that take longer purge all the same
+    /// How long to wait for nodes, in seconds or like `5m`. Nodes that take longer still purge
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
     timeout: Duration,
     #[command(flatten)]
@@ -67,18 +67,18 @@ impl PurgeArguments {
     }
 }
 
-/// The nodes of a fleet, by what they have done.
+/// The nodes of a fleet, by their progress.
 #[derive(Default)]
 struct Nodes {
     purged: BTreeSet<String>,
-    /// They are there, and have not.
+    /// Online, and not finished.
     waiting: BTreeSet<String>,
-    /// They were there, and are not heard of any more.
+    /// Were online, and are offline now.
     gone: BTreeSet<String>,
 }
 
 impl Nodes {
-    /// Takes note of the answers that are there now.
+    /// Updates the sets from the current answers.
     fn note(&mut self, answers: &BTreeMap<String, NodeReport>, purge: &PurgeRecord) {
         let before = std::mem::take(&mut self.waiting);
         for (name, answer) in answers {
@@ -91,7 +91,7 @@ impl Nodes {
         let (there, done) = (&self.waiting, &self.purged);
         self.gone
             .retain(|name| !there.contains(name) && !done.contains(name));
-        // Once is enough, whatever a store says that was restored since.
+        // Once is enough, even if the store was restored in the meantime and reports otherwise.
         self.waiting.retain(|name| !done.contains(name));
     }
 }
@@ -131,10 +131,10 @@ pub(super) async fn run(arguments: &PurgeArguments) -> Result<ExitCode, CommandE
     if let Some(lost) = lost {
         return Err(lost.hint("the purge is stored: nodes make it when they reach the store"));
     }
-    tell(&purge, &found, arguments.timeout)
+    report(&purge, &found, arguments.timeout)
 }
 
-fn tell(purge: &PurgeRecord, found: &Nodes, timeout: Duration) -> Result<ExitCode, CommandError> {
+fn report(purge: &PurgeRecord, found: &Nodes, timeout: Duration) -> Result<ExitCode, CommandError> {
     let names = |names: &BTreeSet<String>| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         names.join(" ")
@@ -150,18 +150,18 @@ fn tell(purge: &PurgeRecord, found: &Nodes, timeout: Duration) -> Result<ExitCod
             timeout.as_secs_f64(),
             names(&found.waiting)
         );
-        let hint = "these nodes go on trying; their logs say why they cannot. It is in the store for those that are away";
+        let hint = "these nodes keep trying; their logs have the reason. The purge stays in the store for offline nodes";
         return Err(CommandError::new(text).hint(hint));
     }
     if !found.gone.is_empty() {
         say(&style::quiet(&format!(
-            "not heard of any more, and purging when they are back: {}",
+            "offline, and purging when they are back: {}",
             names(&found.gone)
         )));
     }
     say(&match found.purged.len() {
         0 => format!(
-            "{} no node is there; those that come make purge {number}",
+            "{} no node is online; nodes make purge {number} when they come online",
             style::good("done:")
         ),
         count => format!(
@@ -174,7 +174,7 @@ fn tell(purge: &PurgeRecord, found: &Nodes, timeout: Duration) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts a purge in the store, behind those that are there, and takes the oldest away.
+/// Adds a purge to the store after the existing ones, and removes the oldest.
 async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<PurgeRecord, CommandError> {
     for attempt in 1..=ATTEMPTS {
         let texts = fleet.store.list(keys::PURGES).await.map_err(failed)?;
@@ -207,7 +207,7 @@ async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<PurgeRecord, C
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
     Err(CommandError::new(
-        "too many others purge at this moment; nothing was done",
+        "too many other purges at this moment; nothing was done",
     ))
 }
 
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_told_apart_by_what_they_have_done() {
+    fn nodes_are_distinguished_by_what_they_have_done() {
         let purge = PurgeRecord {
             id: "x".to_owned(),
             number: 2,
@@ -252,11 +252,11 @@ mod tests {
             (&nodes.purged, &nodes.waiting),
             (&set(&["a"]), &set(&["b", "c"]))
         );
-        // One has gone, and another comes.
+        // One node has gone offline, and another one comes online.
         nodes.note(&answers(&[("a", true), ("b", true), ("d", false)]), &purge);
         assert_eq!(nodes.purged, set(&["a", "b"]));
         assert_eq!((&nodes.waiting, &nodes.gone), (&set(&["d"]), &set(&["c"])));
-        // It is back.
+        // The first one is back.
         nodes.note(&answers(&[("c", true), ("d", true)]), &purge);
         assert_eq!(nodes.purged, set(&["a", "b", "c", "d"]));
         assert!(nodes.waiting.is_empty() && nodes.gone.is_empty());

@@ -1,4 +1,4 @@
-//! `tutti fleet put`: a configuration for all nodes, or for those with a label.
+//! `tutti fleet put`: rolls out a configuration for all nodes, or for those with a label.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,45 +11,45 @@ use tutti_fleet_store::store::FleetStoreError;
 use tutti_fleet_store::waves::{Size, read_waves, waves};
 use tutti_fleet_store::{keys, now, random_word};
 
-use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
+use super::arguments::{OutputArguments, SelectorArguments, nodes, selected_nodes};
 use super::roll::{Bounds, Roll};
 use super::store_access::{Fleet, Seen, StoreArguments, caller, failed};
 use crate::check;
 use crate::report::{CommandError, say};
 use crate::style;
 
-/// Documents that are kept beside those that nodes are to run.
+/// Documents that are kept in addition to those that nodes should run.
 const KEPT_DOCUMENTS: u64 = 50;
 
-/// Records of roll-outs that are kept.
+/// Maximum number of records of roll-outs.
 const KEPT_ROLL_OUTS: u64 = 200;
 
-/// Attempts where others roll out for other labels at the same moment.
+/// Attempts if others roll out for other labels at the same moment.
 const ATTEMPTS: usize = 10;
 
 #[derive(Args)]
 pub(super) struct PutArguments {
     /// The configuration: a file or a folder of files (JSON with comments, YAML, TOML), or `-` for standard input
     file: PathBuf,
-    /// Sizes of the waves: numbers of nodes, or shares of them. The last has all nodes, also if it is not said
+    /// Sizes of the waves: numbers or percentages of nodes. The last wave always covers all nodes
     #[arg(long, value_name = "SIZES", default_value = "1,10%,100%")]
     waves: String,
-    /// How long the nodes of a wave have to be well before the next begins, in seconds, or as `5m`
+    /// How long the nodes of a wave must be healthy before the next begins, in seconds or like `5m`
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
     wait: Duration,
-    /// How long the nodes of a wave may take to put it in force
+    /// How long the nodes of a wave may take to apply it
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = read_time)]
     timeout: Duration,
-    /// Largest share of requests that may be answered with a 5xx
+    /// Maximum percentage of 5xx responses
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = read_share)]
     max_errors: f64,
-    /// Only if this is the generation that these nodes run
+    /// Only if these nodes run this generation
     #[arg(long, value_name = "GENERATION")]
     base: Option<u64>,
-    /// Take the place of a roll-out that is under way: its nodes go back, unless this one has them
+    /// Replace a roll-out in progress: its nodes roll back, unless this roll-out covers them
     #[arg(long)]
     take_over: bool,
-    /// Words for the log
+    /// Message for the log
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(super) struct PutArguments {
     store: StoreArguments,
 }
 
-/// Reads `30s`, `5m`, `1h`, or a number of seconds.
+/// Parses `30s`, `5m`, `1h`, or a number of seconds.
 pub(super) fn read_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) if text.ends_with('m') => (number, 60.0),
@@ -86,14 +86,14 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, CommandErr
     let text = check::document_for_a_fleet(&arguments.file)?;
     if text.len() > LONGEST_TEXT {
         return Err(CommandError::new(format!(
-            "the configuration has {} bytes, and a store takes {LONGEST_TEXT}",
+            "the configuration has {} bytes, but a store accepts at most {LONGEST_TEXT}",
             text.len()
         )));
     }
     let fleet = Fleet::new(&arguments.store)?;
     let Some((head, waves)) = begin(&fleet, arguments, &sizes, &text).await? else {
         if !arguments.output.json {
-            say("the fleet runs this configuration already");
+            say("the fleet already runs this configuration");
         }
         return Ok(ExitCode::SUCCESS);
     };
@@ -119,9 +119,9 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, CommandErr
                 format!("in waves of {} nodes", sizes.join(", "))
             }
         };
-        let whom = whom(&head.selector);
+        let selected_nodes = selected_nodes(&head.selector);
         say(&format!(
-            "{} for {whom}, {sizes}",
+            "{} for {selected_nodes}, {sizes}",
             style::strong(&format!("generation {generation}"))
         ));
     }
@@ -130,7 +130,7 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, CommandErr
     done
 }
 
-/// Writes the document and begins the first wave. `None`: these nodes run it already.
+/// Writes the document and starts the first wave. `None`: these nodes already run it.
 async fn begin(
     fleet: &Fleet,
     arguments: &PutArguments,
@@ -183,7 +183,7 @@ async fn begin(
             return Ok(Some((head, waves)));
         }
     }
-    Err(CommandError::new("others change the fleet all the time").hint("try again"))
+    Err(CommandError::new("others keep changing the fleet").hint("try again"))
 }
 
 fn may_begin(arguments: &PutArguments, current: Option<&Rollout>) -> Result<(), CommandError> {
@@ -191,11 +191,11 @@ fn may_begin(arguments: &PutArguments, current: Option<&Rollout>) -> Result<(), 
         && !arguments.take_over
     {
         let text = format!(
-            "a roll-out of {} is under way, at its wave {}",
+            "a roll-out of {} is in progress, in wave {}",
             head.by, head.wave
         );
         return Err(CommandError::new(text).hint(
-            "wait for its end; if nobody does it any more: `tutti fleet rollback`, or `--take-over` with this one",
+            "wait for it to finish; if it was abandoned: `tutti fleet rollback`, or this one with `--take-over`",
         ));
     }
     let runs = current
@@ -205,7 +205,7 @@ fn may_begin(arguments: &PutArguments, current: Option<&Rollout>) -> Result<(), 
         let runs = runs.map_or("none".to_owned(), |runs| runs.to_string());
         return Err(
             CommandError::new(format!("these nodes run another generation: {runs}"))
-                .hint("`tutti fleet diff` shows what it has changed"),
+                .hint("`tutti fleet diff` shows its changes"),
         );
     }
     Ok(())
@@ -213,14 +213,14 @@ fn may_begin(arguments: &PutArguments, current: Option<&Rollout>) -> Result<(), 
 
 fn changed_meanwhile(seen: &Seen, selector: &str) -> CommandError {
     let by = seen.heads.get(selector).map(|head| head.by.as_str());
-    let by = by.unwrap_or("somebody");
+    let by = by.unwrap_or("an unknown user");
     CommandError::new(format!(
-        "{by} has changed the fleet meanwhile; nothing was done"
+        "{by} has changed the fleet in the meantime; nothing was done"
     ))
-    .hint("`tutti fleet log` and `tutti fleet diff` show what has changed")
+    .hint("`tutti fleet log` and `tutti fleet diff` show the changes")
 }
 
-/// Removes documents and records that are too old. What is left over goes the next time.
+/// Removes documents and records that are too old. The rest is removed the next time.
 async fn tidy(fleet: &Fleet) {
     let tidied = async {
         let texts = fleet.store.list(keys::HEADS).await?;
@@ -240,7 +240,7 @@ async fn tidy(fleet: &Fleet) {
                 let number = keys::number(name).unwrap_or(u64::MAX);
                 number <= oldest && !(prefix == keys::DOCUMENTS && used.contains(&number))
             };
-            // etcd takes 128 operations at once.
+            // etcd accepts at most 128 operations at once.
             let old = names.iter().filter(is_old).take(100);
             let old: Vec<_> = old.map(|name| (name.clone(), None)).collect();
             if !old.is_empty() {

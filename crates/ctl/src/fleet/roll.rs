@@ -1,4 +1,4 @@
-//! The waves of a roll-out, one after the other, and the way back.
+//! The waves of a roll-out, one after the other, and the rollback.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -17,16 +17,16 @@ use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::{for_stderr, for_stdout};
 
-/// Between two looks: answers come by themselves, but nothing tells that a time is over.
+/// Time between two checks: answers arrive by themselves, but the end of a time limit does not.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long nodes may take to go back, before it is told that some have not.
+/// Time for nodes to roll back, before those that have not are reported.
 const WAY_BACK: Duration = Duration::from_secs(30);
 
 /// The word before the message of a failure.
 const ERROR: &str = "error: ";
 
-/// The bounds that a wave has to keep to.
+/// The limits of a wave.
 pub(super) struct Bounds {
     pub(super) wait: Duration,
     pub(super) timeout: Duration,
@@ -40,7 +40,7 @@ pub(super) struct Roll<'f> {
     pub(super) is_quiet: bool,
 }
 
-/// A node because of which all go back.
+/// The node that causes a rollback.
 struct FailedNode {
     node: String,
     pointer: Option<String>,
@@ -60,12 +60,12 @@ impl FailedNode {
     }
 }
 
-/// The answers of nodes as they come.
+/// Follows the answers of nodes.
 pub(super) struct Answers<'f> {
     fleet: &'f Fleet,
     following: Option<Box<dyn Following>>,
     pub(super) latest: BTreeMap<String, NodeReport>,
-    /// Since when the store cannot be reached.
+    /// Since when the store has been unreachable.
     lost: Option<(Instant, CommandError)>,
 }
 
@@ -79,19 +79,19 @@ impl<'f> Answers<'f> {
         }
     }
 
-    /// True once the store has been looked at.
+    /// True once the store has been read.
     pub(super) fn has_looked(&self) -> bool {
         self.following.is_some() && self.lost.is_none()
     }
 
-    /// Why the store cannot be reached, if it cannot.
+    /// Returns the reason why the store is unreachable, if it is.
     pub(super) fn failure(self) -> Option<CommandError> {
         self.lost.map(|(_, failure)| failure)
     }
 
-    /// Waits for news, but not longer than a moment.
+    /// Waits for changes, but only for a moment.
     pub(super) async fn wait(&mut self) {
-        // Connecting has a bound of its own, and cut off each time it would never be done.
+        // Connecting has its own time limit; if it were interrupted each time, it would never finish.
         let following = match &mut self.following {
             Some(following) => Ok(following),
             none => match self.fleet.store.follow(keys::NODES).await {
@@ -129,7 +129,7 @@ impl Roll<'_> {
         }
     }
 
-    /// Waits for each wave of a roll-out whose first is begun, and begins the next.
+    /// Waits for each wave of a roll-out whose first has started, and starts the next.
     pub(super) async fn run(
         &self,
         mut head: Rollout,
@@ -163,7 +163,7 @@ impl Roll<'_> {
         }
         say(&match count {
             0 => format!(
-                "{} nodes that come will run generation {generation}",
+                "{} new nodes will run generation {generation}",
                 style::good("done:")
             ),
             _ => format!(
@@ -183,8 +183,8 @@ impl Roll<'_> {
         }
     }
 
-    /// Waits until the nodes of the last wave have applied the document and have been well for long enough; the fault of one that has
-    /// not.
+    /// Waits until the nodes of the last wave have applied the document and have been healthy for long enough; returns
+    /// the fault of a node that has not.
     async fn wave(&self, head: &Rollout) -> Result<Option<FailedNode>, CommandError> {
         let Some(version) = &head.version else {
             return Ok(None);
@@ -202,7 +202,7 @@ impl Roll<'_> {
                 let failure = answers.lost.take().map(|(_, failure)| failure);
                 let failure = failure.unwrap_or_else(taken);
                 return Err(failure.hint(
-                    "the roll-out stands where it is: `tutti fleet rollback`, or `tutti fleet put --take-over`, when the store is there again",
+                    "the roll-out is stuck: use `tutti fleet rollback` or `tutti fleet put --take-over` when the store is available again",
                 ));
             }
             match judge(
@@ -245,10 +245,10 @@ impl Roll<'_> {
         }
     }
 
-    /// Somebody else may have taken the roll-out over or ended it.
+    /// Another client may have taken over or stopped the roll-out.
     async fn must_be_ours(&self, head: &Rollout) -> Result<(), CommandError> {
         let key = keys::head(&head.selector);
-        // A store that is not there says nothing.
+        // An unreachable store does not answer that.
         let Ok(found) = self.fleet.store.list(&key).await else {
             return Ok(());
         };
@@ -259,7 +259,7 @@ impl Roll<'_> {
         }
     }
 
-    /// Has all nodes go back, and tells why.
+    /// Rolls all nodes back, and reports the reason.
     async fn go_back(&self, head: Rollout, fault: &FailedNode) -> Result<ExitCode, CommandError> {
         let mut next = head.clone();
         next.state = RolloutState::Returned;
@@ -285,7 +285,7 @@ impl Roll<'_> {
                 former.generation,
                 late.join(" ")
             ),
-            None => "there is no earlier generation: nodes that run it keep it".to_owned(),
+            None => "there is no earlier generation: nodes that run this one keep it".to_owned(),
         };
         let text = format!("generation {generation} was not rolled out, {back}");
         Err(CommandError::new(format!(
@@ -295,7 +295,7 @@ impl Roll<'_> {
         )))
     }
 
-    /// Waits until nodes run a document; those that do not, when the time is over.
+    /// Waits until nodes run a document; returns those that do not when the time is over.
     pub(super) async fn wait_for(
         &self,
         version: &DocumentVersion,
@@ -334,25 +334,22 @@ impl Roll<'_> {
     }
 }
 
-/// The generation of a version as JSON.
+/// Returns the generation of a version as JSON.
 pub(super) fn generation(version: Option<&DocumentVersion>) -> Value {
     version.map_or(Value::Null, |version| version.generation.into())
 }
 
 fn taken() -> CommandError {
     CommandError::new(
-        "somebody else has ended this roll-out or taken it over; nothing more was done",
+        "someone else has stopped this roll-out or taken it over; nothing more was done",
     )
-    .hint("`tutti fleet log` shows who")
+    .hint("`tutti fleet log` shows who it was")
 }
 
 fn late(node: &str, answers: &BTreeMap<String, NodeReport>, timeout: Duration) -> FailedNode {
     let reason = match answers.get(node) {
-        Some(_) => format!(
-            "it has not put it in force within {} seconds",
-            timeout.as_secs()
-        ),
-        None => "it is not heard of any more".to_owned(),
+        Some(_) => format!("it has not applied it within {} seconds", timeout.as_secs()),
+        None => "it is offline".to_owned(),
     };
     FailedNode {
         node: node.to_owned(),

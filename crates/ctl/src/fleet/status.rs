@@ -1,4 +1,4 @@
-//! `tutti fleet status`: the nodes, what they run and how they are.
+//! `tutti fleet status`: the nodes, their generations and their health.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::{NodeReport, Rollout, RolloutState, choose};
 
-use super::arguments::whom;
+use super::arguments::selected_nodes;
 use super::roll::generation;
 use super::store_access::{Fleet, Seen};
 use crate::report::{CommandError, say};
@@ -66,7 +66,7 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Comman
         say(&head_line(head));
     }
     if seen.answers.is_empty() {
-        say("no node is there");
+        say("no node is online");
         return Ok(ExitCode::SUCCESS);
     }
     say("");
@@ -82,7 +82,7 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Comman
         }
         if let Some(refused) = &answer.refused {
             let text = format!(
-                "node `{}` refuses generation {}",
+                "node `{}` rejects generation {}",
                 answer.name, refused.version.generation
             );
             let reason = for_stdout(&refused.reason, text.chars().count() + 2, 2);
@@ -92,15 +92,15 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Comman
     Ok(ExitCode::SUCCESS)
 }
 
-/// The certificates of the fleet that a node could not take up.
+/// Returns lines for the certificates of the fleet that a node could not apply.
 fn certificate_lines(answer: &NodeReport) -> Vec<String> {
     let sharing = &answer.certificates;
     let all = sharing.error.iter().map(|reason| {
-        let text = format!("node `{}` takes up no certificate", answer.name);
+        let text = format!("node `{}` cannot apply certificates", answer.name);
         format!("{}: {reason}", style::bad(&text))
     });
     let refused = sharing.refused.iter().map(|(name, reason)| {
-        let text = format!("node `{}` refuses the certificate `{name}`", answer.name);
+        let text = format!("node `{}` rejects the certificate `{name}`", answer.name);
         format!("{}: {reason}", style::bad(&text))
     });
     all.chain(refused).collect()
@@ -138,7 +138,7 @@ fn head_line(head: &Rollout) -> String {
     let mut line = format!(
         "{} for {}: {state}, {ago} ago by {}",
         style::strong(&what),
-        whom(&head.selector),
+        selected_nodes(&head.selector),
         head.by
     );
     if let Some(reason) = &head.reason {

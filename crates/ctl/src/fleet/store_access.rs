@@ -1,4 +1,4 @@
-//! The store of a fleet: how it is reached, and everything that is in it.
+//! The store of a fleet: how to reach it, and its contents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::report::CommandError;
 /// How to reach the store of a fleet.
 #[derive(Args, Clone)]
 pub(super) struct StoreArguments {
-    /// The store: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file with what `settings.source` takes
+    /// The store: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file with the contents of `settings.source`
     #[arg(long, value_name = "URL_OR_FILE", env = "TUTTI_SOURCE")]
     source: Option<String>,
 
-    /// Members of the etcd, `https://HOST:PORT` or `http://HOST:PORT`, separated by commas; instead of --source
+    /// Members of the etcd cluster, `https://HOST:PORT` or `http://HOST:PORT`, separated by commas; instead of --source
     #[arg(
         long,
         value_name = "URLS",
@@ -32,11 +32,11 @@ pub(super) struct StoreArguments {
     )]
     endpoints: Vec<String>,
 
-    /// Beginning of all keys; `/tutti/` without it
+    /// Prefix of all keys [default: `/tutti/`]
     #[arg(long, value_name = "PREFIX", env = "TUTTI_FLEET_PREFIX")]
     prefix: Option<String>,
 
-    /// User of the etcd
+    /// etcd user
     #[arg(
         long,
         value_name = "NAME",
@@ -45,15 +45,15 @@ pub(super) struct StoreArguments {
     )]
     user: Option<String>,
 
-    /// File with the user's password, which nobody else can read
+    /// File with the user's password, which no other user may be able to read
     #[arg(long, value_name = "FILE", env = "TUTTI_FLEET_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
 
-    /// PEM file with the certificates that vouch for members, instead of those of the system
+    /// PEM file with the CA certificates to verify members with, instead of the system's
     #[arg(long, value_name = "FILE", env = "TUTTI_FLEET_CA")]
     ca: Option<PathBuf>,
 
-    /// PEM file with the certificate that is shown to members
+    /// PEM file with the client certificate
     #[arg(
         long,
         value_name = "FILE",
@@ -71,15 +71,15 @@ pub(super) struct StoreArguments {
     )]
     key: Option<PathBuf>,
 
-    /// File with the keys of the fleet's certificates, which nobody else can read
+    /// File with the keys that encrypt the fleet's certificates, which no other user may be able to read
     #[arg(long, value_name = "FILE", env = "TUTTI_FLEET_SECRET_FILE")]
     secret_file: Option<PathBuf>,
 }
 
 impl StoreArguments {
-    /// The source that the arguments name; what they say one by one goes before what it says.
+    /// Returns the source that the arguments describe; single arguments take precedence over `--source`.
     fn source(&self) -> Result<Source, CommandError> {
-        // A variable that is set to nothing says nothing.
+        // An empty environment variable counts as unset.
         let given = self.source.as_ref().filter(|source| !source.is_empty());
         let mut source = match (given, self.endpoints.is_empty()) {
             (_, false) => {
@@ -89,7 +89,7 @@ impl StoreArguments {
             (Some(url), true) if tutti_config::source::is_url(url) => {
                 let source = tutti_config::source::of_url(url);
                 source.map_err(|faults| {
-                    excerpt::shown(format!("`{url}` is no source"), &faults, &[])
+                    excerpt::shown(format!("`{url}` is not a source"), &faults, &[])
                 })?
             }
             (Some(file), true) => {
@@ -97,7 +97,7 @@ impl StoreArguments {
                 read(file, &text, Format::of_file(file).unwrap_or_default())?
             }
             (None, true) => {
-                return Err(CommandError::new("it is not said where the fleet's store is").hint(
+                return Err(CommandError::new("the fleet's store is not configured").hint(
                     "`--source etcd://HOST:PORT` or `--source FILE`, in the environment `TUTTI_SOURCE`",
                 ));
             }
@@ -132,7 +132,7 @@ fn read(name: &str, text: &str, format: Format) -> Result<Source, CommandError> 
     let source = tutti_config::source::of_text(text.as_bytes(), format);
     source.map_err(|faults| {
         excerpt::shown(
-            format!("`{name}` is no source"),
+            format!("`{name}` is not a source"),
             &faults,
             &[(name, text.as_bytes())],
         )
@@ -144,17 +144,17 @@ fn text_of(path: &Path) -> Result<String, CommandError> {
     read.map_err(|error| CommandError::new(format!("cannot read `{}`: {error}", path.display())))
 }
 
-/// The fleet, as its store has it.
+/// The fleet, as seen in its store.
 pub(super) struct Fleet {
     pub(super) store: Arc<dyn FleetStore>,
     /// The file with the keys of its certificates.
     pub(super) secret_file: Option<PathBuf>,
 }
 
-/// Heads and answers as they are at one moment.
+/// Heads and answers at one moment.
 pub(super) struct Seen {
     pub(super) heads: BTreeMap<String, Rollout>,
-    /// The heads as they are written, for who compares.
+    /// The heads as text, for comparison.
     pub(super) texts: Entries,
     pub(super) answers: BTreeMap<String, NodeReport>,
 }
@@ -163,9 +163,9 @@ pub(super) fn failed(error: FleetStoreError) -> CommandError {
     let failure = CommandError::new(format!("the fleet's store: {error}"));
     match error.is_final {
         true => failure,
-        // Nobody answers there, or nobody who goes on.
+        // Either nothing answers there, or no member that can continue.
         false => failure.hint(
-            "is etcd running there, and can this machine reach it? Nodes serve on without it",
+            "is etcd running there, and can this machine reach it? Nodes continue to serve without it",
         ),
     }
 }
@@ -193,7 +193,7 @@ impl Fleet {
             user: source.etcd.user.clone().zip(password),
             patience: patience(),
         };
-        // Nothing is held by a command.
+        // A command holds no lease.
         let store = Arc::new(EtcdStore::new(options, &source.etcd.prefix, patience()));
         Ok(Fleet {
             store: Arc::new(store),
@@ -215,20 +215,20 @@ impl Fleet {
         Ok(read_all(&entries, keys::NODES))
     }
 
-    /// The highest number below a prefix, of documents or roll-outs; 0 where there are none.
+    /// Returns the highest number below a prefix, of documents or roll-outs; 0 if there are none.
     pub(super) async fn last(&self, prefix: &str) -> Result<u64, CommandError> {
         let names = self.store.names(prefix).await.map_err(failed)?;
         let numbers = names.iter().filter_map(|name| keys::number(name));
         Ok(numbers.max().unwrap_or_default())
     }
 
-    /// The text of a generation.
+    /// Returns the text of a generation.
     pub(super) async fn document(&self, generation: u64) -> Result<String, CommandError> {
         let key = keys::document(generation);
         let mut found = self.store.list(&key).await.map_err(failed)?;
         found.remove(&key).ok_or_else(|| {
-            CommandError::new(format!("generation {generation} is not kept"))
-                .hint("`tutti fleet log` shows what is")
+            CommandError::new(format!("generation {generation} is no longer stored"))
+                .hint("`tutti fleet log` lists the available ones")
         })
     }
 
@@ -240,7 +240,7 @@ impl Fleet {
         })
     }
 
-    /// Makes a head what it is to be, if it is still what it was; and the record of its roll-out with it.
+    /// Replaces a head if it has not changed, together with the record of its roll-out.
     pub(super) async fn swap(
         &self,
         before: Option<&str>,
@@ -250,7 +250,7 @@ impl Fleet {
         let place = keys::head(&head.selector);
         let text = head.to_text();
         let mut expected = vec![(place.clone(), before.map(str::to_owned))];
-        // Nothing may have the name of something new.
+        // New names must not exist yet.
         expected.extend(more.iter().map(|(name, _)| (name.clone(), None)));
         let mut wanted = vec![
             (place, Some(text.clone())),
@@ -261,7 +261,7 @@ impl Fleet {
     }
 }
 
-/// Who calls, for others to know: `anna@laptop`.
+/// The caller, as shown to others: `anna@laptop`.
 pub(super) fn caller() -> String {
     let user = tutti_sys::credentials::current_user();
     let user = tutti_sys::credentials::user_name(user).unwrap_or_else(|| user.to_string());

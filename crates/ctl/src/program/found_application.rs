@@ -1,4 +1,4 @@
-//! An application that was found, and the refusal of one that was not, with a configuration to go on from.
+//! A detected application, and the rejection of one that was not, with a configuration to start from.
 
 use std::path::{Path, PathBuf};
 
@@ -6,28 +6,28 @@ use serde_json::{Value, json};
 
 use crate::report::CommandError;
 
-/// An application as `applications` has it.
+/// An application for `applications`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// For the person: `Django application`.
+    /// Its description: `Django application`.
     pub(crate) what: String,
     /// Without `processes`.
     pub(crate) options: Value,
-    /// One process serves several requests at once by itself.
+    /// One process serves several requests at once.
     pub(crate) is_concurrent: bool,
-    /// A path of requests, and the folder whose files answer them in place of the application.
+    /// A request path, and the folder whose files are served there instead of the application.
     pub(crate) files: Option<(&'static str, PathBuf)>,
-    /// A thing that is still to be done.
+    /// A remaining task for the user.
     pub(crate) hint: Option<String>,
 }
 
-/// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
-/// what was built is put.
+/// Where frameworks keep public files, in the order checked: Laravel and Symfony, then Yii, Zend, and others; last, the
+/// folders for built files.
 pub(crate) const PUBLIC_FOLDERS: &[&str] = &[
     "public", "web", "htdocs", "www", "html", "dist", "build", "_site",
 ];
 
-/// Refuses, with a configuration to go on from.
+/// Returns a failure with a configuration to start from.
 pub(super) fn refusal(
     folder: &Path,
     mark: &str,
@@ -40,7 +40,7 @@ pub(super) fn refusal(
         "applications": {"site": options}
     });
     CommandError::new(format!(
-        "`{}` is {what} (it has `{mark}`), and how to run it cannot be told; served as files, everybody could read its sources",
+        "`{}` is {what} (it has `{mark}`), but it is not clear how to run it; served as files, its sources would be public",
         folder.display()
     ))
     .hint(format!(
@@ -50,12 +50,12 @@ pub(super) fn refusal(
     ))
 }
 
-/// A program that a shell starts with its port in `$PORT`.
+/// Returns a program that a shell starts with its port in `$PORT`.
 pub(super) fn shell(folder: &Path, command: &str) -> Value {
     external(folder, &["/bin/sh", "-c", command])
 }
 
-/// A path as one word of a shell.
+/// Quotes a path as one word for a shell.
 pub(super) fn word(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! A Java web application: a .war file, or a folder that one is unpacked or built in.
+//! A Java web application: a .war file, or a folder in which one is unpacked or built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use serde_json::json;
 use super::found_application::{Program, refusal, shell, word};
 use crate::report::CommandError;
 
-/// Folders in which one is built: Maven's and Gradle's.
+/// Build folders of Maven and Gradle.
 const BUILT: [&str; 3] = [".", "target", "build/libs"];
 
-/// Requests at once: its process has this many threads.
+/// Concurrent requests: its process has this many threads.
 const THREADS: u32 = 10;
 
-/// Ends of the names of archives that no program is started from.
+/// Endings of archives that are not programs.
 const NO_PROGRAMS: [&str; 4] = ["-sources.jar", "-javadoc.jar", "-plain.jar", "-tests.jar"];
 
-/// The application in a .war file; `None`: it is no such file.
+/// Returns the application in a .war file; `None` if it is not one.
 fn in_war(path: &Path) -> Option<Program> {
     let is_war = path.extension().is_some_and(|ending| ending == "war");
     (is_war && path.is_file()).then(|| program(path))
 }
 
-/// The application in a .war or a .jar file; `None`: it is neither.
+/// Returns the application in a .war or .jar file; `None` if it is neither.
 pub(crate) fn in_file(path: &Path) -> Option<Program> {
     in_war(path).or_else(|| in_jar(path))
 }
 
-/// A program that serves by itself: Spring Boot, Quarkus, Micronaut and Helidon take their port so.
+/// Returns a program with its own server: Spring Boot, Quarkus, Micronaut and Helidon accept their port like this.
 fn in_jar(path: &Path) -> Option<Program> {
     let is_jar = path.extension().is_some_and(|ending| ending == "jar");
     if !(is_jar && path.is_file()) {
@@ -46,7 +46,7 @@ fn in_jar(path: &Path) -> Option<Program> {
     })
 }
 
-/// The only program of a folder that is a .jar file.
+/// Returns the only program of a folder that is a .jar file.
 fn only_jar(folder: &Path) -> Option<Program> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut jars: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -63,7 +63,7 @@ fn only_jar(folder: &Path) -> Option<Program> {
     }
 }
 
-/// The application in a folder; `None`: there is none.
+/// Returns the application in a folder; `None` if there is none.
 pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     if folder.join("WEB-INF").is_dir() {
         return Ok(Some(program(folder)));
@@ -80,12 +80,12 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
             [first, ..] => {
                 let options = json!({"type": "java", "webapp": first, "threads": THREADS});
                 let what = "a folder with several Java applications";
-                let how = "name the one that is meant";
+                let how = "name one of them";
                 return Err(refusal(folder, "*.war", what, how, options));
             }
         }
     }
-    // A folder of pages may offer one.
+    // A folder of web pages may offer a .jar for download.
     let mut places = BUILT.iter().map(|built| folder.join(built));
     let is_site = folder.join("index.html").is_file();
     Ok(places

@@ -1,6 +1,7 @@
-//! Applications of Node.js: what `package.json` says starts them.
+//! Applications of Node.js, started according to `package.json`.
 //!
-//! A command that comes to a script for `node` is run as that script, wherever it listens. Any other is left to a shell, and told its port.
+//! A command that runs a script with `node` is run as that script, whichever port it listens on. Any other is run by a
+//! shell, and gets its port in the environment.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::found_application::{PUBLIC_FOLDERS, Program, external, refusal};
 use crate::report::CommandError;
 
-/// A command of one program: no shell is needed for it.
+/// A simple command: it can run without a shell.
 struct Command<'a> {
     /// `NAME=VALUE` before the program.
     environment: Map<String, Value>,
@@ -19,14 +20,14 @@ struct Command<'a> {
     arguments: Vec<&'a str>,
 }
 
-/// The application of a folder with a `package.json`: its `start` script, else `server.js`, as npm has it, else its `main`. `None` where a folder
-/// of its own has pages that were built.
+/// Returns the application of a folder with a `package.json`: its `start` script, or else `server.js`, like npm, or
+/// else its `main`. `None` if a subfolder contains built pages.
 pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let text = fs::read(folder.join("package.json")).unwrap_or_default();
     let package: Value = serde_json::from_slice(&text).unwrap_or_default();
-    let told = |pointer: &str| package.pointer(pointer).and_then(Value::as_str);
-    let main = told("/main").filter(|main| folder.join(main).is_file());
-    let script = match (told("/scripts/start"), main) {
+    let member = |pointer: &str| package.pointer(pointer).and_then(Value::as_str);
+    let main = member("/main").filter(|main| folder.join(main).is_file());
+    let script = match (member("/scripts/start"), main) {
         (Some(start), _) => start.trim().to_owned(),
         (None, _) if folder.join("server.js").is_file() => "node server.js".to_owned(),
         (None, main) => {
@@ -76,12 +77,12 @@ fn missing(folder: &Path, script: &str, program: &str) -> CommandError {
     ))
 }
 
-/// True if the script is one command, which may have quotes.
+/// True if the script is a single command, which may contain quotes.
 fn is_plain(script: &str) -> bool {
     !script.contains(['&', '|', ';', '<', '>', '$', '`', '(', '='])
 }
 
-/// The command, if it is a single one that means the same without a shell.
+/// Returns the command, if it is a single one that means the same without a shell.
 fn single(script: &str) -> Option<Command<'_>> {
     if script.contains([
         '&', '|', ';', '<', '>', '$', '`', '(', ')', '\'', '"', '\\', '*', '?', '~', '#', '\n',
@@ -101,7 +102,7 @@ fn single(script: &str) -> Option<Command<'_>> {
     })
 }
 
-/// As an application of type `node`: `node SCRIPT`, or a command that a package of the folder has installed.
+/// Returns an application of type `node`: `node SCRIPT`, or a command installed by a package of the folder.
 fn as_node(folder: &Path, own: &Path, path: &str, command: Command<'_>) -> Option<Value> {
     let (script, arguments) = match command.arguments.split_first() {
         // Options of `node` itself come before the script.
@@ -139,9 +140,9 @@ fn is_for_node(path: &Path) -> bool {
     line.starts_with(b"#!") && line.trim_ascii_end().ends_with(b"node")
 }
 
-/// As a program that gets its port.
+/// Returns a program that gets its port.
 fn as_shell(folder: &Path, path: &str, script: &str) -> Value {
-    // The shell gives way to a single command, so that it is that which is told to end.
+    // The shell replaces itself with a single command, so that stop signals reach the command.
     let script = match is_plain(script) {
         true => format!("exec {script}"),
         false => script.to_owned(),
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn any_other_command_is_left_to_a_shell() {
-        for (script, told) in [
+        for (script, expected) in [
             (
                 "node --no-warnings server.js",
                 "exec node --no-warnings server.js",
@@ -243,12 +244,12 @@ mod tests {
             let folder = folder(&package, &[]);
             let options = options(folder.path());
             assert_eq!(options["type"], "external", "{script}");
-            assert_eq!(options["arguments"], json!(["-c", told]));
+            assert_eq!(options["arguments"], json!(["-c", expected]));
         }
     }
 
     #[test]
-    fn what_is_not_installed_is_told() {
+    fn missing_programs_are_reported() {
         let folder = folder(r#"{"scripts": {"start": "no-such-framework start"}}"#, &[]);
         let text = find(folder.path()).unwrap_err().text();
         assert!(

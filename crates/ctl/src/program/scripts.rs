@@ -1,4 +1,4 @@
-//! Programs without a project around them: a script of Node.js or Perl, a Go program that is built.
+//! Programs without a project: a script of Node.js or Perl, a built Go program.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::found_application::{Program, external, shell, word};
 
-/// Names of scripts that serve.
+/// Names of scripts that start a server.
 const NODE: &[&str] = &[
     "server.mjs",
     "server.js",
@@ -20,10 +20,10 @@ const NODE: &[&str] = &[
     "main.mjs",
 ];
 
-/// The first bytes of a program of Linux.
+/// The first bytes of a Linux executable.
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// The program in a single file; `None`: it is no script of these languages.
+/// Returns the program in a single file; `None` if it is not a script of these languages.
 pub(super) fn in_file(path: &Path) -> Option<Program> {
     if !path.is_file() {
         return None;
@@ -36,11 +36,11 @@ pub(super) fn in_file(path: &Path) -> Option<Program> {
     }
 }
 
-/// The script of Node.js in a folder without a `package.json`, if it serves.
+/// Returns the Node.js script in a folder without a `package.json`, if it starts a server.
 pub(super) fn of_node(folder: &Path) -> Option<Program> {
     let serves = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap_or_default();
-        // A page's own script has such a name, too.
+        // A web page's own script may have such a name, too.
         ["listen", "serve(", "createServer"]
             .iter()
             .any(|word| text.contains(word))
@@ -51,13 +51,13 @@ pub(super) fn of_node(folder: &Path) -> Option<Program> {
     scripts.find(serves).map(|path| node(&path))
 }
 
-/// `app.pl` of a folder.
+/// Returns `app.pl` of a folder.
 pub(super) fn of_perl(folder: &Path) -> Option<Program> {
     let path = folder.join("app.pl");
     path.is_file().then(|| perl(&path))
 }
 
-/// The program in the folder of a Go module; `None`: it is not built.
+/// Returns the program in the folder of a Go module; `None` if it is not built.
 pub(super) fn of_go(folder: &Path) -> Option<Program> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut programs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -104,7 +104,7 @@ fn psgi(script: &Path) -> Program {
     }
 }
 
-/// A script of Mojolicious or Dancer starts a server of its own; any other gives an application of PSGI.
+/// A script of Mojolicious or Dancer starts its own server; any other returns a PSGI application.
 fn perl(script: &Path) -> Program {
     let text = fs::read_to_string(script).unwrap_or_default();
     let folder = script.parent().unwrap_or(script);

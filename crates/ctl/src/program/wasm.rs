@@ -1,4 +1,5 @@
-//! WebAssembly components, known by their first bytes: a folder of files may have modules for browsers, which are no applications.
+//! WebAssembly components, recognized by their first bytes: a folder of files may contain modules for browsers, which
+//! are not applications.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,19 +13,19 @@ use crate::report::CommandError;
 /// The first bytes of a component: magic and version, then its layer (component model, Binary.md).
 const START: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 
-/// True if this file is a component.
+/// True if the file is a component.
 fn is_component(path: &Path) -> bool {
     let mut start = [0; START.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == START
 }
 
-/// The application in a file; `None`: it is no component.
+/// Returns the application in a file; `None` if it is not a component.
 pub(super) fn in_file(path: &Path) -> Option<Program> {
     is_component(path).then(|| of(path.to_path_buf()))
 }
 
-/// The application that a component is.
+/// Returns the application for a component.
 fn of(component: PathBuf) -> Program {
     let folder = component.parent().map(Path::to_path_buf);
     Program {
@@ -37,7 +38,7 @@ fn of(component: PathBuf) -> Program {
     }
 }
 
-/// The component in `folder`.
+/// Returns the component in `folder`.
 pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut components: Vec<PathBuf> = entries
@@ -54,7 +55,7 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, CommandError> {
             folder,
             "*.wasm",
             "a folder with several WebAssembly components",
-            "name the one that is meant (`tutti run FILE.wasm` does, too)",
+            "name one of them (`tutti run FILE.wasm` does, too)",
             of(first.clone()).options,
         )),
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::style;
 
-/// A line for each limit, and one for each store that they are counted in.
+/// Returns a line for each limit, and one for each limit store.
 pub(super) fn lines(status: &Value) -> Vec<String> {
     let limits = members(status, "limits").map(|(name, limit)| limit_line(name, limit));
     let stores = members(status, "limit_stores").map(|(name, store)| store_line(name, store));
@@ -53,7 +53,7 @@ fn store_line(name: &str, store: &Value) -> String {
         "limit store"
     );
     if failed > 0 {
-        text.push_str(&format!(", {failed} without an answer"));
+        text.push_str(&format!(", {failed} without a response"));
     }
     if let Some(error) = store.get("error").and_then(Value::as_str) {
         text.push_str(&format!("\n  {error}"));
@@ -93,7 +93,7 @@ mod tests {
             "limit        login: 0.083/s, burst 4, counted in shared, 0 exceeded"
         );
         assert!(lines[2].starts_with("limit store  shared: ") && lines[2].ends_with("\n  refused"));
-        assert!(lines[2].contains("40 requests counted, 2 without an answer"));
+        assert!(lines[2].contains("40 requests counted, 2 without a response"));
         assert!(super::lines(&json!({})).is_empty());
     }
 }

@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use super::limits;
 use crate::style;
 
-/// Columns of lists where there is no terminal, and so no width: a server may have many listeners.
+/// Columns of lists without a terminal, whose width would limit them: a server may have many listeners.
 const MOST_COLUMNS: usize = 100;
 
-/// Names are cut to no less than this.
+/// Names are truncated to no less than this.
 const SHORTEST_NAME: usize = 12;
 
-/// The page for an answer of `/status` and one of `/config/listeners`, in so many columns. `before` is an answer from so long ago: then there are rates.
+/// Returns the page for a response of `/status` and one of `/config/listeners`, in this many columns. `before` is an
+/// earlier response and its age, from which rates are computed.
 pub(super) fn lines(
     status: &Value,
     listeners: &Value,
@@ -26,7 +27,7 @@ pub(super) fn lines(
         usize::MAX => MOST_COLUMNS,
         width => width,
     };
-    let mut tell = |name: &str, items: &[String]| lines.extend(wrapped(name, items, readable));
+    let mut add = |name: &str, items: &[String]| lines.extend(wrapped(name, items, readable));
     let empty = Map::new();
     let listeners = listeners.as_object().unwrap_or(&empty);
     let addresses = listeners.iter().map(|(address, listener)| {
@@ -35,24 +36,24 @@ pub(super) fn lines(
             false => address.clone(),
         }
     });
-    tell("listeners", &addresses.collect::<Vec<_>>());
+    add("listeners", &addresses.collect::<Vec<_>>());
     let connections = ["accepted", "active", "idle", "closed"].map(|state| {
         let count = number(status, &format!("/connections/{state}"));
         format!("{count} {state}")
     });
-    tell("connections", &connections);
+    add("connections", &connections);
     let mut requests = vec![format!("{} in total", number(status, TOTAL))];
     if let Some((before, time)) = before {
         let more = number(status, TOTAL).saturating_sub(number(before, TOTAL));
         requests.push(format!("{:.0}/s", more as f64 / time.as_secs_f64()));
     }
-    tell("requests", &requests);
+    add("requests", &requests);
     let modules = status.get("modules").and_then(Value::as_object);
     let modules = modules.unwrap_or(&empty).iter();
     let modules: Vec<String> = modules
         .map(|(name, module)| module_versions(name, module))
         .collect();
-    tell("modules", &modules);
+    add("modules", &modules);
     let applications = status.get("applications").and_then(Value::as_object);
     let applications = applications.unwrap_or(&empty);
     if applications.is_empty() {
@@ -88,7 +89,7 @@ fn number(value: &Value, pointer: &str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// `maintenance  requests get 503`; nothing while there is none.
+/// `maintenance  requests get 503`; nothing without maintenance.
 fn maintenance(status: &Value) -> Option<String> {
     let maintenance = status.get("maintenance")?;
     let mut text = format!("{} requests get 503", style::bad("maintenance"));
@@ -140,7 +141,7 @@ fn source(status: &Value) -> Option<String> {
     Some(text)
 }
 
-/// The certificates of its fleet that a node could not take up, each on a line of its own.
+/// Returns a line for each certificate of its fleet that a node could not apply.
 fn certificates_of_fleet(source: &Value) -> String {
     let error = source
         .pointer("/certificates/error")
@@ -155,7 +156,7 @@ fn certificates_of_fleet(source: &Value) -> String {
     error.into_iter().chain(refused).collect()
 }
 
-/// `tutti 0.1.0, process 4711, up 3 days 4 hours`; nothing of a server that does not tell.
+/// `tutti 0.1.0, process 4711, up 3 days 4 hours`; nothing if the server does not report it.
 fn server(status: &Value) -> Option<String> {
     let server = status.get("server")?;
     let version = server.get("version")?.as_str()?;
@@ -169,7 +170,7 @@ fn server(status: &Value) -> Option<String> {
     Some(text)
 }
 
-/// The two largest units.
+/// Formats a time in its two largest units.
 pub(crate) fn time(seconds: u64) -> String {
     let units = [
         (86_400, "day"),
@@ -208,7 +209,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{size:.digits$} {}", units.get(unit).unwrap_or(&""))
 }
 
-/// A name, and items that go on under the first one where the line ends.
+/// A name and items, whose further lines are aligned with the first item.
 fn wrapped(name: &str, items: &[String], width: usize) -> Vec<String> {
     const INDENT: usize = 13;
     let mut lines: Vec<String> = Vec::new();
@@ -236,7 +237,7 @@ fn wrapped(name: &str, items: &[String], width: usize) -> Vec<String> {
         .collect()
 }
 
-/// Headings of the table of applications, and where their numbers are.
+/// Headings of the table of applications, and the pointers to their numbers.
 const COLUMNS: [(&str, &str); 6] = [
     ("running", "/processes/running"),
     ("idle", "/processes/idle"),
@@ -255,7 +256,7 @@ fn table(applications: &Map<String, Value>, width: usize) -> Vec<String> {
     for (name, application) in applications {
         let mut row = vec![name.clone()];
         row.extend(COLUMNS.map(|(_, pointer)| number(application, pointer).to_string()));
-        // A server of an older version does not tell.
+        // Older servers do not report it.
         let memory = application.get("memory");
         row.push(memory.and_then(Value::as_u64).map(size).unwrap_or_default());
         rows.push(row);
@@ -270,10 +271,10 @@ fn table(applications: &Map<String, Value>, width: usize) -> Vec<String> {
     all
 }
 
-/// Under an application: its processes, and what is not as it should be.
+/// Returns the lines below an application: its processes, and its problems.
 fn application_notes(application: &Value, width: usize) -> Vec<String> {
     let mut notes = Vec::new();
-    // A server of an older version does not tell.
+    // Older servers do not report it.
     if application.get("started") == Some(&Value::Bool(false)) {
         notes.push("has never started".to_owned());
     }
@@ -304,7 +305,7 @@ fn application_notes(application: &Value, width: usize) -> Vec<String> {
         line.push_str(first);
         for (index, pid) in rest.iter().enumerate() {
             let more = format!(" and {} more", rest.len() - index);
-            // The last one needs no room for the note about those that are left out.
+            // The last one needs no room for the note about the rest.
             let needed = if index + 1 == rest.len() {
                 0
             } else {
@@ -330,7 +331,7 @@ fn application_notes(application: &Value, width: usize) -> Vec<String> {
     lines
 }
 
-/// Each mule of an application, in lines of at most so many columns.
+/// Returns each mule of an application, in lines of at most this many columns.
 pub(crate) fn mules(application: &Value, width: usize) -> Vec<String> {
     let mules = application.get("mules").and_then(Value::as_object);
     let mules = mules.into_iter().flatten();
@@ -357,7 +358,7 @@ pub(crate) fn mules(application: &Value, width: usize) -> Vec<String> {
             0 => {}
             count => parts.push(format!("{count} restarts")),
         }
-        // The last end counts as long as nothing runs: then it says why.
+        // The last end is shown while no process is running, because it explains why.
         let last = mule.pointer("/last_end/result").and_then(Value::as_str);
         if let Some(last) = last.filter(|_| number(mule, "/processes/waiting") > 0) {
             parts.push(format!("last end: {last}"));
@@ -367,7 +368,7 @@ pub(crate) fn mules(application: &Value, width: usize) -> Vec<String> {
     lines.collect()
 }
 
-/// A head and items, which go on in further lines where one is full; what is longer than a line is cut.
+/// Wraps a head and items into lines; an item that is longer than a line is truncated.
 fn folded(head: String, items: &[String], width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = head;
@@ -384,8 +385,8 @@ fn folded(head: String, items: &[String], width: usize) -> Vec<String> {
     lines.into_iter().map(cut).collect()
 }
 
-/// A heading and rows: the first `words` columns to the left, numbers to the right. The first column is cut where the lines would be longer
-/// than `width`.
+/// A heading and rows: the first `words` columns are left-aligned, numbers right-aligned. The first column is truncated
+/// if lines would be wider than `width`.
 fn aligned(headings: &[&str], rows: &[Vec<String>], words: usize, width: usize) -> Vec<String> {
     let mut all = vec![headings.iter().map(ToString::to_string).collect::<Vec<_>>()];
     all.extend(rows.iter().cloned());
@@ -426,7 +427,7 @@ fn cut(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// Why the last start of an application failed, until one succeeds.
+/// Explains why the last start of an application failed, until one succeeds.
 fn failure_lines((name, application): (&String, &Value)) -> Vec<String> {
     let Some(failure) = application
         .pointer("/failures/last")
@@ -458,12 +459,12 @@ fn failure_lines((name, application): (&String, &Value)) -> Vec<String> {
     lines
 }
 
-/// Lists the parts of the stored configuration that are not served.
+/// Lists the parts of the stored configuration that are not in force.
 fn problem_lines(status: &Value) -> Vec<String> {
     let problems = status.get("problems").and_then(Value::as_array);
     let mut lines = Vec::new();
-    // Those of an application that does not start are told with it.
-    let is_told = |problem: &&Value| {
+    // Problems of an application that does not start are shown with the application.
+    let is_listed = |problem: &&Value| {
         let pointer = problem
             .get("pointer")
             .and_then(Value::as_str)
@@ -479,11 +480,13 @@ fn problem_lines(status: &Value) -> Vec<String> {
     for problem in problems
         .into_iter()
         .flatten()
-        .filter(|problem| !is_told(problem))
+        .filter(|problem| !is_listed(problem))
     {
         if lines.is_empty() {
             lines.push(String::new());
-            lines.push(style::bad("not served of the stored configuration:"));
+            lines.push(style::bad(
+                "parts of the stored configuration that are not in force:",
+            ));
         }
         let text = |member: &str| {
             problem
@@ -516,7 +519,7 @@ fn servers(upstreams: &Map<String, Value>, width: usize) -> Vec<String> {
     aligned(&headings, &rows, 3, width)
 }
 
-/// The certificates, and below them why some have not come.
+/// Returns the certificates, and below them why some were not issued.
 fn certificates(all: &Map<String, Value>, width: usize) -> Vec<String> {
     let headings = ["certificate", "state", "until", "next order"];
     let one = |(name, certificate): (&String, &Value)| {
@@ -536,7 +539,7 @@ fn certificates(all: &Map<String, Value>, width: usize) -> Vec<String> {
     for (name, certificate) in all {
         let error = certificate.pointer("/last_error/message");
         if let Some(error) = error.and_then(Value::as_str) {
-            lines.push(style::bad(&format!("{name} has not come: {error}")));
+            lines.push(style::bad(&format!("{name} was not issued: {error}")));
         }
     }
     lines
@@ -562,7 +565,7 @@ fn jobs(spoolers: &Map<String, Value>, width: usize) -> Vec<String> {
             "/delivered",
             "/failures",
         ];
-        // After a start they are not known for a moment.
+        // After a start they are unknown for a moment.
         let known = |pointer| status.pointer(pointer).and_then(Value::as_u64);
         let text = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |n| n.to_string());
         row.extend(counts.map(|pointer| text(known(pointer))));
@@ -709,7 +712,7 @@ mod tests {
         let since = Some((&before, Duration::from_secs(2)));
         let text = lines(&busy(), &json!({}), since, 80).join("\n");
         assert!(text.contains("99 in total, 40/s"), "{text}");
-        // The server was started again.
+        // The server was restarted.
         let since = Some((&busy(), Duration::from_secs(2))).map(|(_, time)| (before.clone(), time));
         let (later, time) = since.unwrap();
         let text = lines(&later, &json!({}), Some((&busy(), time)), 80).join("\n");

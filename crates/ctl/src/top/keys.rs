@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::order::Order;
 use super::view::{Mode, State};
 
-/// Something to be done outside the screen.
+/// An action outside the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyAction {
     Nothing,
@@ -13,7 +13,7 @@ pub(super) enum KeyAction {
     Order(Order),
 }
 
-/// Takes a key, in the mode that the screen is in.
+/// Handles a key in the current mode of the screen.
 pub(super) fn pressed(state: &mut State, key: KeyEvent) -> KeyAction {
     let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL)
         && matches!(key.code, KeyCode::Char('c' | 'd'));
@@ -39,7 +39,7 @@ pub(super) fn pressed(state: &mut State, key: KeyEvent) -> KeyAction {
         Mode::Confirm(order) => match key.code {
             KeyCode::Char('y') => KeyAction::Order(order),
             _ => {
-                state.say("nothing has been done".to_owned());
+                state.say("nothing was done".to_owned());
                 KeyAction::Nothing
             }
         },
@@ -106,7 +106,7 @@ mod tests {
             press(&mut state, "y"),
             [KeyAction::Order(Order::Restart("shop".to_owned()))]
         );
-        // Any other key is a no.
+        // Any other key means no.
         assert_eq!(
             press(&mut state, "rn"),
             [KeyAction::Nothing, KeyAction::Nothing]

@@ -17,7 +17,8 @@ impl LogTail {
         LogTail { path }
     }
 
-    /// Its last lines, at most so many; or why there are none. Controls are shown as `·`: they would reach the terminal.
+    /// Returns its last lines, at most this many, or why they cannot be read. Control characters are shown as `·`, so
+    /// that they do not reach the terminal.
     pub(super) fn lines(&self, count: usize) -> Vec<String> {
         let text = match self.read() {
             Ok(text) => text,
@@ -40,7 +41,7 @@ impl LogTail {
         lines.iter().skip(first).map(plain).collect()
     }
 
-    /// Opened anew each time: it may be another one by now.
+    /// The file is opened each time, because it may have been replaced.
     fn read(&self) -> std::io::Result<String> {
         let mut file = File::open(&self.path)?;
         let length = file.metadata()?.len();

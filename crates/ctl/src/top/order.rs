@@ -1,4 +1,4 @@
-//! Orders that a person gives with a key.
+//! Orders given with a key.
 
 /// A request to the server that changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A look at the server: `/status`, and the counters and histograms of `/metrics`.
+//! A sample of the server: `/status`, and the counters and histograms of `/metrics`.
 
 use std::time::{Instant, SystemTime};
 
@@ -25,10 +25,10 @@ pub(super) struct Row {
     pub(super) running: u64,
     pub(super) starting: u64,
     pub(super) queued: u64,
-    /// Requests in a second, and those of them with a 5xx.
+    /// Requests per second, and those of them with a 5xx.
     pub(super) rate: f64,
     pub(super) errors: f64,
-    /// Seconds; `None` where nothing was answered.
+    /// Seconds; `None` if there were no responses.
     pub(super) median: Option<f64>,
     pub(super) slow: Option<f64>,
     pub(super) restarts: u64,
@@ -39,19 +39,19 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct RouteRow {
     pub(super) name: String,
-    /// Requests in a second: all, 4xx, 5xx.
+    /// Requests per second: all, 4xx, 5xx.
     pub(super) rates: [f64; 3],
-    /// p50 and p99 in seconds; `None` where there was no request.
+    /// p50 and p99 in seconds; `None` if there were no requests.
     pub(super) quantiles: [Option<f64>; 2],
 }
 
 impl Sample {
-    /// Asks the server.
+    /// Takes a sample.
     pub(super) fn now(client: &ControlClient) -> Result<Sample, CommandError> {
         let status = client.call("GET", "/status", None, None)?;
         status.succeeded(None)?;
         let metrics = client.read("/metrics", "text/plain;version=0.0.4")?;
-        // A server of an older version has none.
+        // Older servers have none.
         let text = if metrics.status == 200 {
             String::from_utf8_lossy(&metrics.body).into_owned()
         } else {
@@ -74,14 +74,14 @@ impl Sample {
         number.unwrap_or_default()
     }
 
-    /// The count in a second since the look before.
+    /// The rate per second since the earlier sample.
     pub(super) fn rate(&self, before: &Sample, family: &str, labels: &[(&str, &str)]) -> f64 {
         let time = self.at.saturating_duration_since(before.at);
         let rate = self.readings.rate(&before.readings, time, family, labels);
         rate.unwrap_or_default()
     }
 
-    /// So much of the requests since the look before took no longer than this, in seconds.
+    /// The quantile of request durations since the earlier sample, in seconds.
     pub(super) fn quantile(
         &self,
         before: &Sample,
@@ -92,7 +92,7 @@ impl Sample {
         self.readings.quantile(before, DURATIONS, labels, part)
     }
 
-    /// The alerts, with rates since the look before.
+    /// The alerts, with rates since the earlier sample.
     pub(super) fn alerts(&self, before: &Sample) -> Vec<Alert> {
         let time = self.at.saturating_duration_since(before.at);
         let observation = Observation {
@@ -148,7 +148,7 @@ impl Sample {
         rows.collect()
     }
 
-    /// A row for each route: requests, those with a 4xx and a 5xx in a second, p50 and p99 in seconds.
+    /// Returns a row for each route: requests per second, those with a 4xx and a 5xx, p50 and p99 in seconds.
     pub(super) fn routes(&self, before: &Sample) -> Vec<RouteRow> {
         let names = self.readings.values_of(ROUTE_REQUESTS, "route");
         let rows = names.into_iter().map(|name| {
@@ -172,7 +172,7 @@ impl Sample {
         rows.collect()
     }
 
-    /// Name, state, requests under way, requests a second and failures of each server of an upstream.
+    /// Returns name, state, requests in progress, requests per second and failures of each server of an upstream.
     pub(super) fn servers(&self, before: &Sample) -> Vec<[String; 6]> {
         let mut rows = Vec::new();
         let upstreams = self.status.get("upstreams").and_then(Value::as_object);
@@ -224,7 +224,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Two looks, two seconds apart, at a server that is busy.
+    /// Two samples of a busy server, two seconds apart.
     pub(in crate::top) fn two() -> (Sample, Sample) {
         let start = Instant::now();
         let status = |total: u64| {

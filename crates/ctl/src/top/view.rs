@@ -1,6 +1,7 @@
-//! The screen: first what is wrong and the command that fixes it, then rates, errors, latency and saturation.
+//! The screen: first current problems and the commands that fix them, then rates, errors, latency and saturation.
 //!
-//! Drawn in the terminal's own colours, and red and magenta: of the named ones those that can be seen on light and on dark. No ground is ever set.
+//! Drawn in the terminal's own colours, and red and magenta: the named colours that are visible on both light and dark
+//! backgrounds. The background is never set.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -22,35 +23,35 @@ use super::samples::{REQUESTS, RouteRow, Row, Sample};
 use crate::status::page::{mules, size, time};
 use crate::wrap::wrapped;
 
-/// Rates that are kept: as many as the widest screen has columns.
+/// Rates to keep: as many as the widest screen has columns.
 const KEPT: usize = 512;
 
-/// Requests under way that are shown of the chosen application.
+/// Requests in progress to show for the chosen application.
 const SHOWN_REQUESTS: usize = 5;
 
-/// The meaning that keys have now.
+/// The current meaning of keys.
 #[derive(Debug, Default)]
 pub(super) enum Mode {
     #[default]
     Normal,
-    /// Letters go into the filter.
+    /// Letters go to the filter.
     Filter,
-    /// The next key says whether it is to be done.
+    /// The next key confirms or cancels.
     Confirm(Order),
     Help,
 }
 
-/// All that is shown.
+/// Everything that is shown.
 pub(super) struct State {
     now: Sample,
     before: Sample,
-    /// Requests a second, oldest first.
+    /// Requests per second, oldest first.
     rates: VecDeque<u64>,
     log: Option<LogTail>,
     is_colourful: bool,
-    /// Said last, and when.
+    /// The last message, and when it was shown.
     said: Option<String>,
-    /// Since when, and why, the server does not answer.
+    /// Since when, and why, the server does not respond.
     silence: Option<(Instant, String)>,
     chosen: Option<String>,
     sort: usize,
@@ -60,7 +61,7 @@ pub(super) struct State {
     pub(super) shows_details: bool,
 }
 
-/// Headings of the applications, with what sorting by them means: the largest first.
+/// A column of the applications: its heading, and the value to sort by, the largest first.
 type Column = (&'static str, fn(&Row) -> f64);
 const COLUMNS: [Column; 8] = [
     ("REQ/S", |row| row.rate),
@@ -97,7 +98,7 @@ impl State {
         state
     }
 
-    /// Shows this from now on, unless it is paused.
+    /// Shows this sample from now on, unless paused.
     pub(super) fn add(&mut self, sample: Sample) {
         self.silence = None;
         if self.is_paused {
@@ -131,7 +132,7 @@ impl State {
         self.say(format!("sorted by {}", by.to_lowercase()));
     }
 
-    /// Chooses the application so many places further down; where the chosen one has gone, the first.
+    /// Moves the selection by this many applications; if the selected one is gone, to the first.
     pub(super) fn choose(&mut self, by: isize) {
         let rows = self.rows();
         let chosen = self.chosen.as_ref();
@@ -141,7 +142,7 @@ impl State {
         self.chosen = rows.get(place).map(|row| row.name.clone());
     }
 
-    /// The application that an order is for.
+    /// Returns the application that an order applies to.
     pub(super) fn chosen(&self) -> Option<String> {
         let rows = self.rows();
         let mut names = rows.into_iter().map(|row| row.name);
@@ -153,12 +154,12 @@ impl State {
         Some(found.unwrap_or(first))
     }
 
-    /// True if a row with this text is shown.
+    /// True if a row with this text matches the filter.
     fn is_wanted(&self, text: &str) -> bool {
         text.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
-    /// The applications that are shown, in their order.
+    /// Returns the applications that are shown, in order.
     fn rows(&self) -> Vec<Row> {
         let mut rows = self.now.applications(&self.before);
         rows.retain(|row| self.is_wanted(&row.name));
@@ -192,13 +193,13 @@ impl State {
         let log_height = if self.log.is_some() { 6 } else { 0 };
         let area = frame.area();
         let alerts = self.alerts(area);
-        // Where something is wrong, its reason needs the room.
+        // If there are alerts, they need the room.
         let graph_height = if alerts.len() > 1 { 1 } else { 3 };
         let fixed =
             length(alerts.len() + details.len()).saturating_add(5 + graph_height + log_height);
         let room = area.height.saturating_sub(fixed);
         let applications = length(rows.len() + 1).min(room);
-        // With the heading and the empty line above it; without a row there is nothing to see.
+        // With the heading and the empty line above it; a table without rows is not shown.
         let height = |rows: usize, room: u16| match length(rows + 2).min(room) {
             height if rows == 0 || height < 3 => 0,
             height => height,
@@ -257,7 +258,7 @@ impl State {
         }
     }
 
-    /// The alerts with their commands, on a third of the screen or little more; a line without any says that all is well.
+    /// Returns the alerts with their commands, on about a third of the screen; a single line if there are none.
     fn alerts(&self, area: Rect) -> Vec<Line<'static>> {
         let alerts = self.now.alerts(&self.before);
         if alerts.is_empty() {
@@ -269,7 +270,7 @@ impl State {
         let mut shown = 0;
         for alert in &alerts {
             let text = wrapped(&alert_line(alert), 0, 2, usize::from(area.width));
-            // Two lines of its text at most, and the command.
+            // At most two lines of its text, and the command.
             let text: Vec<&str> = text.lines().take(2).collect();
             if shown > 0 && lines.len() + text.len() >= most {
                 break;
@@ -299,7 +300,7 @@ impl State {
         }
     }
 
-    /// The first line: the server, or that it does not answer.
+    /// Returns the first line: the server, or that it does not respond.
     fn server(&self) -> Line<'_> {
         let text = |pointer: &str| {
             let value = self.now.status.pointer(pointer);
@@ -317,8 +318,8 @@ impl State {
         if let Some((since, why)) = &self.silence {
             let seconds = since.elapsed().as_secs();
             let style = self.coloured(Color::Red).add_modifier(Modifier::BOLD);
-            let text = format!("no answer for {seconds} s: {why}");
-            // All else is as it was before; the reason needs the line.
+            let text = format!("no response for {seconds} s: {why}");
+            // Everything else is outdated; the reason needs the line.
             server.truncate(1);
             server.push(Span::styled(text, style));
         } else if self.is_paused {
@@ -381,7 +382,7 @@ impl State {
         vec![requests.into(), saturation.into(), connections.into()]
     }
 
-    /// Requests a second, the newest at the right.
+    /// Draws requests per second, the newest on the right.
     fn draw_rates(&self, frame: &mut Frame<'_>, area: Rect) {
         let width = usize::from(area.width);
         let first = self.rates.len().saturating_sub(width);
@@ -440,7 +441,7 @@ impl State {
         frame.render_stateful_widget(table, area, &mut state);
     }
 
-    /// The width of the names of applications and routes. On a wide screen the figures stay beside them.
+    /// Returns the width of names of applications and routes. On a wide screen the figures stay next to them.
     fn name_width(&self, width: u16) -> u16 {
         let names = self.rows().into_iter().map(|row| row.name);
         let routes = self.now.routes(&self.before).into_iter();
@@ -468,7 +469,7 @@ impl State {
         frame.render_widget(table, area);
     }
 
-    /// The processes of the chosen application, and why its last start failed.
+    /// Describes the processes of the chosen application, and why its last start failed.
     fn details(&self) -> Vec<Line<'_>> {
         let chosen = self.chosen().filter(|_| self.shows_details);
         let applications = self.now.status.get("applications");
@@ -521,7 +522,7 @@ impl State {
             let heading = headings.get(index).copied();
             longest(texts.map(String::as_str).chain(heading)).saturating_add(2)
         };
-        // With a space before each column but the first.
+        // With a space before each column except the first.
         let rest = area.width.saturating_sub(widths.iter().sum::<u16>() + 5);
         let upstream = column(0).min(rest / 3);
         let server = column(1).min(rest - upstream);
@@ -580,16 +581,16 @@ fn draw_help(frame: &mut Frame<'_>) {
     const HELP: [&str; 12] = [
         "q, Esc, Ctrl-C  quit",
         "↑ ↓, k j        choose an application",
-        "Enter           its processes, requests and last failure",
+        "Enter           show its processes, requests and last failure",
         "s               sort by the next column",
         "/               search applications, routes and upstreams",
         "r               restart the chosen application",
         "p, Space        pause",
         "",
-        "WORKERS  that are busy, and that are running; + if more are starting",
+        "WORKERS  busy and running workers; + if more are starting",
         "BACKLOG  requests that wait for a worker",
         "",
-        "Rates, p50 and p99 are since the last look. Any key closes this.",
+        "Rates, p50 and p99 are since the last refresh. Any key closes this.",
     ];
     let area = frame.area();
     // With a border.
@@ -607,7 +608,8 @@ fn draw_help(frame: &mut Frame<'_>) {
     frame.render_widget(help, area);
 }
 
-/// Lines broken where the screen ends, what goes on after a space: the end of a line is what went wrong.
+/// Wraps lines at the edge of the screen, with a space before continuation lines: the end of a line often is the actual
+/// error.
 fn folded(lines: &[String], width: usize) -> Vec<String> {
     let mut folded = Vec::new();
     for line in lines {
@@ -620,7 +622,7 @@ fn folded(lines: &[String], width: usize) -> Vec<String> {
     folded
 }
 
-/// Columns of the longest text.
+/// Returns the columns of the longest text.
 fn longest<'t>(texts: impl Iterator<Item = &'t str>) -> u16 {
     let widths = texts.map(|text| Line::from(text).width());
     length(widths.max().unwrap_or_default())
@@ -630,7 +632,7 @@ fn length(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// `12`, `1,234`, `12.3k`: no more than six characters.
+/// `12`, `1,234`, `12.3k`: at most six characters.
 fn count_of(rate: f64) -> String {
     match rate {
         rate if rate < 9.95 && rate > 0.0 => format!("{rate:.1}"),
@@ -640,7 +642,7 @@ fn count_of(rate: f64) -> String {
     }
 }
 
-/// `0.4ms`, `120ms`, `1.2s`; `-` where there was nothing.
+/// `0.4ms`, `120ms`, `1.2s`; `-` if there was nothing.
 fn seconds_of(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".to_owned(),
@@ -809,12 +811,12 @@ mod tests {
         state.is_silent("connection refused".to_owned());
         let page = drawn(&state, 80, 24);
         assert!(
-            page.contains("no answer for 0 s: connection refused"),
+            page.contains("no response for 0 s: connection refused"),
             "{page}"
         );
         let (_, now) = two();
         state.add(now);
-        assert!(!drawn(&state, 80, 24).contains("no answer"));
+        assert!(!drawn(&state, 80, 24).contains("no response"));
     }
 
     #[test]
