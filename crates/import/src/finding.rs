@@ -1,4 +1,4 @@
-//! Remarks about a source: what is not carried over, where it stands, and what to do.
+//! Findings about a source: directives that are not carried over, where they stand, and what to do.
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -16,7 +16,7 @@ pub(crate) struct SourceLocation {
 pub enum Importance {
     /// Something of the source is not in the configuration.
     Lost,
-    /// Nothing is missing, but somebody should know.
+    /// Nothing is missing, but the administrator should know.
     Note,
 }
 
@@ -41,7 +41,8 @@ pub struct Finding {
 #[derive(Default)]
 pub(crate) struct Findings {
     list: Vec<Finding>,
-    /// The same, so that a source of a hundred thousand faults takes no hundred thousand looks for each.
+    /// The same as a set, so that a source with a hundred thousand findings does not take a hundred thousand
+    /// comparisons for each.
     known: HashSet<Finding>,
 }
 
@@ -110,7 +111,7 @@ pub struct UnreadableSource {
     pub file: String,
     /// The line, from 1; 0 where it is the file as a whole.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub problem: String,
     /// The cure.
     pub hint: Option<String>,

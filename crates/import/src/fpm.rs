@@ -69,7 +69,7 @@ fn collect(
                 return Err(UnreadableSource {
                     file: entry.place.file.to_string(),
                     line: entry.place.line,
-                    problem: "files include each other without end".to_owned(),
+                    problem: "files include each other endlessly".to_owned(),
                     hint: None,
                 });
             }
@@ -95,7 +95,7 @@ fn collect(
     Ok(())
 }
 
-/// Pools alone: applications, which nothing leads to yet.
+/// Reads pools alone: applications, to which nothing leads yet.
 pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
@@ -107,11 +107,11 @@ pub(crate) fn import(
         for pool in pools(&ini::parse(&name, &text)?, sources)? {
             let mut options = application(&pool, findings);
             if let Some(first) = pool.entries.first() {
-                let hint = "give nginx's file as well: `tutti import nginx nginx.conf pool.conf`";
+                let hint = "also pass nginx's file: `tutti import nginx nginx.conf pool.conf`";
                 findings.lost(
                     &first.place,
                     &format!("[{}]", pool.name),
-                    "a pool does not say where its scripts are, nor which requests are for it",
+                    "a pool does not contain the folder of its scripts or the requests for it",
                     hint,
                 );
             }
@@ -127,7 +127,7 @@ pub(crate) fn import(
     Ok(out.into_json())
 }
 
-/// Entries that say the default, or describe the socket, which is gone; those of `pm` are `processes`.
+/// Entries that state the default, or describe the socket, which is gone; those of `pm` are `processes`.
 const SAID_ELSEWHERE: Words = Words(
     "listen listen.owner listen.group listen.mode listen.backlog listen.acl_users listen.acl_groups
     listen.allowed_clients pm pm.max_children pm.min_spare_servers pm.max_spare_servers pm.start_servers
@@ -139,7 +139,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
     (
         &["security.limit_extensions"],
         "only files that end with `.php` run",
-        "rename the others, or leave them to PHP-FPM",
+        "rename the others, or let PHP-FPM serve them",
     ),
     (
         &[
@@ -148,7 +148,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "ping.path",
             "ping.response",
         ],
-        "the pool's own pages are not there",
+        "the pool's own pages are not supported",
         "`tutti status`, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
     (
@@ -157,17 +157,17 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "request_slowlog_timeout",
             "request_slowlog_trace_depth",
         ],
-        "the log of slow requests is one of the server",
-        "`slow_log` says where a script stands (`docs/operate/logs.md`)",
+        "the server has one log of slow requests",
+        "`slow_log` contains a backtrace of the script (`docs/operate/logs.md`)",
     ),
     (
         &["access.log", "access.format", "access.suppress_path[]"],
-        "logs of one application are not written",
-        "`access_log` may be several, each with its `if` (`docs/operate/logs.md`)",
+        "logs of a single application are not supported",
+        "`access_log` can be an array, each log with its `if` (`docs/operate/logs.md`)",
     ),
     (
         &["chroot"],
-        "paths of the site would be others",
+        "paths of the site would change",
         "see `isolation.rootfs` (`docs/operate/isolation.md`)",
     ),
 ];

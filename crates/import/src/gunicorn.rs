@@ -86,11 +86,11 @@ pub(crate) fn import(
         ),
     };
     if !is_named {
-        let hint = "write `wsgi_app = \"module:callable\"` into it, or `module` into what came out";
+        let hint = "write `wsgi_app = \"module:callable\"` into it, or `module` into the result";
         findings.lost(
             &place,
             "wsgi_app",
-            "the file does not say which application to run",
+            "the file does not name the application to run",
             hint,
         );
         options.insert("module".to_owned(), "application".into());
@@ -114,7 +114,7 @@ pub(crate) fn import(
     Ok(program.into_json(&name))
 }
 
-/// A part of what is written.
+/// A part of the output.
 type Part = fn(&mut Program) -> &mut Map<String, Value>;
 
 /// Settings that are a number: the option, where it is, what is the least and the most, and gunicorn's default.
@@ -230,7 +230,7 @@ fn setting(
                 place,
                 name,
                 &format!("there are no workers of the class `{text}`"),
-                "threads do the same work: set `threads`, or make the application an ASGI one",
+                "use threads instead: set `threads`, or make the application an ASGI one",
             ),
         },
         "preload_app" => set(
@@ -268,26 +268,26 @@ fn setting(
             findings.lost(
                 place,
                 name,
-                "clients are asked for certificates, which is not carried over",
-                "write `client_ca` of the listener's `tls` before anybody can connect",
+                "client certificates are not carried over",
+                "set `client_ca` of the listener's `tls` before clients can connect",
             );
         }
         _ if NEEDLESS.contains(name) => findings.note(
             place,
             name,
-            "nothing is written for it",
-            "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)",
+            "it has no effect in Tutti",
+            "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)",
         ),
         _ => findings.lost(
             place,
             name,
             "there is no option for it",
-            "`docs/reference/options.md` lists every option there is",
+            "`docs/reference/options.md` lists every option",
         ),
     }
 }
 
-/// The names that get a literal at the top of the file; all else is told.
+/// Returns the names that get a literal at the top of the file; reports all other statements.
 fn assignments(
     file: &Rc<str>,
     text: &str,
@@ -327,14 +327,14 @@ fn assignments(
         let Some((name, _)) = assigned else {
             let word = said.split([' ', '(', ':']).next().unwrap_or(said);
             let is_import = matches!(word, "import" | "from");
-            let hint = "the file is read, never run; write the values that it comes to";
+            let hint = "the file is never executed; write the resulting values";
             if is_import {
-                findings.note(&place, said, "it is not run", hint);
+                findings.note(&place, said, "it is not executed", hint);
             } else {
                 findings.lost(
                     &place,
                     said,
-                    "it is no assignment of a literal, and nothing of the file is run",
+                    "it does not assign a literal value, and the file is never executed",
                     hint,
                 );
             }
@@ -352,8 +352,8 @@ fn assignments(
                 rest = tail.split_once('\n').map_or("", |(_, tail)| tail);
             }
             None => {
-                let hint = "the file is read, never run; write the value that it comes to";
-                findings.lost(&place, name.trim(), "its value is no literal", hint);
+                let hint = "the file is never executed; write the resulting value";
+                findings.lost(&place, name.trim(), "its value is not a literal", hint);
                 rest = after;
             }
         }

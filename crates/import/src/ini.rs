@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     pub(crate) place: SourceLocation,
 }
 
-/// True if the first line that says something opens a section.
+/// True if the first line with content opens a section.
 pub(crate) fn looks_like(text: &str) -> bool {
     let said = text
         .lines()
@@ -59,7 +59,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Entry>, UnreadableSour
         let quoted = ['"', '\'']
             .iter()
             .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
-        // A comment behind a value is one where a space is before it.
+        // A comment behind a value has a space before it.
         let plain = value.split(" ;").next().unwrap_or(value).trim();
         entries.push(Entry {
             section: section.clone(),

@@ -1,9 +1,12 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns what nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by the program `tutti-import`. It reads
-//! files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for its literals. It
-//! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
-//! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
+//! Owns the formats of nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma, and their counterparts in Tutti. Called
+//! by the program
+//! `tutti-import`. It reads files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's,
+//! Puma's) is read for its
+//! literals. It must never panic on any input, never leave out a directive without a [`Finding`] about it, and never
+//! open what the source
+//! closes: where a rule of access control cannot be carried over, the place refuses all clients.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +39,7 @@ pub use tutti_ctl::import::ForeignServer;
 
 use finding::Findings;
 
-/// A configuration of Tutti, and what of its source is not in it.
+/// A configuration of Tutti, and the findings about the parts of the source that are not in it.
 #[derive(Debug)]
 pub struct Imported {
     /// The configuration.

@@ -131,7 +131,7 @@ impl<'t> Literals<'t> {
             })
             .unwrap_or(self.text.len());
         let (digits, rest) = self.text.split_at(end);
-        // `2 * 3`, `0x10`, `1e3` and `a.b` are told by what follows.
+        // `2 * 3`, `0x10`, `1e3` and `a.b` are recognised by the characters that follow.
         if rest.starts_with(|next: char| next.is_alphanumeric()) {
             return None;
         }

@@ -1,7 +1,11 @@
-//! `tutti-import`: the configuration of another server, as one of Tutti's own. `tutti import` starts it with its own arguments.
+//! `tutti-import`: the configuration of another server, as one of Tutti's own. `tutti import` starts it with its own
+//! arguments.
 //!
-//! The configuration goes to standard output or a file, findings to standard error. What comes out has been checked as a server
-//! would: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for a source that cannot be read.
+//! The configuration goes to standard output or a file, findings to standard error. The result has been checked as a
+//! server
+//! would check it: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for
+//! a source that cannot
+//! be read.
 
 #![forbid(unsafe_code)]
 
@@ -46,10 +50,10 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
         })?;
     let text = format!("{:#}\n", imported.configuration);
     let problem = tutti_ctl::refusal(&text);
-    tell(&imported, problem.as_deref(), arguments.format);
+    report(&imported, problem.as_deref(), arguments.format);
     let whole = imported.is_whole() && problem.is_none();
     let code = ExitCode::from(if whole { 0 } else { NOT_WHOLE });
-    // One that would be refused helps nobody, and must not be put where a server reads it.
+    // A configuration that would be refused is of no use, and must not be put where a server reads it.
     if problem.is_some() {
         return Ok(code);
     }
@@ -62,7 +66,7 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
     Ok(code)
 }
 
-/// A file that is there is never overwritten: it may be the one that a server runs with.
+/// An existing file is never overwritten: it may be the configuration of a running server.
 fn put(path: &Path, text: &str) -> Result<(), CommandError> {
     let created = std::fs::OpenOptions::new()
         .write(true)
@@ -73,7 +77,7 @@ fn put(path: &Path, text: &str) -> Result<(), CommandError> {
     let mut file = created.map_err(|error| {
         let failure = failed(error);
         if path.exists() {
-            failure.hint("give another name, or remove the file")
+            failure.hint("choose another name, or remove the file")
         } else {
             failure
         }
@@ -83,7 +87,7 @@ fn put(path: &Path, text: &str) -> Result<(), CommandError> {
         .map_err(failed)
 }
 
-fn tell(imported: &Imported, problem: Option<&str>, format: Findings) {
+fn report(imported: &Imported, problem: Option<&str>, format: Findings) {
     let mut text = String::new();
     if format == Findings::Json {
         let findings = imported
@@ -106,7 +110,7 @@ fn tell(imported: &Imported, problem: Option<&str>, format: Findings) {
             let bad = style::bad("error:");
             let hint = style::place("hint:");
             text.push_str(&format!(
-                "{bad} the configuration that came out would be refused: {problem}\n{hint} take out of the source what it names, and say that this happens\n"
+                "{bad} the resulting configuration would be rejected: {problem}\n{hint} remove the part that it names from the source, and please report this bug\n"
             ));
         }
         let lost = imported
@@ -122,7 +126,7 @@ fn tell(imported: &Imported, problem: Option<&str>, format: Findings) {
             text.push('\n');
         }
     }
-    // Nobody is left to tell when stderr is closed.
+    // There is no reader when stderr is closed.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

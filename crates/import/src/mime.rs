@@ -1,4 +1,4 @@
-//! MIME types that a source gives to endings, where Tutti gives another.
+//! MIME types of endings that differ between a source and Tutti.
 
 use std::collections::BTreeMap;
 

@@ -49,7 +49,7 @@ impl Output {
         Value::Object(whole)
     }
 
-    /// A name for a route that nobody has yet; made of letters, digits, `-`, `.` and `_`.
+    /// Returns a name for a route that is not taken yet; made of letters, digits, `-`, `.` and `_`.
     pub(crate) fn route_name(&self, wanted: &str) -> String {
         unused(&self.routes, wanted)
     }
@@ -125,7 +125,8 @@ impl Output {
     }
 }
 
-/// Ends the steps of an entrance with where all other requests go; steps before it that lead there, too, are not needed.
+/// Ends the steps of an entrance with the destination of all other requests; steps before it that lead there, too, are
+/// removed.
 pub(crate) fn end_with(steps: &mut Vec<Value>, destination: &str) {
     while steps
         .last()

@@ -63,7 +63,7 @@ impl Program {
                 if !bare.is_empty() {
                     share.insert("prefix".to_owned(), bare.into());
                 }
-                // As uWSGI has it: the application is asked where there is no file.
+                // As uWSGI does: the application answers where there is no file.
                 let mut test = share.clone();
                 test.insert("found".to_owned(), share.into());
                 test.insert("fallback".to_owned(), json!({"pass": application}));
@@ -83,7 +83,7 @@ impl Program {
         out.into_json()
     }
 
-    /// Adds an address; one that is none is told.
+    /// Adds an address; reports one that is not valid.
     pub(crate) fn listen(
         &mut self,
         text: &str,
@@ -97,7 +97,7 @@ impl Program {
             None => findings.lost(
                 place,
                 directive,
-                &format!("`{text}` is no address"),
+                &format!("`{text}` is not an address"),
                 "write numbers: `127.0.0.1:8000`, or `unix:/run/site.sock`",
             ),
         }

@@ -87,10 +87,10 @@ pub(crate) fn import(
                     program.listener.insert("tls".to_owned(), json!({"certificate": certificate}));
                     if options.get("ca").is_some() || options.get("verify_mode").is_some_and(|mode| mode != "none") {
                         program.addresses.clear();
-                        findings.lost(&place, "ssl_bind", "clients are asked for certificates, which is not carried over", "write `client_ca` of the listener's `tls` before anybody can connect");
+                        findings.lost(&place, "ssl_bind", "client certificates are not carried over", "set `client_ca` of the listener's `tls` before clients can connect");
                     }
                 }
-                name if NEEDLESS.contains(name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)"),
+                name if NEEDLESS.contains(name) => findings.note(&place, name, "it has no effect in Tutti", "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)"),
                 name => findings.lost(&place, name, "there is no option for it", "`docs/languages/ruby.md` has the hooks of a worker's life, `docs/reference/options.md` every option"),
             }
         }
@@ -140,8 +140,8 @@ fn bind(address: &str, place: &SourceLocation, program: &mut Program, findings: 
             findings.lost(
                 place,
                 "bind",
-                "clients are asked for certificates, which is not carried over",
-                "write `client_ca` of the listener's `tls` before anybody can connect",
+                "client certificates are not carried over",
+                "set `client_ca` of the listener's `tls` before clients can connect",
             );
         }
         return;
@@ -162,14 +162,14 @@ fn as_number(value: &Value) -> Option<u64> {
         .or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// The calls of a file, line by line. Blocks are told and left out.
+/// Returns the calls of a file, line by line. Blocks are reported and left out.
 fn calls(
     file: &Rc<str>,
     text: &str,
     variables: &mut BTreeMap<String, Value>,
     findings: &mut Findings,
 ) -> Vec<Call> {
-    let hint = "the file is read, never run; write the values that it comes to";
+    let hint = "the file is never executed; write the resulting values";
     let mut calls = Vec::new();
     let mut depth = 0_usize;
     for (number, line) in text.lines().enumerate() {
@@ -202,7 +202,7 @@ fn calls(
             findings.lost(
                 &place,
                 said,
-                "it is no call with literals, and nothing of the file is run",
+                "it is not a call with literal values, and the file is never executed",
                 hint,
             );
             continue;
@@ -217,7 +217,7 @@ fn calls(
         if let Some(assigned) = rest.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
             match value(&mut Literals::ruby(assigned), variables, &place, findings) {
                 Some(value) => drop(variables.insert(name.to_owned(), value)),
-                None => findings.lost(&place, said, "its value is no literal", hint),
+                None => findings.lost(&place, said, "its value is not a literal", hint),
             }
             continue;
         }
@@ -262,7 +262,7 @@ fn calls(
                 place,
             });
         } else {
-            findings.lost(&place, said, "its values are no literals", hint);
+            findings.lost(&place, said, "its values are not literals", hint);
         }
     }
     calls
@@ -296,12 +296,12 @@ fn value(
         *literals = Literals::ruby(inner.rest().trim_start().strip_prefix(closing)?);
         let name = variable.as_str().unwrap_or_default();
         let problem =
-            format!("its default {default} is written, whatever `{name}` is in the environment");
+            format!("its default {default} is used, regardless of `{name}` in the environment");
         findings.note(
             place,
             "ENV.fetch",
             &problem,
-            "change what came out if the environment says something else",
+            "change the result if the environment differs",
         );
         return Some(default);
     }

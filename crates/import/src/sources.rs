@@ -59,7 +59,8 @@ impl Sources for Disk {
     }
 }
 
-/// Reads a file as text. What is not UTF-8 is refused with its line: a pattern or a path could not be written down in JSON.
+/// Reads a file as text. Bytes that are not UTF-8 are refused with their line: a pattern or a path could not be written
+/// in JSON.
 pub(crate) fn text(
     path: &Path,
     sources: &dyn Sources,
@@ -79,7 +80,7 @@ pub(crate) fn text(
             Err(UnreadableSource {
                 file: name,
                 line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-                problem: "these bytes are no UTF-8".to_owned(),
+                problem: "these bytes are not UTF-8".to_owned(),
                 hint: Some(
                     "convert the file, for example with `iconv -f latin1 -t utf-8`".to_owned(),
                 ),

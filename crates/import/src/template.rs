@@ -1,6 +1,7 @@
-//! Texts with variables, on their way from another server's words to a template of Tutti.
+//! Texts with variables, between another server's syntax and a template of Tutti.
 //!
-//! A text that plain variables can say becomes a plain template; else it is a JavaScript template literal, which sees the same variables.
+//! A text with plain variables only becomes a plain template; else it is a JavaScript template literal, which sees the
+//! same variables.
 
 use tutti_config::pattern::Case;
 
@@ -125,7 +126,7 @@ fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_' || character == '-'
 }
 
-/// The value of a variable in a script; what the client did not send is empty.
+/// Returns the value of a variable in a script; an absent one is empty.
 pub(crate) fn script_of(name: &str) -> String {
     if name
         .bytes()

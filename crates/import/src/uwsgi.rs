@@ -267,7 +267,7 @@ fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
     }
 }
 
-/// The names that values mention, which uWSGI allows to be any: those that are no option are for this alone.
+/// The names that values mention, which uWSGI allows to be any: a name that is not an option exists only for this.
 fn placeholders(lines: &[Line]) -> Vec<String> {
     let mentioned = lines.iter().flat_map(|line| line.value.split("%(").skip(1));
     let names = mentioned.filter_map(|rest| rest.split_once(')'));
@@ -327,7 +327,7 @@ impl Reading {
             }
             "mount" => match value.split_once('=') {
                 Some((path, module)) => self.mounts.push((path.to_owned(), module.to_owned(), place.clone())),
-                None => findings.lost(place, name, "it names no application", "write `/path=module:callable`"),
+                None => findings.lost(place, name, "it does not name an application", "write `/path=module:callable`"),
             },
             "chdir" | "chdir2" => self.chdir = Some(value.clone()),
             "pythonpath" | "python-path" | "pp" => self.path.push(value.clone()),
@@ -347,7 +347,7 @@ impl Reading {
             },
             "static-map" => match value.split_once('=') {
                 Some((path, folder)) if path.starts_with('/') => program.files.push((path.to_owned(), folder.to_owned())),
-                _ => findings.lost(place, name, "it names no folder", "write `/static=/srv/site/static`"),
+                _ => findings.lost(place, name, "it does not name a folder", "write `/static=/srv/site/static`"),
             },
             "check-static" => program.files.push(("/".to_owned(), value.clone())),
             "lazy-apps" | "lazy" => self.lazy = value != "false",
@@ -356,22 +356,22 @@ impl Reading {
             "cron" | "unique-cron" | "cron2" => work::schedule(name, value, place, program, findings),
             "attach-daemon" => work::daemon(value, program),
             "mule" if value.ends_with(".py") => self.mules.push((value.clone(), place.clone())),
-            name if work::tell(name, place, findings) => {}
-            name if NEEDLESS.contains(name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)"),
+            name if work::report(name, place, findings) => {}
+            name if NEEDLESS.contains(name) => findings.note(place, name, "it has no effect in Tutti", "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)"),
             name if name.starts_with("route") || name.contains("auth") => {
                 self.closed(place, name, findings);
             }
-            name => findings.lost(place, name, "there is no option for it", "`docs/reference/options.md` lists every option there is"),
+            name => findings.lost(place, name, "there is no option for it", "`docs/reference/options.md` lists every option"),
         }
     }
 
-    /// Rules of uWSGI's own router may keep somebody out: nobody is let in instead.
+    /// Rules of uWSGI's own router may deny access: all clients are denied instead.
     fn closed(&mut self, place: &SourceLocation, name: &str, findings: &mut Findings) {
-        let hint = "write the rule as a step of `routes`, then take out `source` of the listener's first step";
+        let hint = "write the rule as a step of `routes`, then remove `source` from the listener's first step";
         findings.lost(
             place,
             name,
-            "rules about requests are not carried over: nobody is let in",
+            "rules about requests are not carried over: all requests are denied",
             hint,
         );
         self.python.insert("closed".to_owned(), true.into());
@@ -415,8 +415,8 @@ impl Reading {
         }
         if program.addresses.is_empty() {
             let place = self.is_socket.as_ref().unwrap_or(&place);
-            let hint = "write a listener for clients (`\"*:80\"`), in the place of the server in front; `tutti import nginx` reads that one's rules";
-            findings.lost(place, "socket", "clients come by a server in front, in uWSGI's own protocol, which Tutti does not take", hint);
+            let hint = "write a listener for clients (`\"*:80\"`), to replace the server in front; `tutti import nginx` converts its rules";
+            findings.lost(place, "socket", "clients connect through a server in front with the uwsgi protocol, which Tutti does not accept", hint);
         }
         if is_closed {
             program.addresses.clear();
@@ -478,13 +478,13 @@ impl Reading {
                 .mounts
                 .first()
                 .map_or_else(|| place.clone(), |(_, _, place)| place.clone());
-            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/languages/python.md`)");
+            findings.lost(place, "mount", "applications mounted at paths are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/languages/python.md`)");
         }
         if !self.python.contains_key("module") {
             findings.lost(
                 place,
                 "module",
-                "it does not say which application to run",
+                "it does not name the application to run",
                 "write `module` of the application",
             );
             self.python

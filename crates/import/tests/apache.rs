@@ -1,4 +1,4 @@
-//! Configurations of Apache, in memory, and what comes of them.
+//! Configurations of Apache, in memory, and their translations.
 
 #![allow(
     clippy::unwrap_used,
@@ -98,7 +98,7 @@ fn who_may_is_asked_from_the_last_section_that_says_so() {
             &json!(["/private/open", "/private/open/*"]),
             &json!("~/secret\\.txt(?:/|$)"),
             &json!(["/private", "/private/*"]),
-            // `/srv` lets everybody in: what is above it is never asked.
+            // `/srv` lets all clients in: the access control above it is never used.
             &Value::Null,
         ]
     );
@@ -108,7 +108,7 @@ fn who_may_is_asked_from_the_last_section_that_says_so() {
 }
 
 #[test]
-fn a_folder_that_nobody_grants_stays_closed() {
+fn a_folder_without_a_grant_stays_closed() {
     let steps = steps(
         "<Directory />\nRequire all denied\n</Directory>\n<Directory /usr/share>\nRequire all granted\n</Directory>",
     );
@@ -170,7 +170,7 @@ fn a_place_that_cannot_be_protected_refuses_everybody() {
 }
 
 #[test]
-fn an_expression_that_nobody_understands_opens_nothing() {
+fn an_expression_that_is_not_understood_opens_nothing() {
     for section in ["FilesMatch", "LocationMatch", "DirectoryMatch"] {
         let imported = host(&format!(
             "<{section} \"a(b\">\nRequire all denied\n</{section}>"
@@ -314,7 +314,7 @@ fn scripts_that_do_not_run_are_neither_run_nor_shown() {
 
 #[test]
 fn a_second_look_at_rules_that_refuse_is_not_left_out() {
-    // Apache asks all rules again about `/admin.php`.
+    // Apache applies all rules again to `/admin.php`.
     let imported = host(
         "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n<Directory /srv>\nRewriteEngine On\nRewriteRule ^admin\\.php - [F]\nRewriteRule ^a$ admin.php [L]\n</Directory>",
     );
@@ -376,7 +376,7 @@ fn links_are_followed_only_where_they_were() {
     }
 }
 
-/// The list of a host, behind `index.html`; and what is told of it.
+/// Returns the list of a host, behind `index.html`; and the findings about it.
 fn list(text: &str) -> (Value, Vec<(usize, String)>) {
     let imported = host(text);
     let steps = imported.configuration["routes"]["s"].as_array().unwrap();
@@ -497,7 +497,7 @@ fn lists_do_not_show_what_the_source_hides() {
         );
         assert_eq!(action["deny"], Value::Null, "{hides}");
     }
-    // A refusal that no pattern can say keeps the list away, and is told with its place.
+    // A refusal that cannot be written as a pattern leaves the list out, and is reported with its place.
     for hides in [
         "<DirectoryMatch /secret>\nRequire all denied\n</DirectoryMatch>",
         "<Directory /srv/u>\nRewriteEngine On\nRewriteRule ^secret - [F]\n</Directory>",
@@ -508,7 +508,7 @@ fn lists_do_not_show_what_the_source_hides() {
     }
 }
 
-/// Whoever may enter a folder sees its list, which the one around it does not name.
+/// Clients that may enter a folder see its list, which the one around it does not name.
 #[test]
 fn a_guarded_folder_is_listed_for_those_who_may() {
     let text = "Options Indexes\n<Directory /srv/in>\nRequire ip 10.0.0.0/8\n</Directory>";
@@ -609,7 +609,7 @@ fn a_front_controller_is_a_fallback() {
         steps.last().unwrap(),
         &json!({"action": {"share": "/srv$uri", "index": "", "fallback": fallback}})
     );
-    // On the way with the script's own path no rule is asked again.
+    // With the script's own path no rule is applied again.
     assert_eq!(
         imported.configuration["routes"]["s-settled"][0]["action"],
         json!({"pass": "applications/php"})
@@ -830,7 +830,7 @@ fn includes_definitions_and_macros_are_followed() {
 #[test]
 fn faults_have_their_place() {
     for (text, line, problem) in [
-        ("<VirtualHost *:80>\nServerName a\n", 1, "has no end"),
+        ("<VirtualHost *:80>\nServerName a\n", 1, "is not closed"),
         ("\n</Directory>", 2, "without"),
         ("<Directory /a>\n</Files>", 2, "is expected"),
         ("<Directory /a", 1, "ends with `>`"),

@@ -1,4 +1,5 @@
-//! nginx's grammar as another reader has it: PyPI's crossplane. Skipped, with a word about it, where that is not installed.
+//! nginx's grammar compared with another reader of it: PyPI's crossplane. Skipped, with a message, where it is not
+//! installed.
 
 #![allow(
     clippy::unwrap_used,

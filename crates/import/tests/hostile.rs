@@ -1,4 +1,4 @@
-//! No bytes make a reader panic, or hang.
+//! No input makes a reader panic, or hang.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

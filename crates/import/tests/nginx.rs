@@ -1,4 +1,4 @@
-//! Configurations of nginx, in memory, and what comes of them.
+//! Configurations of nginx, in memory, and their translations.
 
 #![allow(
     clippy::unwrap_used,
@@ -373,19 +373,21 @@ fn location(http: &str, server: &str, location: &str) -> (Value, Vec<(usize, Str
         "{http}\nserver {{ server_name s; root /srv; {server}\nlocation / {{ {location} }} }}"
     );
     let imported = imported(&text);
-    let told = lost(&imported).into_iter();
-    let told = told.map(|(line, name)| (line, name.to_owned())).collect();
-    (imported.configuration, told)
+    let findings = lost(&imported).into_iter();
+    let findings = findings
+        .map(|(line, name)| (line, name.to_owned()))
+        .collect();
+    (imported.configuration, findings)
 }
 
 #[test]
 fn passwords_are_asked_for() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "",
         "auth_basic \"Staff only\"; auth_basic_user_file htpasswd; proxy_pass http://127.0.0.1:1; proxy_set_header X-User $remote_user;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     let action = &whole["routes"]["s"][0]["action"];
     assert_eq!(
         action["authenticate"],
@@ -397,20 +399,20 @@ fn passwords_are_asked_for() {
 
 #[test]
 fn a_password_is_taken_back_by_off() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "auth_basic Staff; auth_basic_user_file htpasswd;",
         "auth_basic off; return 204;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     assert!(!whole.to_string().contains("authenticate"), "{whole}");
 }
 
 #[test]
 fn addresses_or_a_password_let_in() {
     let rules = "satisfy any; deny 10.0.0.1; allow 10.0.0.0/8; deny all; auth_basic x; auth_basic_user_file htpasswd;";
-    let (whole, told) = location("", "", rules);
-    assert_eq!(told, []);
+    let (whole, findings) = location("", "", rules);
+    assert_eq!(findings, []);
     let steps = &whole["routes"]["s-location-1"];
     let steps = if steps.is_null() {
         &whole["routes"]["s"]
@@ -434,12 +436,12 @@ fn addresses_or_a_password_let_in() {
 
 #[test]
 fn another_server_is_asked() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "location = /check { internal; proxy_pass http://127.0.0.1:2/verify; proxy_pass_request_body off; proxy_set_header Content-Length \"\"; proxy_set_header X-Original-URI $request_uri; }",
         "auth_request /check; auth_request_set $user $upstream_http_x_user; proxy_set_header X-User $user; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     assert_eq!(
         whole["routes"]["s-question"][0]["action"],
         json!({"proxy": "http://127.0.0.1:2", "rewrite": "/verify",
@@ -456,24 +458,24 @@ fn another_server_is_asked() {
 
 #[test]
 fn a_name_that_a_client_could_say_is_removed() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "location = /check { internal; return 204; }",
         "auth_request /check; auth_request_set $user $upstream_http_x_name; proxy_set_header X-User $user; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, [(3, "proxy_set_header".to_owned())]);
+    assert_eq!(findings, [(3, "proxy_set_header".to_owned())]);
     assert!(whole.to_string().contains(r#""X-User":null"#), "{whole}");
 }
 
 #[test]
 fn bounds_have_names_and_are_counted_together() {
     let http = "limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; limit_conn_zone $server_name zone=per_site:1m; limit_req_status 429;";
-    let (whole, told) = location(
+    let (whole, findings) = location(
         http,
         "limit_conn per_site 5;",
         "limit_req zone=one burst=20 nodelay; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     assert_eq!(
         whole["limits"],
         json!({"one": {"rate": "10r/s", "burst": 20, "status": 429, "keys": 81920},
@@ -483,8 +485,8 @@ fn bounds_have_names_and_are_counted_together() {
         whole["routes"]["s"][0]["action"]["limit"],
         json!(["one", "per_site"])
     );
-    let (whole, told) = location(http, "", "limit_req zone=one burst=5;");
-    assert_eq!(told, []);
+    let (whole, findings) = location(http, "", "limit_req zone=one burst=5;");
+    assert_eq!(findings, []);
     assert_eq!(whole["limits"]["one"]["delay"], true);
 }
 
@@ -493,8 +495,8 @@ fn answers_are_kept_as_the_source_keeps_them() {
     let http = "proxy_cache_path /tmp/c keys_zone=pages:10m inactive=30m;";
     let inside = "proxy_pass http://127.0.0.1:1; proxy_cache pages; proxy_cache_key $scheme$host$request_uri; proxy_cache_valid 200 301 10m; proxy_cache_valid 404 1m;\
         proxy_cache_use_stale error updating; proxy_cache_background_update on; proxy_cache_bypass $cookie_session $arg_nocache; proxy_no_cache $cookie_session;";
-    let (whole, told) = location(http, "", inside);
-    assert_eq!(told, []);
+    let (whole, findings) = location(http, "", inside);
+    assert_eq!(findings, []);
     let cache = &whole["routes"]["s"][0]["action"]["cache"];
     assert_eq!(cache["store"], "pages");
     assert_eq!(
@@ -526,13 +528,13 @@ fn a_cache_whose_exceptions_are_unknown_keeps_nothing() {
         ("set $skip 0; if (-f /srv/open) { set $skip 1; }", false),
         ("", false),
     ] {
-        let (whole, told) = location(http, server, inside);
+        let (whole, findings) = location(http, server, inside);
         assert_eq!(
             whole.to_string().contains("\"cache\""),
             is_kept,
             "{server}: {whole}"
         );
-        assert_eq!(told.is_empty(), is_kept, "{server}: {told:?}");
+        assert_eq!(findings.is_empty(), is_kept, "{server}: {findings:?}");
     }
     let server = "set $skip 0; if ($request_method = POST) { set $skip 1; } if ($http_cookie ~* \"logged_in\") { set $skip 1; }";
     let text = location(http, server, inside).0.to_string();
@@ -544,8 +546,8 @@ fn a_cache_whose_exceptions_are_unknown_keeps_nothing() {
 
 #[test]
 fn folders_are_listed_where_they_were() {
-    let (whole, told) = location("", "", "autoindex on;");
-    assert_eq!(told, []);
+    let (whole, findings) = location("", "", "autoindex on;");
+    assert_eq!(findings, []);
     assert!(whole.to_string().contains(r#""listing":"html""#), "{whole}");
     let (whole, _) = location(
         "",
@@ -567,12 +569,12 @@ fn folders_are_listed_where_they_were() {
 #[test]
 fn errors_have_their_pages() {
     let pages = "error_page 404 /404.html; error_page 500 502 =200 /sorry.html; error_page 403 =301 https://other/; error_page 410 = /gone.php; error_page 401 @login; location @login { return 302 /in; }";
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         pages,
         "proxy_pass http://127.0.0.1:1; proxy_intercept_errors on;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     assert_eq!(
         whole["routes"]["s-pages"][0]["action"],
         json!({"pass": "routes/s", "error_pages": {
@@ -589,12 +591,12 @@ fn errors_have_their_pages() {
 
 #[test]
 fn answers_lead_to_internal_locations() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "location /files/ { internal; alias /srv/private/; }",
         "proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     let text = whole["routes"].to_string();
     assert!(
         text.contains(r#""internal":"routes/s-by-answer""#),
@@ -608,33 +610,33 @@ fn answers_lead_to_internal_locations() {
 
 #[test]
 fn requests_are_copied() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "location = /copy { internal; proxy_pass http://127.0.0.1:9$request_uri; }",
         "mirror /copy; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     let text = whole.to_string();
     assert!(
         text.contains(r#""mirror":{"to":"upstreams/127.0.0.1-9"}"#),
         "{text}"
     );
-    let (_, told) = location(
+    let (_, findings) = location(
         "",
         "location = /copy { internal; proxy_pass http://127.0.0.1:9; }",
         "mirror /copy; proxy_pass http://127.0.0.1:1;",
     );
-    assert_eq!(told, [(3, "mirror".to_owned())]);
+    assert_eq!(findings, [(3, "mirror".to_owned())]);
 }
 
 #[test]
 fn services_of_the_dns_stay_services() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "upstream u { server app.internal service=http resolve weight=2; server b.internal resolve; }",
         "",
         "proxy_pass http://u;",
     );
-    assert_eq!(told, []);
+    assert_eq!(findings, []);
     assert_eq!(
         whole["upstreams"]["u"]["servers"],
         json!({"app.internal": {"weight": 2, "service": "http"}, "b.internal:80": {}})
@@ -644,16 +646,16 @@ fn services_of_the_dns_stay_services() {
 /// The whole configuration, and the directives that are lost.
 fn whole(text: &str) -> (Value, Vec<String>) {
     let imported = imported(text);
-    let told = lost(&imported).into_iter();
-    let told = told.map(|(_, name)| name.to_owned()).collect();
-    (imported.configuration, told)
+    let findings = lost(&imported).into_iter();
+    let findings = findings.map(|(_, name)| name.to_owned()).collect();
+    (imported.configuration, findings)
 }
 
 /// Asserts that the location, whose content would be a server, answers 403 and nothing else, and that the reason is reported.
 fn assert_closed(http: &str, server: &str, inside: &str) {
     let inside = format!("{inside} proxy_pass http://127.0.0.1:1;");
-    let (whole, told) = location(http, server, &inside);
-    assert!(!told.is_empty(), "{inside}: {whole}");
+    let (whole, findings) = location(http, server, &inside);
+    assert!(!findings.is_empty(), "{inside}: {whole}");
     let text = whole.to_string();
     assert!(!text.contains("127.0.0.1:1\""), "{inside}: {text}");
     assert!(text.contains("\"return\":403"), "{inside}: {text}");
@@ -695,8 +697,8 @@ fn a_directive_that_is_not_known_closes_its_place() {
         assert!(!text.contains("403"), "{known}: {text}");
     }
     // Outside of `http`, nothing refuses requests.
-    let (whole, told) = whole_of_main("no_such_thread_setting 7;");
-    assert_eq!(told, ["no_such_thread_setting"]);
+    let (whole, findings) = whole_of_main("no_such_thread_setting 7;");
+    assert_eq!(findings, ["no_such_thread_setting"]);
     assert!(!whole.to_string().contains("403"), "{whole}");
 }
 
@@ -716,8 +718,8 @@ fn files_do_not_answer_in_place_of_a_program() {
         "passenger_enabled on;",
         "ssi on;",
     ] {
-        let (whole, told) = location("", "", handler);
-        assert_eq!(told.len(), 1, "{handler}: {told:?}");
+        let (whole, findings) = location("", "", handler);
+        assert_eq!(findings.len(), 1, "{handler}: {findings:?}");
         let text = whole["routes"].to_string();
         assert!(!text.contains("\"share\""), "{handler}: {text}");
         assert!(text.contains("\"return\":403"), "{handler}: {text}");
@@ -725,7 +727,7 @@ fn files_do_not_answer_in_place_of_a_program() {
 }
 
 #[test]
-fn a_question_without_its_check_lets_nobody_in() {
+fn an_authentication_request_without_its_check_lets_no_client_in() {
     let (whole, _) = location(
         "",
         "location = /check { content_by_lua_file /check.lua; }",
@@ -740,8 +742,8 @@ fn a_question_without_its_check_lets_nobody_in() {
 #[test]
 fn an_expression_that_cannot_be_compiled_takes_all_that_comes_after_it() {
     let text = "location = /exact { return 204; } location ^~ /first/ { return 204; } location ~ (?<n>a)(?&n)\\.secret$ { deny all; } location ~ b { return 204; } location / { proxy_pass http://127.0.0.1:1; }";
-    let (whole, told) = whole(&format!("server {{ server_name s; {text} }}"));
-    assert_eq!(told, ["location"]);
+    let (whole, findings) = whole(&format!("server {{ server_name s; {text} }}"));
+    assert_eq!(findings, ["location"]);
     let steps = whole["routes"]["s"].as_array().unwrap().clone();
     assert_eq!(
         steps[2],
@@ -770,8 +772,8 @@ fn a_way_that_cannot_be_carried_over_leads_nowhere() {
         "if ($cookie_a) { proxy_pass http://127.0.0.1:2; }",
         "if ($cookie_a) { no_such_check on; }",
     ] {
-        let (whole, told) = location("", "", &format!("{way} proxy_pass http://127.0.0.1:1;"));
-        assert!(!told.is_empty(), "{way}");
+        let (whole, findings) = location("", "", &format!("{way} proxy_pass http://127.0.0.1:1;"));
+        assert!(!findings.is_empty(), "{way}");
         let text = whole["routes"].to_string();
         assert!(text.contains("\"return\":403"), "{way}: {text}");
     }
@@ -786,20 +788,20 @@ fn a_way_that_cannot_be_carried_over_leads_nowhere() {
 
 #[test]
 fn all_that_stands_in_an_if_acts_in_its_order() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "",
         "if ($cookie_a) { rewrite ^/x /y last; return 403; } proxy_pass http://127.0.0.1:1;",
     );
-    assert!(told.is_empty(), "{told:?}");
+    assert!(findings.is_empty(), "{findings:?}");
     let text = whole["routes"].to_string();
     assert!(
         text.contains(r#"{"action":{"return":403}}"#),
         "a path that the rule is not about is refused: {text}"
     );
     let both = "if ($uri ~ ^/a) { rewrite b$ /c last; } proxy_pass http://127.0.0.1:1;";
-    let (whole, told) = location("", "", both);
-    assert!(told.is_empty(), "{told:?}");
+    let (whole, findings) = location("", "", both);
+    assert!(findings.is_empty(), "{findings:?}");
     let text = whole["routes"].to_string();
     assert!(
         text.contains("\"~^/a\"") && text.contains("\"~b$\""),
@@ -846,10 +848,10 @@ const TLS: &str = "ssl_certificate /c.pem; ssl_certificate_key /k.pem;";
 #[test]
 fn what_was_encrypted_is_encrypted_or_not_there() {
     // Said around the server.
-    let (whole, told) = whole(&format!(
+    let (whole, findings) = whole(&format!(
         "{TLS} ssl_protocols TLSv1.3; server {{ listen 443 ssl; return 204; }}"
     ));
-    assert_eq!(told, [""; 0]);
+    assert_eq!(findings, [""; 0]);
     assert_eq!(
         whole["listeners"]["*:443"]["tls"],
         json!({"certificate": {"file": "/c.pem", "key": "/k.pem"}, "conf_commands": {"MinProtocol": "TLSv1.3"}})
@@ -862,9 +864,9 @@ fn what_was_encrypted_is_encrypted_or_not_there() {
         "listen 443 ssl; ssl_reject_handshake on; return 204;",
         "listen internal.example:8080; return 204;",
     ] {
-        let (whole, told) = self::whole(&format!("server {{ {server} }}"));
+        let (whole, findings) = self::whole(&format!("server {{ {server} }}"));
         assert!(whole["listeners"].is_null(), "{server}: {whole}");
-        assert!(!told.is_empty(), "{server}");
+        assert!(!findings.is_empty(), "{server}");
     }
     let (whole, _) = self::whole(&format!("ssl on; {TLS} server {{ return 204; }}"));
     assert!(whole["listeners"]["*:80"]["tls"].is_object(), "{whole}");
@@ -873,10 +875,10 @@ fn what_was_encrypted_is_encrypted_or_not_there() {
 #[test]
 fn http3_is_spoken_where_it_was() {
     for listen in ["listen 443 ssl; listen 443 quic;", "listen 443 quic;"] {
-        let (whole, told) = whole(&format!(
+        let (whole, findings) = whole(&format!(
             "server {{ {listen} {TLS} http3 on; return 204; }}"
         ));
-        assert!(told.iter().all(|name| name == "http3"), "{told:?}");
+        assert!(findings.iter().all(|name| name == "http3"), "{findings:?}");
         assert_eq!(whole["listeners"].as_object().unwrap().len(), 1);
         assert_eq!(whole["listeners"]["*:443"]["http3"], true, "{listen}");
         assert!(whole["listeners"]["*:443"]["tls"].is_object(), "{listen}");
@@ -892,10 +894,10 @@ fn certificates_of_clients_are_asked_for() {
         ("ssl_verify_client on;", "ssl_client_certificate /ca.pem;"),
         ("", "ssl_verify_client on; ssl_trusted_certificate /ca.pem;"),
     ] {
-        let (whole, told) = whole(&format!(
+        let (whole, findings) = whole(&format!(
             "{TLS} {http} server {{ listen 443 ssl; {server} return 204; }}"
         ));
-        assert_eq!(told, [""; 0], "{http} {server}");
+        assert_eq!(findings, [""; 0], "{http} {server}");
         let tls = &whole["listeners"]["*:443"]["tls"];
         assert_eq!(tls["client_ca"], "/ca.pem", "{http} {server}");
         assert!(tls["client_verify"].is_null(), "{http} {server}");
@@ -905,10 +907,10 @@ fn certificates_of_clients_are_asked_for() {
         "ssl_verify_client on; ssl_client_certificate /ca.pem; ssl_crl /crl.pem;",
         "ssl_verify_client optional; ssl_client_certificate /ca.pem; ssl_ocsp on;",
     ] {
-        let (whole, told) = self::whole(&format!(
+        let (whole, findings) = self::whole(&format!(
             "{TLS} server {{ listen 443 ssl; {asks} return 204; }}"
         ));
-        assert_eq!(told.len(), 1, "{asks}: {told:?}");
+        assert_eq!(findings.len(), 1, "{asks}: {findings:?}");
         assert_eq!(
             whole["listeners"]["*:443"]["pass"], "routes/refused",
             "{asks}"
@@ -923,13 +925,13 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     };
     let asks = "ssl_verify_client on; ssl_client_certificate /ca.pem;";
     let other = "ssl_verify_client optional; ssl_client_certificate /other.pem;";
-    let (whole, told) = whole(&format!(
+    let (whole, findings) = whole(&format!(
         "{TLS} {} {} {}",
         server("open", ""),
         server("closed", asks),
         server("other", other)
     ));
-    assert_eq!(told, ["ssl_verify_client"]);
+    assert_eq!(findings, ["ssl_verify_client"]);
     let tls = &whole["listeners"]["*:443"]["tls"];
     assert_eq!(tls["client_ca"], "/ca.pem");
     assert_eq!(tls["client_verify"], "optional");
@@ -963,13 +965,13 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
 
 #[test]
 fn addresses_are_believed_from_those_that_the_source_believes() {
-    let (whole, told) = whole("server { listen 80 proxy_protocol; return 204; }");
-    assert_eq!(told, ["listen"]);
+    let (whole, findings) = whole("server { listen 80 proxy_protocol; return 204; }");
+    assert_eq!(findings, ["listen"]);
     assert!(whole["listeners"].is_null(), "{whole}");
-    let (whole, told) = self::whole(
+    let (whole, findings) = self::whole(
         "set_real_ip_from 10.0.0.0/8; server { listen 80 proxy_protocol; set_real_ip_from 192.0.2.1; real_ip_header proxy_protocol; return 204; }",
     );
-    assert_eq!(told, [""; 0]);
+    assert_eq!(findings, [""; 0]);
     assert_eq!(
         whole["listeners"]["*:80"]["proxy_protocol"],
         json!({"source": ["192.0.2.1"]}),
@@ -988,43 +990,43 @@ fn addresses_are_believed_from_those_that_the_source_believes() {
         "",
         &format!("{believe} if ($bad) {{ return 403; }}"),
     );
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         believe,
         &format!("{rules} proxy_pass http://127.0.0.1:1;"),
     );
-    assert!(told.is_empty(), "{told:?}");
+    assert!(findings.is_empty(), "{findings:?}");
     assert_eq!(
         whole["listeners"]["*:80"]["forwarded"],
         json!({"source": ["10.0.0.1"], "client_ip": "X-Forwarded-For", "recursive": false})
     );
-    // The second server of a listener believes others.
-    let (whole, told) = self::whole(&format!(
+    // The second server of a listener trusts others.
+    let (whole, findings) = self::whole(&format!(
         "server {{ server_name a; return 204; }} server {{ server_name b; {believe} {rules} }}"
     ));
-    assert_eq!(told, ["set_real_ip_from", "allow"]);
+    assert_eq!(findings, ["set_real_ip_from", "allow"]);
     assert_eq!(whole["routes"]["b"], json!([{"action": {"return": 403}}]));
 }
 
 #[test]
 fn variables_of_gateways_are_carried_over() {
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "",
         "uwsgi_param REMOTE_USER $ssl_client_s_dn; uwsgi_param HTTP_X_USER $no_such_variable; uwsgi_param HTTP_X_ROLE ''; uwsgi_param QUERY_STRING $query_string; uwsgi_pass 127.0.0.1:1;",
     );
-    assert_eq!(told, [(3, "uwsgi_param".to_owned())]);
+    assert_eq!(findings, [(3, "uwsgi_param".to_owned())]);
     assert_eq!(
         whole["routes"]["s"][0]["action"],
         json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}}})
     );
     for (pass, scheme) in [("fastcgi", "fastcgi"), ("scgi", "scgi")] {
-        let (whole, told) = location(
+        let (whole, findings) = location(
             "",
             "",
             &format!("{pass}_param REMOTE_USER $remote_user; {pass}_pass 127.0.0.1:1;"),
         );
-        assert!(told.is_empty(), "{told:?}");
+        assert!(findings.is_empty(), "{findings:?}");
         let action = &whole["routes"]["s"][0]["action"];
         assert_eq!(
             action[scheme]["params"],
@@ -1036,15 +1038,15 @@ fn variables_of_gateways_are_carried_over() {
 
 #[test]
 fn encryption_towards_servers_is_kept() {
-    let (whole, told) = location("", "", "uwsgi_pass suwsgi://127.0.0.1:1;");
-    assert_eq!(told, [(3, "uwsgi_pass".to_owned())]);
+    let (whole, findings) = location("", "", "uwsgi_pass suwsgi://127.0.0.1:1;");
+    assert_eq!(findings, [(3, "uwsgi_pass".to_owned())]);
     assert_eq!(whole["routes"]["s"], json!([{"action": {"return": 503}}]));
-    let (whole, told) = location(
+    let (whole, findings) = location(
         "",
         "",
         "grpc_ssl_verify on; grpc_ssl_trusted_certificate /ca.pem; grpc_set_header X-User ''; grpc_pass grpcs://127.0.0.1:1;",
     );
-    assert!(told.is_empty(), "{told:?}");
+    assert!(findings.is_empty(), "{findings:?}");
     let action = &whole["routes"]["s"][0]["action"];
     assert_eq!(
         action["proxy_options"]["tls"],

@@ -1,4 +1,4 @@
-//! Configurations of Caddy and uWSGI, in memory, and what comes of them.
+//! Configurations of Caddy and uWSGI, in memory, and their translations.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,8 @@
-//! Who is let in: `Require`, and `Order`, `Allow` and `Deny` of Apache 2.2.
+//! Access control: `Require`, and `Order`, `Allow` and `Deny` of Apache 2.2.
 //!
-//! The two are asked one after the other, as in Apache, and each has its answer from the last section that says anything. What cannot
-//! be carried over lets nobody in.
+//! Both are evaluated, one after the other, as in Apache; each takes its answer from the last section that has
+//! directives of its kind. A
+//! directive that cannot be carried over denies all clients.
 
 use serde_json::{Map, Value, json};
 
@@ -10,23 +11,23 @@ use super::section::{Extent, Mapping, Section, Where};
 use crate::finding::Findings;
 use crate::output::{one_or_many, step};
 
-/// Who is let in.
+/// The clients that are let in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Who {
-    Everybody,
-    Nobody,
+    Any,
+    NoClient,
     /// Conditions about the source, of which one must hold; each is a list of patterns.
     Some(Vec<Vec<String>>),
-    /// Whoever has a password.
+    /// Clients with a password.
     Asked(Authentication),
 }
 
-/// Who has a password, and who needs none.
+/// The clients that need a password, and those that need none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Authentication {
-    /// Whoever comes from one of these needs none; lists of patterns.
+    /// Clients from one of these addresses need none; lists of patterns.
     past: Vec<Vec<String>>,
-    /// Where one must come from besides; empty: anywhere.
+    /// The addresses that a client must come from besides; empty: anywhere.
     within: Vec<String>,
     /// `basic` of `authenticate`.
     basic: Map<String, Value>,
@@ -38,23 +39,23 @@ impl Who {
     /// True if addresses of clients decide.
     fn looks_at_addresses(&self) -> bool {
         match self {
-            Who::Everybody | Who::Nobody => false,
+            Who::Any | Who::NoClient => false,
             Who::Some(_) => true,
             Who::Asked(asked) => !(asked.past.is_empty() && asked.within.is_empty()),
         }
     }
 
-    /// Whoever one of the two lets in.
+    /// Returns the clients that at least one of the two lets in.
     fn or(self, other: Who) -> Who {
         match (self, other) {
-            (Who::Everybody, _) | (_, Who::Everybody) => Who::Everybody,
-            (Who::Nobody, who) | (who, Who::Nobody) => who,
+            (Who::Any, _) | (_, Who::Any) => Who::Any,
+            (Who::NoClient, who) | (who, Who::NoClient) => who,
             (Who::Asked(mut asked), Who::Some(lists))
             | (Who::Some(lists), Who::Asked(mut asked)) => {
                 asked.past.extend(lists);
                 Who::Asked(asked)
             }
-            // One file of passwords is asked; whoever is in the other alone is not let in.
+            // One file of passwords is used; users of only the other file are not let in.
             (Who::Asked(asked), Who::Asked(_)) => Who::Asked(asked),
             (Who::Some(mut lists), Who::Some(more)) => {
                 // Addresses that are let in are one list.
@@ -75,11 +76,11 @@ impl Who {
         }
     }
 
-    /// Whom both let in; `None` where no condition can say so.
+    /// Returns the clients that both let in; `None` where no condition can express it.
     fn and(self, other: Who) -> Option<Who> {
         Some(match (self, other) {
-            (Who::Nobody, _) | (_, Who::Nobody) => Who::Nobody,
-            (Who::Everybody, who) | (who, Who::Everybody) => who,
+            (Who::NoClient, _) | (_, Who::NoClient) => Who::NoClient,
+            (Who::Any, who) | (who, Who::Any) => who,
             (Who::Asked(asked), Who::Asked(other)) => {
                 return (asked == other).then_some(Who::Asked(asked));
             }
@@ -109,7 +110,7 @@ impl Who {
     }
 }
 
-/// The answer of a section's `Require`, or `None` if it says nothing.
+/// Returns what a section's `Require` allows, or `None` if it has none.
 pub(super) fn required(section: &Section, findings: &mut Findings) -> Option<Who> {
     let authenticates = section
         .directives
@@ -128,18 +129,18 @@ pub(super) fn required(section: &Section, findings: &mut Findings) -> Option<Who
         .iter()
         .find(|directive| directive.is("authmerging") && directive.word(0) != "off")
     {
-        let hint = "write all that is required into this section";
-        findings.lost(&merging.place, "AuthMerging", "what is required of several sections together is not carried over: nobody is let in here", hint);
-        return Some(Who::Nobody);
+        let hint = "write all requirements into this section";
+        findings.lost(&merging.place, "AuthMerging", "requirements combined from several sections are not carried over: all requests are denied here", hint);
+        return Some(Who::NoClient);
     }
     if says.is_empty() {
-        // Who is asked for a name without a `Require` around is let in by the sections around.
+        // A section that asks for a login without a `Require` around it uses the access control of the sections around.
         return None;
     }
     Some(any(&says, basic(section).as_ref(), findings))
 }
 
-/// The passwords of a section: those of a file, whose hashes have been looked at.
+/// Returns the passwords of a section: those of a file, whose hashes have been checked.
 fn basic(section: &Section) -> Option<Map<String, Value>> {
     let last = |key: &str| {
         let mut directives = section.directives.iter();
@@ -178,7 +179,7 @@ fn any(
     basic: Option<&Map<String, Value>>,
     findings: &mut Findings,
 ) -> Who {
-    let mut who = Who::Nobody;
+    let mut who = Who::NoClient;
     for directive in directives {
         who = who.or(one(directive, basic, findings));
     }
@@ -194,7 +195,7 @@ fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut
     match directive.key.as_str() {
         "requireany" => any(&inner, basic, findings),
         "requireall" => {
-            let mut who = Who::Everybody;
+            let mut who = Who::Any;
             for inner in inner {
                 let next = one(inner, basic, findings);
                 who = match who.and(next) {
@@ -209,11 +210,11 @@ fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut
             who
         }
         "requirenone" => {
-            let mut who = Who::Everybody;
+            let mut who = Who::Any;
             for inner in inner {
                 who = match negated(one(inner, basic, findings)).and_then(|next| who.and(next)) {
                     Some(who) => who,
-                    None => refuse(inner, "what is not to be required", findings),
+                    None => refuse(inner, "a negated requirement", findings),
                 };
             }
             who
@@ -224,8 +225,8 @@ fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut
 
 fn negated(who: Who) -> Option<Who> {
     Some(match who {
-        Who::Everybody => Who::Nobody,
-        Who::Nobody => Who::Everybody,
+        Who::Any => Who::NoClient,
+        Who::NoClient => Who::Any,
         Who::Asked(_) => return None,
         Who::Some(lists) => {
             let [list] = lists.as_slice() else {
@@ -260,8 +261,8 @@ fn require(
         None => ("", [].as_slice()),
     };
     let who = match (kind, rest) {
-        ("all", [word]) if word == "granted" => Some(Who::Everybody),
-        ("all", [word]) if word == "denied" => Some(Who::Nobody),
+        ("all", [word]) if word == "granted" => Some(Who::Any),
+        ("all", [word]) if word == "denied" => Some(Who::NoClient),
         ("local", []) => Some(Who::Some(vec![LOOPBACK.map(str::to_owned).to_vec()])),
         ("valid-user", []) => basic.map(|basic| {
             Who::Asked(Authentication {
@@ -282,19 +283,20 @@ fn require(
     let who = if negates { who.and_then(negated) } else { who };
     match who {
         Some(who) => who,
-        None => refuse(directive, "Tutti has nothing like it", findings),
+        None => refuse(directive, "Tutti has no equivalent", findings),
     }
 }
 
-/// Tells that nobody is let in by it.
+/// Reports that a directive admits no client.
 fn refuse(directive: &Directive, why: &str, findings: &mut Findings) -> Who {
     let problem = format!(
-        "`{}`: {why}: the place that it protects answers 403 to everybody it was for",
+        "`{}`: {why}: requests that it applies to get 403",
         directive.arguments.join(" ")
     );
-    let hint = "`authenticate` asks for a password (`docs/http/access.md`), `match.source` lets addresses in";
+    let hint =
+        "use `authenticate` for passwords (`docs/http/access.md`), `match.source` for addresses";
     findings.lost(&directive.place, &directive.name, &problem, hint);
-    Who::Nobody
+    Who::NoClient
 }
 
 /// An address as a pattern: `10.1`, `10.1.2.3`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`.
@@ -328,7 +330,7 @@ fn pattern(text: &str) -> Option<String> {
             Ok(bits) => bits,
             Err(_) => {
                 let bits = u32::from(mask.parse::<std::net::Ipv4Addr>().ok()?);
-                // A mask with holes is none that can be written.
+                // A mask with holes cannot be written as a network.
                 (bits.leading_ones() + bits.trailing_zeros() >= 32).then(|| bits.leading_ones())?
             }
         },
@@ -336,7 +338,7 @@ fn pattern(text: &str) -> Option<String> {
     (bits <= 32).then(|| format!("{whole}/{bits}"))
 }
 
-/// The answer of a section's `Order`, `Allow` and `Deny`, or `None` if it says nothing.
+/// Returns what a section's `Order`, `Allow` and `Deny` allow, or `None` if it has none.
 pub(super) fn ordered(section: &Section, findings: &mut Findings) -> Option<Who> {
     let says = |key: &'static str| {
         section
@@ -361,21 +363,21 @@ pub(super) fn ordered(section: &Section, findings: &mut Findings) -> Option<Who>
     };
     Some(match order.as_str() {
         "allow,deny" | "mutual-failure" => match (allow_all, deny_all) {
-            (_, true) => Who::Nobody,
-            (true, false) if denied.is_empty() => Who::Everybody,
+            (_, true) => Who::NoClient,
+            (true, false) if denied.is_empty() => Who::Any,
             (true, false) => Who::Some(vec![not(&denied)]),
-            (false, false) if allowed.is_empty() => Who::Nobody,
+            (false, false) if allowed.is_empty() => Who::NoClient,
             (false, false) => Who::Some(vec![[allowed, not(&denied)].concat()]),
         },
-        _ if allow_all || !deny_all && denied.is_empty() => Who::Everybody,
-        _ if deny_all && allowed.is_empty() => Who::Nobody,
+        _ if allow_all || !deny_all && denied.is_empty() => Who::Any,
+        _ if deny_all && allowed.is_empty() => Who::NoClient,
         _ if deny_all => Who::Some(vec![allowed]),
         _ if allowed.is_empty() => Who::Some(vec![not(&denied)]),
         _ => Who::Some(vec![not(&denied), allowed]),
     })
 }
 
-/// All of them, or the patterns. One that is not understood denies everybody, and allows nobody.
+/// All of them, or the patterns. One that is not understood denies all clients as `Deny`, and allows none as `Allow`.
 fn hosts<'d>(
     directives: impl Iterator<Item = &'d Directive>,
     findings: &mut Findings,
@@ -395,15 +397,15 @@ fn hosts<'d>(
                     Some(pattern) => patterns.push(pattern),
                     None => {
                         let effect = if denies {
-                            "everybody is kept out"
+                            "all requests are denied"
                         } else {
-                            "nobody is let in by it"
+                            "it admits no client"
                         };
-                        let hint = "write addresses; names of clients are not looked up";
+                        let hint = "write addresses; host names of clients are not resolved";
                         findings.lost(
                             &directive.place,
                             &directive.name,
-                            &format!("`{host}` is no address: {effect}"),
+                            &format!("`{host}` is not an address: {effect}"),
                             hint,
                         );
                         all |= denies;
@@ -415,23 +417,24 @@ fn hosts<'d>(
     (all, patterns)
 }
 
-/// The answer of a section that refuses all clients, whatever others let in.
+/// Returns the answer of a section that refuses all clients, whatever other directives allow.
 pub(super) fn closed(section: &Section, _findings: &mut Findings) -> Option<Who> {
     let closes = section.directives.iter().any(super::closing::closes);
-    closes.then_some(Who::Nobody)
+    closes.then_some(Who::NoClient)
 }
 
-/// A section's answer at the place where it holds.
+/// The access control of a section, and the place where it holds.
 pub(super) struct Rule {
     place: Where,
-    /// For what the section refuses: rather too much.
+    /// The place for which the section refuses: rather too much.
     wide: Where,
     who: Who,
 }
 
-/// The rules of one kind for a mapping, the last one first.
+/// Returns the rules of one kind for a mapping, the last one first.
 ///
-/// `doubts`: the client's address is another one than the source means, and lets nobody in.
+/// `doubts`: the client's address may differ from the one that the source means, so that rules about addresses let no
+/// client in.
 pub(super) fn rules(
     (sections, doubts): (&[Section], bool),
     mapping: &Mapping,
@@ -447,20 +450,20 @@ pub(super) fn rules(
             continue;
         };
         if doubts && who.looks_at_addresses() {
-            who = Who::Nobody;
+            who = Who::NoClient;
         }
         let is_last = wide.is_everywhere() && !section.is_unknown;
         rules.push(match section.place(mapping, Extent::Narrow) {
             Some(place) => Rule { place, wide, who },
-            // It holds only sometimes: it may refuse, and lets nobody in.
+            // It holds only sometimes: it may refuse, and lets no client in.
             None => {
-                let refuses = who != Who::Everybody;
+                let refuses = who != Who::Any;
                 if let (true, Some(first)) = (refuses, section.directives.first()) {
                     let hint = "write it as a `match` (`docs/reference/options.md`)";
                     findings.lost(
                         &first.place,
                         &first.name,
-                        "the condition of its section cannot be carried over: everybody is refused here",
+                        "the condition of its section cannot be carried over: all requests are denied here",
                         hint,
                     );
                 }
@@ -468,7 +471,7 @@ pub(super) fn rules(
                 Rule {
                     place,
                     wide: Where::default(),
-                    who: if refuses { Who::Nobody } else { continue },
+                    who: if refuses { Who::NoClient } else { continue },
                 }
             }
         });
@@ -476,14 +479,16 @@ pub(super) fn rules(
             break;
         }
     }
-    // The last ones let everybody in, as nobody's rule does.
-    while rules.last().is_some_and(|rule| rule.who == Who::Everybody) {
+    // The last ones let all clients in, which is the default anyway.
+    while rules.last().is_some_and(|rule| rule.who == Who::Any) {
         rules.pop();
     }
     rules
 }
 
-/// Steps of rules; who is let in goes on to `next`. The second value: they hold nothing but refusals, and may stand before other steps.
+/// Returns the steps of rules; clients that are let in go on to `next`. The second value: the steps hold nothing but
+/// refusals, and may stand
+/// before other steps.
 pub(super) fn steps(
     rules: &[Rule],
     next: &dyn Fn() -> Value,
@@ -493,7 +498,7 @@ pub(super) fn steps(
     let mut only_refusals = true;
     for (index, rule) in rules.iter().enumerate() {
         let refuse = |conditions: Map<String, Value>| step(conditions, refusal.clone());
-        // One list of addresses that stands last needs no step for those who are let in.
+        // One list of addresses that stands last needs no step for the clients that are let in.
         if let (Who::Some(lists), true) = (&rule.who, index + 1 == rules.len())
             && let [list] = lists.as_slice()
             && let Some(opposite) = opposite(list)
@@ -504,8 +509,8 @@ pub(super) fn steps(
             continue;
         }
         match &rule.who {
-            Who::Nobody => steps.push(refuse(rule.wide.conditions())),
-            Who::Everybody => {
+            Who::NoClient => steps.push(refuse(rule.wide.conditions())),
+            Who::Any => {
                 only_refusals = false;
                 steps.push(step(rule.place.conditions(), next()));
             }
@@ -558,7 +563,7 @@ fn opposite(list: &[String]) -> Option<Vec<String>> {
     }
 }
 
-/// The answer to whom nobody lets in.
+/// Returns the action for clients that no rule lets in.
 pub(super) fn refusal() -> Value {
     json!({"return": 403})
 }
@@ -594,6 +599,6 @@ mod tests {
             Some(some(&["10.0.0.0/8", "!10.1.0.0/16"]))
         );
         assert_eq!(some(&["10.0.0.0/8"]).and(some(&["11.0.0.0/8"])), None);
-        assert_eq!(some(&["10.0.0.1"]).or(Who::Nobody), some(&["10.0.0.1"]));
+        assert_eq!(some(&["10.0.0.1"]).or(Who::NoClient), some(&["10.0.0.1"]));
     }
 }

@@ -23,7 +23,7 @@ const CLOSING: &[(Words, &str)] = &[
     ),
     (
         Words("secruleengine securityengine"),
-        "leave the web application firewall in front; take this directive out of the source to import the site without it",
+        "keep the web application firewall in front; remove this directive from the source to import the site without it",
     ),
     (
         Words(
@@ -36,7 +36,7 @@ const CLOSING: &[(Words, &str)] = &[
             "jkmount jkmountfile jkautoalias passengerenabled passengerapproot passengerbaseuri railsbaseuri
             rackbaseuri wsgihandlerscript",
         ),
-        "make it an application, or leave it to Apache, behind a `proxy`",
+        "make it an application, or let Apache serve it behind a `proxy`",
     ),
 ];
 
@@ -72,22 +72,22 @@ fn closing(key: &str) -> Option<&'static str> {
 }
 
 /// Reports what is not read, in all sections.
-pub(super) fn tell_all(directives: &[Directive], findings: &mut Findings) {
+pub(super) fn report_all(directives: &[Directive], findings: &mut Findings) {
     for directive in directives {
-        tell_all(directive.inner(), findings);
-        tell(directive, findings);
+        report_all(directive.inner(), findings);
+        report(directive, findings);
     }
 }
 
-fn tell(directive: &Directive, findings: &mut Findings) {
+fn report(directive: &Directive, findings: &mut Findings) {
     let key = directive.key.as_str();
     let place = &directive.place;
     match key {
         "virtualhost" | "directory" | "directorymatch" | "files" | "filesmatch" | "location"
         | "locationmatch" | "proxy" | "limit" | "limitexcept" => return,
         "if" | "elseif" | "else" | "proxymatch" if directive.block.is_some() => {
-            let hint = "write what is in it as a step with a `match`";
-            findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: of what is in it only what refuses holds, for everybody", hint);
+            let hint = "write its contents as a step with a `match`";
+            findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: only denials inside it are kept, and apply to all requests", hint);
             return;
         }
         "options" => return options(directive, findings),
@@ -96,20 +96,20 @@ fn tell(directive: &Directive, findings: &mut Findings) {
     if closes(directive) {
         let (problem, hint) = match (closing(key), key) {
             (Some(hint), _) => (
-                "Tutti has nothing like it: the place that it is for answers 403 to everybody",
+                "Tutti has no equivalent: requests that it applies to get 403",
                 hint,
             ),
             (None, "rewriteoptions") => (
-                "rules are not inherited: the place answers 403 to everybody",
-                "write the rules that are meant into this section",
+                "rules are not inherited: requests here get 403",
+                "write the inherited rules into this section",
             ),
             (None, "setoutputfilter") => (
-                "there are no server-side includes: the place answers 403, so that their source is not shown",
-                "let an application put pages together",
+                "server-side includes are not supported: requests here get 403, so that their source is not served",
+                "use an application to assemble pages",
             ),
             (None, _) => (
-                "this directive is not known, and may keep clients out: its place answers 403 to everybody",
-                "take it out of the source if it does not, and import again",
+                "this directive is unknown and may restrict access: requests that it applies to get 403",
+                "if it does not, remove it from the source and import again",
             ),
         };
         findings.lost(place, &directive.name, problem, hint);
@@ -141,24 +141,24 @@ fn options(directive: &Directive, findings: &mut Findings) {
         lost(
             findings,
             "MultiViews",
-            "files are found by their whole name",
-            "name them in full",
+            "files are found only by their full name",
+            "write their full names",
         );
     }
     if has("SymLinksIfOwnerMatch") {
         lost(
             findings,
             "SymLinksIfOwnerMatch",
-            "nobody looks for the owner of a link: none is followed here",
-            "take `follow_symlinks` out if only people you trust can make links there",
+            "the owners of links cannot be compared: no links are followed here",
+            "remove `follow_symlinks` if only people you trust can create links there",
         );
     }
     if has("Includes") || has("IncludesNOEXEC") {
         lost(
             findings,
             "Includes",
-            "there are no server-side includes",
-            "let an application put pages together",
+            "server-side includes are not supported",
+            "use an application to assemble pages",
         );
     }
 }

@@ -8,7 +8,7 @@ use super::grammar::Directive;
 use super::section::Mapping;
 use crate::template::{Piece, QUERY, Text, captures, case, regex, script_text};
 
-/// The meaning of texts where they stand.
+/// The meaning of texts at a place.
 #[derive(Clone, Debug)]
 pub(super) struct Meaning {
     pub(super) mapping: Mapping,
@@ -18,7 +18,7 @@ pub(super) struct Meaning {
     pub(super) set_later: BTreeSet<String>,
     /// Those that a rule set in a way that cannot be written.
     pub(super) unknown: BTreeSet<String>,
-    /// The client's address is another one than the source means.
+    /// The client's address may differ from the one that the source means.
     pub(super) doubts_address: bool,
     /// The name of the server.
     pub(super) server: String,
@@ -34,7 +34,7 @@ pub(super) struct Captures<'c> {
 }
 
 impl Meaning {
-    /// Reads a text; the variable that is not known, else.
+    /// Reads a text. The error is the variable that is not known.
     pub(super) fn text(&self, source: &str, captures: Captures<'_>) -> Result<Text, String> {
         let mut text = Text::default();
         let mut characters = source.chars().peekable();
@@ -120,7 +120,8 @@ impl Meaning {
         }
     }
 
-    /// A variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…` are empty; other modules
+    /// Returns a variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…`
+    /// are empty; other modules
     /// may have set the rest.
     fn environment(&self, name: &str) -> Result<Text, String> {
         let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
@@ -133,7 +134,7 @@ impl Meaning {
         }
     }
 
-    /// The path of the file that is asked for.
+    /// Returns the path of the requested file.
     fn file(&self) -> Text {
         let mut text = Text::literal(self.mapping.folder.clone());
         if self.mapping.at.is_empty() {
@@ -151,9 +152,9 @@ impl Meaning {
 /// A condition, carried over.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
-    /// A look at the file that is asked for.
+    /// A test of the requested file.
     Asked { test: char, negated: bool },
-    /// A look at another file.
+    /// A test of another file.
     File { path: Text, negated: bool },
     /// The protocol.
     Scheme(&'static str),
@@ -188,7 +189,7 @@ pub(super) fn flags(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Reads a condition; why not, else.
+/// Reads a condition. The error says why it cannot be carried over.
 pub(super) fn compile(
     directive: &Directive,
     meaning: &Meaning,
@@ -211,7 +212,7 @@ pub(super) fn compile(
         })
     };
     if subject.eq_ignore_ascii_case("expr") {
-        return Err("`expr` has another grammar".to_owned());
+        return Err("the grammar of `expr` is not supported".to_owned());
     }
     if let Some(test) = pattern.strip_prefix('-').filter(|test| test.len() == 1) {
         let test = test.chars().next().unwrap_or('f');
@@ -232,7 +233,7 @@ pub(super) fn compile(
     }
     let text = meaning
         .text(subject, captured)
-        .map_err(|unknown| format!("there is nothing like `{unknown}`"))?;
+        .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
     let not = |test: String| if negated { format!("!({test})") } else { test };
     if let Some(value) = pattern.strip_prefix('=') {
         let value = value.trim_matches('"');
@@ -285,7 +286,7 @@ fn file_test(
         'd' => 'd',
         'e' => 'e',
         'l' | 'h' | 'L' => 'l',
-        other => return Err(format!("`-{other}` is no test of a file")),
+        other => return Err(format!("`-{other}` is not a file test")),
     };
     let asked = [
         "%{REQUEST_FILENAME}",
@@ -297,13 +298,11 @@ fn file_test(
         return Ok(Condition::Asked { test, negated });
     }
     if test != 'f' {
-        return Err(format!(
-            "`-{test}` of another path than the one that is asked for"
-        ));
+        return Err(format!("`-{test}` of a path other than the requested one"));
     }
     let path = meaning
         .text(subject, captured)
-        .map_err(|unknown| format!("there is nothing like `{unknown}`"))?;
+        .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
     Ok(Condition::File { path, negated })
 }
 
@@ -316,7 +315,7 @@ pub(super) fn anchored(base: &str, source: &str, case: Case) -> Option<String> {
             Some(body) => (true, body),
             None => (false, one),
         };
-        // An anchor in a group means the beginning of the rest, which cannot be said.
+        // An anchor in a group means the beginning of the rest, which cannot be expressed.
         let mut before = ' ';
         for character in body.chars() {
             if character == '^' && !matches!(before, '[' | '\\') {

@@ -15,7 +15,7 @@ use crate::template::{Piece, Text, quoted};
 /// Names of scripts of PHP, under whatever ending.
 const PHP_NAMES: &str = r"(?i).+\.ph(?:p[0-9]?|ar|tml|t|ps)(?:\.|$)";
 
-/// Who answers for files of a kind.
+/// The handler of files of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Handler {
     /// PHP within Apache.
@@ -26,7 +26,7 @@ pub(super) enum Handler {
     Files,
     /// A program that Tutti does not run: its source must not be handed out.
     Closed,
-    /// Scripts that Apache does not run here, whoever else is named for them.
+    /// Scripts that Apache does not run here, whichever other handler is configured for them.
     Stopped,
 }
 
@@ -42,8 +42,9 @@ struct Handled {
 }
 
 impl Compiler<'_> {
-    /// The steps of a place's content; the last one takes every request. `fallback`: for what is not there; `scripts`: for scripts that
-    /// are not there, which have a handler and so no `FallbackResource`.
+    /// Returns the steps of a place's content; the last one takes every request. `fallback`: for files that do not
+    /// exist; `scripts`: for scripts
+    /// that do not exist, which have a handler and so no `FallbackResource`.
     pub(super) fn content(
         &mut self,
         spot: &Spot,
@@ -122,7 +123,7 @@ impl Compiler<'_> {
         for variant in self.variants(spot, &place, AnswerOf::Application) {
             let mut action = match action.clone() {
                 Some(action) => action,
-                // It has been told.
+                // It has been reported.
                 None => when("return", 503),
             };
             self.fields(spot, &mut action, AnswerOf::Application, &variant);
@@ -144,20 +145,20 @@ impl Compiler<'_> {
             }
         }
         if !handled.is_plain {
-            // Other names of scripts: nobody may read their source.
+            // Other names of scripts: their source must not be served.
             steps.push(step(handled.wide.conditions(), access::refusal()));
             let hint = "rename scripts so that they end with `.php`";
             self.findings.note(
                 &directive.place,
                 &directive.name,
-                "only files that end with `.php` run; the others it names answer 403",
+                "only files that end with `.php` are run; the other ones get 403",
                 hint,
             );
         }
         steps
     }
 
-    /// Looks whether the script of a path with more behind it is there.
+    /// Tests whether the script of a path with more behind it exists.
     fn with_path_info(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Value {
         let cut = spot.base.at.chars().count();
         let path = format!(
@@ -168,7 +169,7 @@ impl Compiler<'_> {
         json!({"share": path, "index": "", "found": found, "fallback": fallback})
     }
 
-    /// Looks whether the file that is asked for is there.
+    /// Tests whether the requested file exists.
     fn look(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Value {
         let mut share = self.share(spot);
         share.insert("found".to_owned(), found.clone());
@@ -176,7 +177,7 @@ impl Compiler<'_> {
         share.into()
     }
 
-    /// Steps that look whether the file that is asked for is there; the last one takes every request.
+    /// Returns steps that test whether the requested file exists; the last one takes every request.
     pub(super) fn file_test(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Vec<Value> {
         let mut steps = Vec::new();
         let is_script = |one: &Handled| matches!(one.handler, Handler::Php | Handler::Fastcgi(_));
@@ -190,7 +191,7 @@ impl Compiler<'_> {
         steps
     }
 
-    /// The step that looks whether there is a folder with an index.
+    /// Returns the step that tests whether there is a folder with an index.
     pub(super) fn folder_test(
         &mut self,
         spot: &Spot,
@@ -212,7 +213,7 @@ impl Compiler<'_> {
         vec![step(when("uri", "*/"), action)]
     }
 
-    /// A share of the path that is asked for, below the folder.
+    /// Returns a share of the requested path, below the folder.
     fn share(&self, spot: &Spot) -> Map<String, Value> {
         self.share_of(spot, "")
     }
@@ -249,7 +250,7 @@ impl Compiler<'_> {
     /// The action for files.
     fn files(&mut self, spot: &Spot, fallback: &Option<Value>, variant: &Variant) -> Value {
         let mut share = self.share(spot);
-        // Where a rule takes slashes away, a redirect that adds one would go round in circles.
+        // Where a rule removes slashes, a redirect that adds one would be an endless loop.
         if let (Some(fallback), true) = (fallback, strips_slashes(spot)) {
             let mut served = share.clone();
             self.fields(spot, &mut served, AnswerOf::Files, variant);
@@ -278,7 +279,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The action for a path that ends with a slash: the first index that is there, looked at as if it had been asked for; `last` where
+    /// Returns the action for a path that ends with a slash: the first index that exists, handled as if it had been
+    /// requested; `last` where
     /// there is none.
     fn index_chain(
         &mut self,
@@ -361,7 +363,8 @@ impl Compiler<'_> {
         all
     }
 
-    /// Scripts of PHP for which the source names no handler: that is in a file which was not given, and their source is not shown.
+    /// Scripts of PHP for which the source names no handler: it is in a file which was not given, so that their source
+    /// is not served.
     fn unhandled(&mut self, spot: &Spot, handled: &[Handled]) -> Option<Handled> {
         let sample = format!("{}/index.php", spot.sub.at);
         if handled.iter().any(|one| may_hold(&one.wide, &sample)) {
@@ -379,8 +382,8 @@ impl Compiler<'_> {
                 || directive.arguments.iter().any(|word| word.contains(".php"))
         };
         let named = sections.find_map(|section| section.directives.iter().find(names_php));
-        let problem = "no handler for scripts of PHP is named: they answer 403, so that their source is not shown";
-        let hint = "give the file with the handler as well: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
+        let problem = "no handler for PHP scripts is configured: they get 403, so that their source is not served";
+        let hint = "also pass the file with the handler: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
         if let Some(named) = named {
             self.findings.lost(&named.place, &named.name, problem, hint);
         }
@@ -446,7 +449,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A handler or a type that scripts had, and have no longer.
+    /// Returns a handler or a type that scripts had, and no longer have.
     fn taken_away(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
         let skipped = usize::from(directive.is("addtype"));
         let mut endings = directive
@@ -457,22 +460,22 @@ impl Compiler<'_> {
         if !(directive.is("forcetype") || endings.any(|ending| ending.starts_with("ph"))) {
             return None;
         }
-        let hint = "take it out if the scripts ran all the same, as they do with `SetHandler`";
+        let hint = "remove it if the scripts were run anyway, as with `SetHandler`";
         self.findings.lost(
             &directive.place,
             &directive.name,
-            "scripts of PHP answer 403 here, neither run nor shown",
+            "PHP scripts get 403 here; they are neither run nor served",
             hint,
         );
         Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
     }
 
     fn not_run(&mut self, directive: &Directive) {
-        let hint = "take the scripts away, or leave it so";
+        let hint = "delete the scripts, or keep it so";
         self.findings.note(
             &directive.place,
             &directive.name,
-            "scripts that do not run answer 403 here; Apache hands out their source",
+            "scripts that are not run get 403 here; Apache serves their source",
             hint,
         );
     }
@@ -503,7 +506,7 @@ impl Compiler<'_> {
                 self.findings.note(
                     &directive.place,
                     &directive.name,
-                    "Apache's own pages answer 403",
+                    "Apache's own pages get 403",
                     hint,
                 );
                 return Handler::Closed;
@@ -514,12 +517,20 @@ impl Compiler<'_> {
     }
 
     fn closed(&mut self, directive: &Directive, what: &str) {
-        let hint = "leave these files to Apache, behind a `proxy`";
-        self.findings.lost(&directive.place, &directive.name, &format!("{what}: Tutti has nothing like it; its files answer 403, so that nobody reads their source"), hint);
+        let hint = "let Apache serve these files behind a `proxy`";
+        self.findings.lost(
+            &directive.place,
+            &directive.name,
+            &format!(
+                "{what} has no equivalent; its files get 403, so that their source is not served"
+            ),
+            hint,
+        );
     }
 }
 
-/// True if `Options` follows links; nothing, if it says nothing. Links of the owner alone are none that Tutti could tell: it follows none.
+/// True if `Options` follows links; `None` if it has no word about it. Tutti cannot test for links of the owner alone:
+/// it follows none then.
 pub(super) fn follows(options: &Directive) -> Option<bool> {
     let has = |word: &str| {
         let mut words = options.arguments.iter();
@@ -546,7 +557,7 @@ fn is_plain_php(source: &str) -> bool {
     )
 }
 
-/// True if a section says something about this name.
+/// True if a section has directives for this name.
 fn is_named(spot: &Spot, name: &str) -> bool {
     let sample = format!("{}/{name}", spot.sub.at);
     spot.site

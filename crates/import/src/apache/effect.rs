@@ -46,7 +46,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &rule.directive.place,
                     "RewriteRule",
-                    &format!("the flag `{name}` has nothing like it"),
+                    &format!("the flag `{name}` has no equivalent"),
                     hint,
                 );
             }
@@ -84,7 +84,7 @@ impl Compiler<'_> {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let unknown = |name: String| format!("there is nothing like `{name}`");
+        let unknown = |name: String| format!("there is no equivalent of `{name}`");
         let mut text = state.meaning.text(path, captured).map_err(unknown)?;
         let is_relative = !is_absolute && !path.starts_with(['/', '%']);
         if is_relative {
@@ -97,7 +97,7 @@ impl Compiler<'_> {
             return redirected(status, text, query, &flags, &state.meaning, captured)
                 .map(Effect::Act);
         }
-        self.tell_query(rule, query);
+        self.report_query(rule, query);
         for piece in &mut text.0 {
             if let Piece::Text(text) = piece {
                 // Literal text of a `rewrite` is percent-decoded.
@@ -134,12 +134,13 @@ impl Compiler<'_> {
         rules.entry.clone()
     }
 
-    fn tell_query(&mut self, rule: &Rule, query: Option<&str>) {
+    fn report_query(&mut self, rule: &Rule, query: Option<&str>) {
         let kept = matches!(query, None | Some("" | "%{QUERY_STRING}"));
         if let (false, Some(query)) = (kept, query) {
             let problem =
-                format!("the query `{query}` is not added: `rewrite` leaves the query as it came");
-            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+                format!("the query `{query}` is not added: `rewrite` keeps the client's query");
+            let hint =
+                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
             self.findings
                 .lost(&rule.directive.place, "RewriteRule", &problem, hint);
         }
@@ -156,7 +157,7 @@ impl Compiler<'_> {
         let target = rule.directive.argument(1);
         let (scheme, rest) = target
             .split_once("://")
-            .ok_or_else(|| "the server is none".to_owned())?;
+            .ok_or_else(|| "the server is not valid".to_owned())?;
         let at = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         if authority.contains(['$', '%']) {
@@ -165,20 +166,20 @@ impl Compiler<'_> {
         let (path, query) = path
             .split_once('?')
             .map_or((path, None), |(path, query)| (path, Some(query)));
-        self.tell_query(rule, query);
+        self.report_query(rule, query);
         let text = state
             .meaning
             .text(path, captured)
-            .map_err(|name| format!("there is nothing like `{name}`"))?;
+            .map_err(|name| format!("there is no equivalent of `{name}`"))?;
         let mut action = self
             .server(
                 &rules.spot.site,
                 &rule.directive,
                 &format!("{scheme}://{authority}"),
             )
-            .ok_or_else(|| "the server is none".to_owned())?;
+            .ok_or_else(|| "the server is not valid".to_owned())?;
         action.insert("rewrite".to_owned(), text.template().into());
-        // Who may is asked with the path as it came.
+        // Access is checked with the original path.
         let site = &rules.spot.site;
         let mapping = Mapping {
             at: String::new(),
@@ -219,7 +220,7 @@ fn redirected(
     let drops = has(&["QSD", "QSDISCARD"]) || query.is_some() && !has(&["QSA", "QSAPPEND"]);
     if let Some(query) = query.filter(|query| !query.is_empty()) {
         text.push("?");
-        let unknown = |name: String| format!("there is nothing like `{name}`");
+        let unknown = |name: String| format!("there is no equivalent of `{name}`");
         text.extend(meaning.text(query, captured).map_err(unknown)?);
     }
     if !drops {

@@ -1,4 +1,4 @@
-//! Who answers instead of files: PHP, Python of mod_wsgi, other servers.
+//! Handlers other than files: PHP, Python of mod_wsgi, other servers.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ const DAEMON_OPTIONS: Words = Words(
 const SPARE: u64 = 2;
 
 impl Compiler<'_> {
-    /// The action for scripts of PHP; `None` where it has been told why not.
+    /// Returns the action for scripts of PHP; `None` where the reason against it has been reported.
     pub(super) fn php(
         &mut self,
         spot: &Spot,
@@ -53,7 +53,7 @@ impl Compiler<'_> {
         if !spot.base.at.is_empty() {
             target.insert("prefix".to_owned(), spot.base.at.clone().into());
         }
-        // Applications differ by their options; what they share is one with several targets.
+        // Applications differ by their options; those with the same options are one with several targets.
         let same = |known: &Value| {
             let mut known = known.as_object().cloned().unwrap_or_default();
             known.remove("targets");
@@ -120,7 +120,7 @@ impl Compiler<'_> {
     /// `php_value` and its kin, and `SetEnv`.
     fn directives(&mut self, spot: &Spot, options: &mut Map<String, Value>) {
         let mut all: Vec<Directive> = Vec::new();
-        // The outermost first: the inner ones go over them.
+        // The outermost first: the inner ones replace them.
         let sections: Vec<&Section> = spot.sections().collect();
         for section in sections.iter().rev() {
             all.extend(section.directives.iter().cloned());
@@ -161,11 +161,11 @@ impl Compiler<'_> {
         directive: &Directive,
     ) -> Option<Map<String, Value>> {
         if !spot.base.at.is_empty() {
-            let hint = "give the file of PHP-FPM's pool too: an application has `prefix`";
+            let hint = "also pass the file of PHP-FPM's pool: an application has `prefix`";
             self.findings.lost(
                 &directive.place,
                 &directive.name,
-                "scripts below an `Alias` are not found by FastCGI",
+                "FastCGI does not find scripts below an `Alias`",
                 hint,
             );
             return None;
@@ -192,11 +192,11 @@ impl Compiler<'_> {
                     && name.ends_with(".py")
                     && !name.trim_end_matches(".py").contains('.')
             }) else {
-                let hint = "name the file in full, and let it end with `.py`";
+                let hint = "write the full name of the file, ending in `.py`";
                 self.findings.lost(
                     &alias.place,
                     &alias.name,
-                    "the file is no module that can be imported: the place answers 503",
+                    "the file is not an importable module: requests here get 503",
                     hint,
                 );
                 steps.push(step(super::section::under(at), json!({"return": 503})));
@@ -358,14 +358,14 @@ impl Compiler<'_> {
             let name = argument.split('=').next().unwrap_or_default();
             if !DAEMON_OPTIONS.contains(name) {
                 let hint = "see `python` in `docs/reference/options.md`";
-                let problem = format!("`{name}` has nothing like it");
+                let problem = format!("`{name}` has no equivalent");
                 self.findings
                     .note(&daemon.place, &daemon.name, &problem, hint);
             }
         }
     }
 
-    /// Aliases that Tutti cannot follow: nothing is handed out there.
+    /// Aliases that Tutti cannot follow: nothing is served there.
     pub(super) fn closed_aliases(&mut self, site: &Site) -> Vec<Value> {
         let mut steps = Vec::new();
         for alias in site.all(&[
@@ -376,13 +376,13 @@ impl Compiler<'_> {
         ]) {
             let (problem, hint) = if alias.is("aliasmatch") {
                 (
-                    "a folder that depends on the path is not carried over: the place answers 403",
+                    "a folder that depends on the path is not carried over: requests here get 403",
                     "write a step with `share`, as a script (`docs/http/scripting.md`)",
                 )
             } else {
                 (
-                    "Tutti runs no programs of CGI: the place answers 403",
-                    "make it an application (`docs/languages/external.md`), or leave it to Apache, behind a `proxy`",
+                    "Tutti does not run CGI programs: requests here get 403",
+                    "make it an application (`docs/languages/external.md`), or let Apache serve it behind a `proxy`",
                 )
             };
             self.findings.lost(&alias.place, &alias.name, problem, hint);

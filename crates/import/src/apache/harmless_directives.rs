@@ -19,9 +19,9 @@ const READ: Words = Words(
     wsgipythonpath wsgiscriptalias wsgiscriptaliasmatch",
 );
 
-/// Directives for which nothing has to be written: what they say is so, or is about parts that are not there.
+/// Directives for which nothing has to be written: Tutti behaves so anyway, or they are about parts that do not exist.
 const NOTHING: &[Words] = &[
-    // Lists of folders, which are told with `Options`, and languages.
+    // Lists of folders, which are reported with `Options`, and languages.
     Words(
         "addalt addaltbyencoding addaltbytype addcharset adddescription addencoding addicon addiconbyencoding
         addiconbytype addlanguage defaulticon defaultlanguage forcelanguagepriority headername indexheadinsert
@@ -63,57 +63,57 @@ const NOTHING: &[Words] = &[
 const LOST: &[(Words, &str, &str)] = &[
     (
         Words("directoryslash"),
-        "folders without a slash at their end are redirected to those with one",
+        "requests for folders without a trailing slash are redirected to add it",
         "write a step with `found` before the share",
     ),
     (
         Words("satisfy"),
-        "who has the right address must still fulfil all of the rest",
+        "clients with an allowed address must still meet the other requirements",
         "write a step with `source` before the others",
     ),
     (
         Words("setenvif setenvifexpr setenvifnocase unsetenv"),
-        "variables that depend on the request are not there",
+        "variables that depend on the request are not supported",
         "`match` and `vars` look at the request itself (`docs/http/scripting.md`)",
     ),
     (
         Words("remoteipproxyprotocol remoteipproxyprotocolexceptions remoteipproxiesheader"),
-        "the proxies to believe are an option of each listener",
+        "trusted proxies are an option of each listener",
         "see `forwarded` and `proxy_protocol` in `docs/reference/options.md`",
     ),
     (
         Words("rewritemap"),
-        "maps of rewriting are not there",
+        "rewrite maps are not supported",
         "write it as a script (`docs/http/scripting.md`)",
     ),
     (
         Words("serverpath"),
-        "hosts are told apart by their name",
+        "hosts are distinguished by name",
         "leave it out",
     ),
     (
         Words("userdir"),
-        "folders of users are not looked for",
+        "user folders are not supported",
         "write a step with `share`, as a script (`docs/http/scripting.md`)",
     ),
     (
         Words("cacheenable cacheroot cachedisable cachelock"),
-        "answers are not kept",
+        "responses are not cached",
         "put a cache in front",
     ),
     (
         Words("multiviewsmatch"),
-        "files are found by their whole name",
-        "name them in full",
+        "files are found only by their full name",
+        "write their full names",
     ),
     (
         Words("forcetype defaulttype"),
-        "types are by the ending of a name",
+        "types depend on file name endings",
         "name endings in `settings.http.static.mime_types`",
     ),
     (
         Words("proxyremote proxyblock"),
-        "Tutti is no proxy for clients",
+        "Tutti is not a forward proxy",
         "run one beside it",
     ),
 ];
@@ -152,7 +152,7 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     found.map_or(
         (
             "there is no option for it",
-            "see `docs/reference/options.md`; if it is about a module that Tutti has no need of, leave it out",
+            "see `docs/reference/options.md`; if it belongs to a module that Tutti does not need, remove it",
         ),
         |(_, problem, hint)| (*problem, *hint),
     )

@@ -54,7 +54,7 @@ pub(super) enum AnswerOf {
     Application,
 }
 
-/// Sections that set fields for some files only: each doubles the steps.
+/// Most sections that set fields for some files only: each doubles the steps.
 const MOST_CONDITIONS: usize = 3;
 
 impl Compiler<'_> {
@@ -80,7 +80,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &header.place,
                     "Header",
-                    "too many sections set fields for some files only",
+                    "too many sections set fields for only some files",
                     hint,
                 );
                 continue;
@@ -227,14 +227,11 @@ impl Compiler<'_> {
             "unset" => None,
             "set" | "setifempty" | "append" | "merge" | "add" => {
                 let Some(text) = format(value) else {
-                    return lost(
-                        self,
-                        &format!("`{value}` has something that there is nothing like"),
-                    );
+                    return lost(self, &format!("`{value}` has a part without an equivalent"));
                 };
                 let is_cookie = name.eq_ignore_ascii_case("set-cookie");
                 if is_cookie && verb != "set" {
-                    return lost(self, "a second `Set-Cookie` has no place");
+                    return lost(self, "a second `Set-Cookie` is not possible");
                 }
                 Some(match verb.as_str() {
                     "set" => text,
@@ -253,7 +250,12 @@ impl Compiler<'_> {
                     }
                 })
             }
-            other => return lost(self, &format!("`{other}` of fields is not carried over")),
+            other => {
+                return lost(
+                    self,
+                    &format!("`{other}` for header fields is not carried over"),
+                );
+            }
         };
         let field = Field {
             name: name.clone(),
@@ -293,7 +295,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &directive.place,
                     &directive.name,
-                    &format!("`{value}` depends on the file, or is no time"),
+                    &format!("`{value}` depends on the file, or is not a time"),
                     hint,
                 );
                 continue;
@@ -326,7 +328,7 @@ impl Compiler<'_> {
         named.chain(default.map(|value| (None, value))).collect()
     }
 
-    /// `RequestHeader`, for who answers instead of Apache.
+    /// Returns the fields of `RequestHeader`, for the server or application that answers.
     pub(super) fn request_fields(&mut self, directives: &[Directive]) -> Map<String, Value> {
         let mut fields = Map::new();
         for directive in directives
@@ -339,7 +341,7 @@ impl Compiler<'_> {
                 directive.argument(2),
             );
             let text = request_format(value);
-            // A client must not say it in place of what is meant here.
+            // A client must not set the field in place of the source's value.
             if matches!(verb.as_str(), "set" | "unset" | "setifempty") {
                 fields.insert(name.clone(), Value::Null);
             }
@@ -355,7 +357,7 @@ impl Compiler<'_> {
                     self.findings.lost(
                         &directive.place,
                         "RequestHeader",
-                        "it is not carried over; clients cannot say the field in its place",
+                        "it is not carried over; the field from clients is removed",
                         hint,
                     );
                 }

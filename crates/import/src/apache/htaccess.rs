@@ -1,4 +1,4 @@
-//! `.htaccess`: files in the folders of a site that say more, where `AllowOverride` lets them.
+//! `.htaccess`: files in the folders of a site with further directives, where `AllowOverride` allows them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -83,16 +83,16 @@ pub(super) fn read(
             &mut Vec::new(),
             &mut folders,
         ) {
-            // A file that is not found might close something.
+            // A file that is not found might deny access.
             return Err(UnreadableSource {
                 file: allow.place.file.to_string(),
                 line: allow.place.line,
                 problem: format!(
-                    "`{}` has too many folders to look for all of these files: more than {MOST_FOLDERS}, or {DEEPEST_FOLDER} deep",
+                    "`{}` has too many folders to search for these files: more than {MOST_FOLDERS}, or {DEEPEST_FOLDER} deep",
                     mapping.folder
                 ),
                 hint: Some(
-                    "write what the files say into `<Directory>`, and give `AllowOverride None`"
+                    "move their contents into `<Directory>`, and set `AllowOverride None`"
                         .to_owned(),
                 ),
             });
@@ -136,17 +136,17 @@ fn one(
             file: path.display().to_string(),
             line: 0,
             problem: format!("the folders of a site have more than {MOST_SECTIONS} sections in such files"),
-            hint: Some("write them into `<Directory>`, or give `AllowOverride None` where they are not needed".to_owned()),
+            hint: Some("move them into `<Directory>`, or set `AllowOverride None` where they are not needed".to_owned()),
         });
     }
     let directives = reader.file(path, 0)?;
-    // Apache answers 500 where a file says what it may not.
+    // Apache answers 500 where a file has a directive that is not allowed.
     if lets_in(&directives) && !may_let_in(allow) {
-        let why = "it says who is let in, which `AllowOverride` does not let it";
+        let why = "it controls access, which `AllowOverride` does not allow";
         found.push(closed(text, path, why, findings));
         return Ok(());
     }
-    super::closing::tell_all(&directives, findings);
+    super::closing::report_all(&directives, findings);
     let around = Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(text.to_owned())),
@@ -167,7 +167,7 @@ fn allows_some(directive: &Directive) -> bool {
     directive.word(0) != "none"
 }
 
-/// True if a file may say who is let in.
+/// True if a file may have directives of access control.
 fn may_let_in(allow: &Directive) -> bool {
     let may = |word: &String| {
         let word = word.to_ascii_lowercase();
@@ -179,7 +179,8 @@ fn may_let_in(allow: &Directive) -> bool {
     allow.arguments.iter().any(may)
 }
 
-/// True if clients are let in by a file, whatever the sections around it say. The depth is that of sections, which the reader bounds.
+/// True if a file lets clients in, whatever the sections around it say. The depth is that of sections, which the reader
+/// bounds.
 fn lets_in(directives: &[Directive]) -> bool {
     directives.iter().any(|directive| {
         matches!(
@@ -195,11 +196,11 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
         file: path.display().to_string().into(),
         line: 1,
     };
-    let hint = "run the import as somebody who may read it";
+    let hint = "run the import as a user who may read it";
     findings.lost(
         &place,
         "AllowOverride",
-        &format!("the file is not taken ({why}): the folder answers 403"),
+        &format!("the file cannot be used ({why}): requests for the folder get 403"),
         hint,
     );
     Section {
@@ -237,7 +238,7 @@ fn walk(
     if above.contains(&real) {
         return true;
     }
-    // A file is none of its own, and a folder that nobody may list may have one all the same.
+    // Such a file need not be listed: a folder that cannot be listed may have one all the same.
     all.push(folder.to_owned());
     let names = reader.sources.names_in(folder);
     above.push(real);

@@ -17,7 +17,7 @@ enum Verify {
     Unknown,
 }
 
-/// True if a host speaks TLS, with whatever module.
+/// True if a host uses TLS, with whatever module.
 fn is_secure(site: &Site) -> bool {
     let keys = ["sslengine", "gnutlsenable", "nssengine"];
     let mut settings = keys.iter().filter_map(|key| site.setting(key));
@@ -91,7 +91,7 @@ impl Compiler<'_> {
             let any: Vec<&Host> = any.iter().filter_map(seen).collect();
             let here: Vec<&Host> = here.iter().filter_map(seen).collect();
             let mut steps = Vec::new();
-            // Hosts of several addresses behind one socket: the address that was asked for chooses.
+            // Hosts of several addresses behind one socket: the local address of the connection chooses.
             if ip == "*" && !exact.is_empty() {
                 for host in &exact {
                     for (own, _) in host
@@ -162,7 +162,7 @@ impl Compiler<'_> {
                 None => self.findings.lost(
                     &listen.place,
                     "Listen",
-                    &format!("`{}` is no address", listen.argument(0)),
+                    &format!("`{}` is not an address", listen.argument(0)),
                     "write the address as numbers: `127.0.0.1:8080`",
                 ),
             }
@@ -182,7 +182,8 @@ impl Compiler<'_> {
         addresses
     }
 
-    /// Steps that choose a host by the name that is asked for, in their order; the first is the one for all other names.
+    /// Returns steps that choose a host by the requested name, in their order; the first is the one for all other
+    /// names.
     fn by_name(&mut self, here: &[&Host]) -> Vec<Value> {
         let mut steps = Vec::new();
         for host in here {
@@ -229,7 +230,7 @@ impl Compiler<'_> {
         }
         let Some(mut tls) = self.tls(here) else {
             if let Some(first) = here.first() {
-                let problem = "there is no certificate for it: its address is not listened to, as nothing would be encrypted";
+                let problem = "it has no certificate: Tutti does not listen on its address, since connections would not be encrypted";
                 let hint = "write `SSLCertificateFile` and `SSLCertificateKeyFile` into the host, then import again";
                 self.findings.lost(&first.place, "SSLEngine", problem, hint);
             }
@@ -281,8 +282,8 @@ impl Compiler<'_> {
                 Verify::Required | Verify::Optional | Verify::Unknown => {
                     host.destination = self.refused();
                     if *verify != Verify::Unknown {
-                        let problem = "a listener has one file of authorities for its clients' certificates, and this host another: it answers 403 there";
-                        let hint = "give this host a listener of its own";
+                        let problem = "a listener has one set of CA certificates for clients, and this host has another: it responds 403 there";
+                        let hint = "use a separate listener for this host";
                         self.findings
                             .lost(&host.place, "SSLVerifyClient", problem, hint);
                     }
@@ -299,7 +300,7 @@ impl Compiler<'_> {
         let verify = match asks.map(|asks| asks.word(0)).as_deref() {
             Some("require") => Verify::Required,
             Some("optional") => Verify::Optional,
-            // Those that are not checked let nobody in; a part of the host that wants one answers 403.
+            // Certificates that are not checked let no client in; a part of the host that wants one answers 403.
             _ if in_parts => Verify::Optional,
             _ => return (Verify::Off, None),
         };
@@ -307,16 +308,16 @@ impl Compiler<'_> {
         let unchecked = says("sslcarevocationcheck").or_else(|| says("sslocspenable"));
         let unchecked = unchecked.filter(|one| one.word(0) != "off");
         if let Some(unchecked) = unchecked {
-            let problem = "certificates that were revoked would let clients in: the host answers 403 where it speaks TLS";
-            let hint = "check clients in another way (`docs/http/access.md`)";
+            let problem = "revoked certificates would be accepted: the host responds 403 over TLS";
+            let hint = "authenticate clients in another way (`docs/http/access.md`)";
             self.findings
                 .lost(&unchecked.place, &unchecked.name, problem, hint);
             return (Verify::Unknown, None);
         }
         if authority.is_none() {
             if let Some(asks) = asks {
-                let problem = "there is no `SSLCACertificateFile` for it: the host answers 403 where it speaks TLS";
-                let hint = "name the file of the authorities in `tls.client_ca`";
+                let problem = "it has no `SSLCACertificateFile`: the host responds 403 over TLS";
+                let hint = "name the file with the CA certificates in `tls.client_ca`";
                 self.findings.lost(&asks.place, &asks.name, problem, hint);
                 return (Verify::Unknown, None);
             }
@@ -339,17 +340,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// `tls` of a listener, without what it asks clients for.
+    /// Returns `tls` of a listener, without the options for clients' certificates.
     fn tls(&mut self, here: &[&Host]) -> Option<Map<String, Value>> {
         let is_on = |host: &&&Host| is_secure(&host.site);
         let secure: Vec<&Host> = here.iter().filter(is_on).copied().collect();
         let first = secure.first().copied()?;
         if let Some(plain) = here.iter().find(|host| !is_on(host)) {
-            let hint = "give it a port of its own";
+            let hint = "use a separate port for it";
             self.findings.lost(
                 &plain.place,
                 "SSLEngine",
-                "a listener speaks TLS with all its hosts: this one, too",
+                "a listener uses TLS for all its hosts, including this one",
                 hint,
             );
         }
@@ -376,11 +377,11 @@ impl Compiler<'_> {
                 }
             }
             for chain in all("sslcertificatechainfile") {
-                let hint = "append its certificates to the file of `SSLCertificateFile`, as Apache has it since 2.4.8";
+                let hint = "append its certificates to the file of `SSLCertificateFile`, as in Apache since 2.4.8";
                 self.findings.lost(
                     &chain.place,
                     &chain.name,
-                    "the chain has no file of its own",
+                    "the chain cannot be in a separate file",
                     hint,
                 );
             }

@@ -1,7 +1,8 @@
 //! Lists of folders: `Options Indexes`.
 //!
-//! Apache leaves out of a list what it would not hand out. Here it is the list's own `deny` that leaves it out, since it is other steps
-//! that refuse it. A refusal that no pattern can say keeps the list away, which is told. Must never: list what the source hides.
+//! Apache leaves out of a list what it would not serve. Here the list's own `deny` leaves it out, since other steps
+//! refuse it. If a refusal cannot be written as a pattern, there is no list, which is reported. Must never: list what
+//! the source hides.
 
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ const IN_PATH: [&str; 6] = [
     r"^(.*/)?\.",
 ];
 
-const HINT: &str = "write `listing` into a `share` for it, with a `deny` for what is to be hidden (`docs/http/delivery.md`)";
+const HINT: &str = "write `listing` into a `share` for it, with `deny` for files to hide (`docs/http/delivery.md`)";
 
 impl Compiler<'_> {
     /// The action that lists a folder without an index, where there are lists.
@@ -30,7 +31,7 @@ impl Compiler<'_> {
         if !self.has_lists {
             return None;
         }
-        self.tell_of_patterns(spot);
+        self.report_patterns(spot);
         let options = spot
             .sections()
             .find_map(|section| lists(section).map(|_| section))
@@ -43,7 +44,7 @@ impl Compiler<'_> {
             Ok(hidden) => hidden,
             Err(by) => {
                 let problem = format!(
-                    "lists of folders are not carried over here: `{}` ({}:{}) hides what would be in them",
+                    "lists of folders are not carried over here: `{}` ({}:{}) hides some of their entries",
                     by.name, by.place.file, by.place.line
                 );
                 let name = format!("{} Indexes", options.name);
@@ -51,8 +52,8 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        let hint = "look at the list, or write an `index` of your own";
-        self.findings.note(&options.place, &options.name, "lists of folders look plain here, without icons, descriptions, `HeaderName` and `ReadmeName`, and never name what begins with a period", hint);
+        let hint = "check the list, or write an `index` yourself";
+        self.findings.note(&options.place, &options.name, "lists of folders are plain here, without icons, descriptions, `HeaderName` and `ReadmeName`, and never contain names that begin with a period", hint);
         let mut share = self.share_of(spot, "");
         share.insert("listing".to_owned(), "html".into());
         if !hidden.is_empty() {
@@ -66,7 +67,7 @@ impl Compiler<'_> {
     }
 
     /// Lists that are switched on for folders or paths of an expression, which have no step of their own.
-    fn tell_of_patterns(&mut self, spot: &Spot) {
+    fn report_patterns(&mut self, spot: &Spot) {
         for section in &spot.site.sections {
             let is_pattern = matches!(section.folder, Some(Folder::Match(_)))
                 || matches!(section.location, Some(Location::Match(_)));
@@ -86,7 +87,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &options.place,
                     &name,
-                    "lists of folders that an expression names are not carried over",
+                    "lists of folders that match an expression are not carried over",
                     HINT,
                 );
             }
@@ -94,7 +95,7 @@ impl Compiler<'_> {
     }
 }
 
-/// True if a section has lists of folders, false if it has none; nothing, if it does not say.
+/// True if a section has lists of folders, false if it has none; `None`, if it has no directive about it.
 pub(super) fn lists(section: &Section) -> Option<bool> {
     let options = section
         .directives
@@ -122,7 +123,8 @@ fn switched(options: &Directive) -> Option<bool> {
     said.or(is_absolute.then_some(false))
 }
 
-/// True if a place below a folder needs a step of its own for its list: it switches lists, or lets some in and so shows to them what
+/// True if a place below a folder needs a step of its own for its list: it switches lists, or lets some clients in and
+/// so shows them what
 /// the list around leaves out for all.
 pub(super) fn is_apart(site: &Site, section: &Section) -> bool {
     let is_listed = || site.sections.iter().any(|one| lists(one) == Some(true));
@@ -136,7 +138,8 @@ pub(super) fn is_apart(site: &Site, section: &Section) -> bool {
     }
 }
 
-/// Patterns of paths that a list leaves out; or what hides something in a way that no pattern can say.
+/// Returns the patterns of paths that a list leaves out; the error is a directive that hides something and cannot be
+/// written as a pattern.
 fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
     let mut hidden: Vec<Value> = ignored(spot).into_iter().map(Value::from).collect();
     for section in spot
@@ -161,7 +164,7 @@ fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
         let Some(by) = section.directives.iter().find(|one| refuses(one)) else {
             continue;
         };
-        // Whom it refuses is no matter where it is about the whole place, which has let the request in.
+        // Refusals of some clients do not matter where they are about the whole place, which has let the request in.
         let mut conditions = place.conditions();
         match conditions.remove("uri") {
             _ if conditions.contains_key("if") => return Err(by.clone()),
@@ -202,7 +205,7 @@ fn ignored(spot: &Spot) -> Vec<String> {
     patterns
 }
 
-/// True if it keeps somebody out.
+/// True if it denies some clients.
 fn refuses(directive: &Directive) -> bool {
     match directive.key.as_str() {
         "require" => !(directive.word(0) == "all" && directive.word(1) == "granted"),
@@ -213,7 +216,7 @@ fn refuses(directive: &Directive) -> bool {
     }
 }
 
-/// True if it keeps everybody out.
+/// True if it denies all clients.
 fn refuses_all(directive: &Directive) -> bool {
     directive.is("require") && directive.word(0) == "all" && directive.word(1) == "denied"
 }

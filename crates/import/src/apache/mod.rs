@@ -1,8 +1,11 @@
 //! Apache httpd: files → directives → listeners, routes, applications and upstreams.
 //!
-//! A virtual host becomes a route, a folder that is mapped (`DocumentRoot`, `Alias`) steps in it: who is let in, rewriting, content. What
-//! Apache merges for a path (`<Directory>`, `.htaccess`, `<Files>`, `<Location>`) becomes steps with conditions, the last one merged
-//! first. `tests/real/imports` replays requests against Apache and Tutti. It must never panic on any input, never leave out a thing
+//! A virtual host becomes a route, and a folder that is mapped (`DocumentRoot`, `Alias`) steps in it: access control,
+//! rewriting, content. The
+//! directives that Apache merges for a path (`<Directory>`, `.htaccess`, `<Files>`, `<Location>`) become steps with
+//! conditions, the last one
+//! merged first. `tests/real/imports` replays requests against Apache and Tutti. It must never panic on any input,
+//! never leave out a directive
 //! without a finding, and never open what the source closes.
 
 mod access;
@@ -102,7 +105,7 @@ impl Compiler<'_> {
         reader: &mut Reader<'_>,
         all: &[Directive],
     ) -> Result<(), UnreadableSource> {
-        closing::tell_all(all, self.findings);
+        closing::report_all(all, self.findings);
         let (hosts, outer): (Vec<&Directive>, Vec<&Directive>) = all
             .iter()
             .partition(|directive| directive.is("virtualhost"));
@@ -111,7 +114,7 @@ impl Compiler<'_> {
         self.workers = last("maxrequestworkers")
             .or_else(|| last("maxclients"))
             .and_then(|count| count.argument(0).parse().ok());
-        // A variable that nobody has defined names nobody.
+        // A variable that is not defined names no account.
         let named = |key: &str| {
             last(key)
                 .map(|directive| directive.argument(0).to_owned())
@@ -163,7 +166,7 @@ impl Compiler<'_> {
             });
         }
         self.listeners(&listens, &made, main.as_ref());
-        remote.tell_listeners(&mut self.out.listeners);
+        remote.configure_listeners(&mut self.out.listeners);
         let sites: Vec<&Site> = made
             .iter()
             .chain(&main)
@@ -253,13 +256,12 @@ impl Compiler<'_> {
         for alias in site.all(&["alias"]) {
             let (from, to) = (alias.argument(0), alias.argument(1));
             if from.len() > 1 && from.ends_with('/') && !to.ends_with('/') || !to.starts_with('/') {
-                let hint = "let both end with a slash, or neither, and write the folder in full";
+                let hint =
+                    "end both with a slash, or neither, and write the full path of the folder";
                 self.findings.lost(
                     &alias.place,
                     &alias.name,
-                    &format!(
-                        "`{from}` and `{to}` are put together in a way that is not carried over"
-                    ),
+                    &format!("`{from}` and `{to}` are combined in a way that is not carried over"),
                     hint,
                 );
                 continue;
@@ -272,7 +274,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &alias.place,
                     &alias.name,
-                    "the whole file system is not handed out",
+                    "Tutti does not serve the whole file system",
                     "name a folder",
                 );
             } else if !mappings.iter().any(|known| known.at == mapping.at) {
@@ -297,7 +299,7 @@ impl Compiler<'_> {
             self.findings.lost(
                 &root.place,
                 &root.name,
-                "the whole file system is not handed out",
+                "Tutti does not serve the whole file system",
                 "name a folder",
             );
         } else {
@@ -329,11 +331,11 @@ impl Compiler<'_> {
                 .map(|mapping| mapping.folder.clone())
                 .unwrap_or_default();
             if path.contains('$') && folder != root && folder != "/" {
-                let hint = "write `root` of the application as it should be";
+                let hint = "check `root` of the application";
                 self.findings.lost(
                     &pass.place,
                     &pass.name,
-                    &format!("scripts are in `{folder}` there, and in `{root}` here"),
+                    &format!("scripts are in `{folder}` for PHP, but in `{root}` here"),
                     hint,
                 );
             }

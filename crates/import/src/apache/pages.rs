@@ -78,8 +78,8 @@ impl Compiler<'_> {
             |status: &u16| (400..600).contains(status) && !matches!(status, 408 | 413 | 431);
         if !status.as_ref().is_some_and(has_page) {
             lost(
-                "this status has no page of one's own",
-                "pages are for errors from 400 to 599, but for those of requests that cannot be read",
+                "this status cannot have a custom page",
+                "pages are for errors from 400 to 599, except for malformed requests",
             );
             return None;
         }
@@ -90,15 +90,15 @@ impl Compiler<'_> {
         if !target.starts_with('/') {
             lost(
                 "its text is not carried over",
-                "put the text into a file, and name that",
+                "write the text into a file, and name it",
             );
             return None;
         }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !query.is_empty() {
             lost(
-                "its query is not added: `rewrite` leaves the query as it came",
-                "`$error_status` tells the page of which error it is, in `request_headers`",
+                "its query is not added: `rewrite` keeps the client's query",
+                "send `$error_status` to the page in `request_headers`",
             );
         }
         let path = Text::literal(path.replace('%', "%25")).template();

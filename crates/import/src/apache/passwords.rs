@@ -1,4 +1,4 @@
-//! Files of passwords: a hash that is not taken makes its place refuse everybody.
+//! Files of passwords: a hash that Tutti cannot use makes its place refuse all clients.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tutti_config::model::PasswordHash;
 
 use super::section::Section;
 
-/// Looks into the files of a section. One that cannot be used is left out, and then nobody is let in by it.
+/// Checks the files of a section. One that cannot be used is left out, and then the section admits no client.
 pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut Findings) {
     section.directives.retain(|directive| {
         if !directive.is("authuserfile") {
@@ -19,8 +19,8 @@ pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut
             findings.note(
                 &directive.place,
                 &directive.name,
-                "the file could not be looked at: its hashes must be bcrypt, argon2 or SHA-crypt",
-                "`htpasswd -B FILE NAME` makes such a one",
+                "the file could not be read: its hashes must be bcrypt, argon2 or SHA-crypt",
+                "create them with `htpasswd -B FILE NAME`",
             );
             return true;
         };
@@ -33,11 +33,8 @@ pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut
         let Some(number) = text.lines().position(|line| is_unknown(&line)) else {
             return true;
         };
-        let problem = format!(
-            "line {} of `{file}` has a hash that is not taken",
-            number + 1
-        );
-        let hint = "make new ones with `htpasswd -B FILE NAME` (bcrypt), and import again";
+        let problem = format!("line {} of `{file}` has an unsupported hash", number + 1);
+        let hint = "create new ones with `htpasswd -B FILE NAME` (bcrypt), and import again";
         findings.lost(&directive.place, &directive.name, &problem, hint);
         false
     });

@@ -13,24 +13,24 @@ use crate::template::{Piece, Text, quoted};
 use crate::units::seconds;
 use crate::words::Words;
 
-/// A path that is handed on.
+/// A path that is passed on.
 struct Pass {
     directive: Directive,
     place: Where,
-    /// The path, without a slash at its end; nothing for an expression.
+    /// The path, without a slash at its end; `None` for an expression.
     at: Option<String>,
     from: String,
     target: String,
 }
 
-/// Options of `ProxyPass` that say what Tutti does anyway, or how Apache keeps connections.
+/// Options of `ProxyPass` for what Tutti does anyway, or for how Apache keeps connections.
 const USUAL: Words = Words(
     "nocanon retry ping min max smax acquire disablereuse enablereuse flushpackets flushwait keepalive ttl upgrade
     iobuffersize receivebuffersize route connectiontimeout timeout loadfactor status interpolate",
 );
 
 impl Compiler<'_> {
-    /// The steps of what is handed to other servers, before those of the rest.
+    /// Returns the steps of requests that are passed to other servers, before those of the rest.
     pub(super) fn proxies(&mut self, site: &Rc<Site>, mut rest: Vec<Value>) -> Vec<Value> {
         let passes = passes(site);
         let leaves_out = passes.iter().any(|pass| pass.target == "!");
@@ -68,7 +68,7 @@ impl Compiler<'_> {
                     );
                     Value::Object(action)
                 }
-                // It has been told.
+                // It has been reported.
                 None => json!({"return": 503}),
             };
             let part = format!(
@@ -101,11 +101,11 @@ impl Compiler<'_> {
     fn passed(&mut self, site: &Rc<Site>, pass: &Pass) -> Option<Map<String, Value>> {
         let (authority, path) = split(&pass.target)?;
         if pass.at.is_none() && pass.target.contains('$') {
-            let hint = "write a `rewrite` with the new path beside the server";
+            let hint = "write a `rewrite` with the new path next to the server";
             self.findings.lost(
                 &pass.directive.place,
                 &pass.directive.name,
-                "an address with parts of the path is not carried over: the place answers 503",
+                "an address with parts of the path is not carried over: requests here get 503",
                 hint,
             );
             return None;
@@ -117,7 +117,7 @@ impl Compiler<'_> {
             .iter()
             .any(|word| word.eq_ignore_ascii_case("nocanon"));
         if pass.at.is_none() || pass.from == path {
-            // The path goes on as it was understood: without periods and what is encoded for nothing.
+            // The path is passed on normalised: without periods and needless encoding.
             if !is_raw {
                 action.insert("rewrite".to_owned(), "$uri".into());
             }
@@ -139,11 +139,11 @@ impl Compiler<'_> {
             .all(&["proxypassreverse"])
             .find(|reverse| reverse.argument(0) == pass.from);
         if let Some(reverse) = reverse.filter(|_| pass.from != path) {
-            let hint = "tell the application under which path it is";
+            let hint = "configure the path of the application in the application";
             self.findings.lost(
                 &reverse.place,
                 &reverse.name,
-                "`Location` of answers stays as the server gives it, with the server's own path",
+                "`Location` of responses is passed on unchanged, with the server's own path",
                 hint,
             );
         }
@@ -173,7 +173,7 @@ impl Compiler<'_> {
         let mut options = self.options(site, directive);
         if scheme == "balancer" {
             let Some(group) = site.groups.get(&authority).cloned() else {
-                let hint = "give the file with its `<Proxy balancer://…>` too";
+                let hint = "also pass the file with its `<Proxy balancer://…>`";
                 self.findings.lost(
                     &directive.place,
                     &directive.name,
@@ -193,11 +193,11 @@ impl Compiler<'_> {
                 "fcgi" => "fastcgi",
                 "uwsgi" | "scgi" => scheme,
                 other => {
-                    let hint = "let the server speak HTTP";
+                    let hint = "make the server speak HTTP";
                     self.findings.lost(
                         &directive.place,
                         &directive.name,
-                        &format!("`{other}` is not spoken: the place answers 503"),
+                        &format!("`{other}` is not supported: requests here get 503"),
                         hint,
                     );
                     return None;
@@ -207,11 +207,11 @@ impl Compiler<'_> {
                 let verify = verifies(site);
                 options.insert("tls".to_owned(), json!({"verify": verify}));
                 if !verify {
-                    let hint = "take `verify` out if the server has a certificate that holds";
+                    let hint = "remove `verify` if the server has a valid certificate";
                     self.findings.note(
                         &directive.place,
                         &directive.name,
-                        "as in Apache, the server's certificate is not looked at",
+                        "as in Apache, the server's certificate is not verified",
                         hint,
                     );
                 }
@@ -251,11 +251,11 @@ impl Compiler<'_> {
                 }
                 (name, _) if USUAL.contains(name) => {}
                 ("stickysession", _) => {
-                    let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
+                    let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client on one server";
                     self.findings.lost(
                         &directive.place,
                         &directive.name,
-                        "`stickysession` has nothing like it",
+                        "`stickysession` has no equivalent",
                         hint,
                     );
                 }
@@ -263,7 +263,7 @@ impl Compiler<'_> {
                 _ if directive.key.starts_with("proxypass") => self.findings.lost(
                     &directive.place,
                     &directive.name,
-                    &format!("`{option}` has nothing like it"),
+                    &format!("`{option}` has no equivalent"),
                     "see `proxy options` in `docs/reference/options.md`",
                 ),
                 _ => {}
@@ -275,7 +275,7 @@ impl Compiler<'_> {
         options
     }
 
-    /// `Host`, and whom the request is from.
+    /// `Host`, and the fields about the client.
     fn own_fields(
         &mut self,
         site: &Site,
@@ -304,17 +304,23 @@ impl Compiler<'_> {
             };
             fields.insert("Host".to_owned(), host.into());
             if reverses {
-                let hint = "`ProxyPreserveHost On`, and let the server make its redirects for the host that was asked for";
+                let hint =
+                    "`ProxyPreserveHost On`, and let the server redirect to the requested host";
                 self.findings.lost(
                     &directive.place,
                     "ProxyPassReverse",
-                    "`Location` of answers stays as the server gives it",
+                    "`Location` of responses is passed on unchanged",
                     hint,
                 );
             }
         } else if !preserves {
             let hint = "set `Host` in `request_headers` if the server needs its own name";
-            self.findings.note(&directive.place, &directive.name, "the server gets the host that the client asked for, so that its redirects are right", hint);
+            self.findings.note(
+                &directive.place,
+                &directive.name,
+                "the server gets the client's `Host`, so that its redirects are correct",
+                hint,
+            );
         }
         if site.setting("proxyaddheaders").is_none_or(Directive::is_on) {
             let script =
@@ -353,8 +359,8 @@ impl Compiler<'_> {
                         self.findings.lost(
                             place,
                             &member.name,
-                            &format!("`{scheme}` is not spoken in a group"),
-                            "let the server speak HTTP",
+                            &format!("`{scheme}` is not supported in a group"),
+                            "make the server speak HTTP",
                         );
                         return None;
                     }
@@ -380,7 +386,7 @@ impl Compiler<'_> {
                             _ => self.findings.lost(
                                 place,
                                 &member.name,
-                                &format!("`{option}` has nothing like it"),
+                                &format!("`{option}` has no equivalent"),
                                 "see `upstream server` in `docs/reference/options.md`",
                             ),
                         }
@@ -397,18 +403,18 @@ impl Compiler<'_> {
                             Some(("lbmethod", "byrequests" | "bytraffic")) => {}
                             Some((name, _)) if USUAL.contains(&name.to_ascii_lowercase()) => {}
                             _ => {
-                                let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
+                                let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client on one server";
                                 self.findings.lost(
                                     &member.place,
                                     &member.name,
-                                    &format!("`{option}` has nothing like it"),
+                                    &format!("`{option}` has no equivalent"),
                                     hint,
                                 );
                             }
                         }
                     }
                 }
-                // Who may is asked with the sections.
+                // Access control is read with the sections.
                 "require" | "order" | "allow" | "deny" | "requireany" | "requireall"
                 | "requirenone" => {}
                 _ => self.findings.lost(
@@ -430,7 +436,8 @@ fn verifies(site: &Site) -> bool {
     verify.is_some_and(|verify| verify.word(0) == "require")
 }
 
-/// Who may, for what is handed on: `<Proxy>`, and sections without folders. What is said of some servers refuses for all.
+/// Access control of requests that are passed on: `<Proxy>`, and sections without folders. A rule for some servers
+/// refuses for all.
 pub(super) fn guards(site: &Site) -> Vec<Section> {
     let mut all = Vec::new();
     for proxy in &site.proxies {

@@ -18,7 +18,7 @@ pub(super) const NAMES: &[&str] = &[
     "redirecttemp",
 ];
 
-/// A step that refuses what a redirect would have led away.
+/// Returns a step that refuses the requests which a redirect would have led away.
 fn refused(place: &Where) -> Value {
     step(place.conditions(), json!({"return": 403}))
 }
@@ -59,7 +59,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &directive.place,
                     &directive.name,
-                    "a redirect without a path of its own is not carried over: its place answers 403",
+                    "a redirect without its own path is not carried over: requests here get 403",
                     hint,
                 );
                 return Some(refused(around));
@@ -70,7 +70,7 @@ impl Compiler<'_> {
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
         if directive.is("redirectmatch") {
             if !self.is_pattern(&format!("~{from}"), directive) {
-                // It is not known which paths it leads away, or refuses.
+                // The paths that it redirects or refuses are not known.
                 return Some(refused(around));
             }
             place.found(from);
@@ -87,13 +87,11 @@ impl Compiler<'_> {
                         rest = after.get(1..).unwrap_or_default();
                     }
                     (Some(_), None) => {
-                        let hint = "write the expression without what only PCRE knows";
+                        let hint = "write the expression without PCRE-only syntax";
                         self.findings.lost(
                             &directive.place,
                             &directive.name,
-                            &format!(
-                                "`{from}` cannot be written in JavaScript: its paths answer 403"
-                            ),
+                            &format!("`{from}` cannot be written in JavaScript: its paths get 403"),
                             hint,
                         );
                         return Some(refused(&place));
@@ -132,7 +130,7 @@ impl Compiler<'_> {
         Some(step(place.conditions(), action))
     }
 
-    /// True if Tutti can compile a pattern; else it is told.
+    /// True if Tutti can compile a pattern; reports it else.
     pub(super) fn is_pattern(&mut self, pattern: &str, directive: &Directive) -> bool {
         match tutti_config::pattern::Pattern::parse(pattern, tutti_config::table::DECODED) {
             Ok(_) => true,

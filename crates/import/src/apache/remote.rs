@@ -1,4 +1,5 @@
-//! `RemoteIPHeader`: proxies that are believed about the client's address. A listener believes the same ones for all of its hosts.
+//! `RemoteIPHeader`: proxies that are trusted for the client's address. A listener trusts the same ones for all of its
+//! hosts.
 
 use serde_json::{Map, Value, json};
 
@@ -44,14 +45,14 @@ impl Remote {
                 _ => {}
             }
         }
-        // Without a list, Apache believes every client.
+        // Without a list, Apache trusts every client.
         remote.is_unknown |= remote.sources.is_empty();
         Some(remote)
     }
 }
 
 impl Compiler<'_> {
-    /// The proxies that the listeners believe: those that all hosts name.
+    /// Returns the proxies that the listeners trust: those that all hosts name.
     pub(super) fn remote(&mut self, hosts: &[&[Directive]], outer: &[Directive]) -> Remotes {
         let mut all: Vec<Option<Remote>> =
             hosts.iter().map(|own| Remote::read(own, outer)).collect();
@@ -64,8 +65,9 @@ impl Compiler<'_> {
         let mut named = hosts.iter().flat_map(|own| own.iter()).chain(outer);
         let header = named.find(|directive| directive.is("remoteipheader"));
         if let Some(header) = header.filter(|_| !is_common) {
-            let problem = "not all hosts believe the same proxies by their addresses: no proxy is believed, and rules about addresses answer 403";
-            let hint = "write `RemoteIPTrustedProxy` with addresses outside of all hosts, then import again";
+            let problem = "hosts trust different proxies: no proxy is trusted, and rules about addresses respond 403";
+            let hint =
+                "write `RemoteIPTrustedProxy` with addresses outside all hosts, then import again";
             self.findings
                 .lost(&header.place, &header.name, problem, hint);
         }
@@ -76,14 +78,14 @@ impl Compiler<'_> {
 }
 
 impl Remotes {
-    /// True if the clients' addresses of a host are others than the source means.
+    /// True if the clients' addresses of a host may differ from those that the source means.
     pub(super) fn is_doubtful(&self, own: &[Directive], outer: &[Directive]) -> bool {
         let wanted = Remote::read(own, outer);
         wanted.is_some() && wanted != self.common
     }
 
-    /// Lets the listeners believe the proxies.
-    pub(super) fn tell_listeners(&self, listeners: &mut Map<String, Value>) {
+    /// Makes the listeners trust the proxies.
+    pub(super) fn configure_listeners(&self, listeners: &mut Map<String, Value>) {
         let Some(remote) = &self.common else {
             return;
         };

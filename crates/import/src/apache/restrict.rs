@@ -1,10 +1,11 @@
-//! Restrictions that ask no client who it is: methods, TLS, certificates of clients. Each becomes a section that refuses what it is about.
+//! Restrictions other than logins and addresses: methods, TLS, certificates of clients. Each becomes a section that
+//! refuses.
 
 use super::closing::REFUSES;
 use super::grammar::Directive;
 use super::section::Section;
 
-/// True where a client has shown no certificate that holds.
+/// True where a client has shown no valid certificate.
 const WITHOUT_CERTIFICATE: &str = "vars.tls_client_verify !== 'SUCCESS'";
 
 /// True where a request is not encrypted.

@@ -1,5 +1,6 @@
-//! `RewriteRule`: rules become steps, one after the other. A rule that cannot be carried over, and would have kept somebody from what is
-//! behind it, refuses everybody.
+//! `RewriteRule`: rules become steps, one after the other. A rule that cannot be carried over, and would have denied
+//! some requests what is
+//! behind it, denies all.
 
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Case;
@@ -15,7 +16,7 @@ use crate::template::{Text, case, regex, script_text};
 /// Rules behind rules that change the path; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 12;
 
-/// Looks at the file that is asked for, of one rule.
+/// The tests of the requested file, of one rule.
 #[derive(Default)]
 struct Looks {
     missing: Vec<char>,
@@ -73,7 +74,7 @@ impl Compiler<'_> {
         if self.depth >= DEEPEST_REST {
             if let Some(place) = first {
                 let problem = format!(
-                    "more than {DEEPEST_REST} rules follow one another that must each be looked at anew: requests that come so far are answered 503"
+                    "more than {DEEPEST_REST} rules in sequence each change the path: requests that reach the last one get 503"
                 );
                 self.findings.lost(
                     &place,
@@ -105,7 +106,7 @@ impl Compiler<'_> {
             return self.unwritable(
                 rules,
                 rule,
-                "rules that leave out others or begin anew are not carried over",
+                "rules that skip others or restart are not carried over",
             );
         }
         let case = case(has(&["NC", "NOCASE"]));
@@ -212,14 +213,14 @@ impl Compiler<'_> {
                 return self.unwritable(
                     rules,
                     rule,
-                    "what must be there and what must not are asked together",
+                    "tests for existing and missing files are combined",
                 );
             }
             (false, true) => {
                 let is_last =
                     !rules.list.iter().skip(state.index).any(Rule::acts) && !state.is_rewritten;
                 if has(missing, 'f') && has(missing, 'd') && is_last {
-                    // The front controller: files and folders as ever, else this.
+                    // The front controller: existing files and folders as usual, else this.
                     self.content(&rules.spot, Some(action.clone()), Some(action))
                 } else {
                     let rest = json!({"pass": self.rest(rules, state)});
@@ -244,12 +245,20 @@ impl Compiler<'_> {
                 if has(there, 'f') && has(there, 'd') && ends_rules {
                     self.content(&rules.spot, Some(rest.clone()), Some(rest))
                 } else if has(there, 'd') {
-                    return self.unwritable(rules, rule, "nothing looks for folders alone");
+                    return self.unwritable(
+                        rules,
+                        rule,
+                        "tests for folders alone are not supported",
+                    );
                 } else if has(there, 'f') {
                     self.file_test(&rules.spot, &action, &rest)
                 } else {
                     if rule.refuses() {
-                        return self.unwritable(rules, rule, "nothing looks for links alone");
+                        return self.unwritable(
+                            rules,
+                            rule,
+                            "tests for links alone are not supported",
+                        );
                     }
                     // A link alone is a file that leads elsewhere; the rules say what happens to files.
                     return (Vec::new(), false);
@@ -266,16 +275,16 @@ impl Compiler<'_> {
     }
 
     fn no_folder_test(&mut self, rule: &Rule) {
-        let hint = "a folder counts as one if the path ends with a slash and it has an index";
+        let hint = "a folder is recognized if the path ends with a slash and it has an index";
         self.findings.note(
             &rule.directive.place,
             "RewriteRule",
-            "folders are looked for by their index alone",
+            "folders are recognized only by their index",
             hint,
         );
     }
 
-    /// `E=`: variables that later rules may ask for.
+    /// `E=`: variables that later rules may use.
     fn variables(
         &mut self,
         rule: &Rule,
@@ -300,8 +309,8 @@ impl Compiler<'_> {
             let is_plain =
                 looks.missing.is_empty() && looks.there.is_empty() && looks.other.is_none();
             let condition = place.expression().filter(|_| is_plain);
-            let hint = "give it as `environment` of the application, if it needs it";
-            self.findings.note(&rule.directive.place, "RewriteRule", &format!("the variable `{variable}` is for the rules behind it; applications do not get it"), hint);
+            let hint = "set it in `environment` of the application if needed";
+            self.findings.note(&rule.directive.place, "RewriteRule", &format!("the variable `{variable}` is only available to the rules after it; applications do not get it"), hint);
             let before = state
                 .meaning
                 .environment
@@ -336,7 +345,7 @@ impl Compiler<'_> {
         self.unwritable(rules, rule, why)
     }
 
-    /// A rule that is not carried over is told. What it kept requests from is refused.
+    /// A rule that is not carried over is reported. The requests that it may have refused are refused.
     fn unwritable(&mut self, rules: &Rules, rule: &Rule, why: &str) -> (Vec<Value>, bool) {
         let whole = rule.moves_on();
         let flags = rule.flags();
@@ -344,7 +353,7 @@ impl Compiler<'_> {
         let target = rule.directive.argument(1);
         let hint = "write it as a step of a route, or as a script (`docs/http/scripting.md`)";
         let place = &rule.directive.place;
-        // A rule that only ends the others, or sets variables, leads nothing away.
+        // A rule that only ends the others, or sets variables, redirects no request.
         if !whole && !rule.refuses() && target == "-" && !has(&["H", "HANDLER"]) {
             self.findings.lost(place, "RewriteRule", why, hint);
             return (Vec::new(), false);
@@ -352,7 +361,7 @@ impl Compiler<'_> {
         self.findings.lost(
             place,
             "RewriteRule",
-            &format!("{why}: what it is about answers 403"),
+            &format!("{why}: requests that it applies to get 403"),
             hint,
         );
         let pattern = rule.directive.argument(0);
@@ -368,7 +377,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The files that conditions look at, and the protocol that they ask for.
+/// The files that conditions test, and the protocol that they require.
 type ConditionChecks = (Looks, Option<&'static str>);
 
 /// Puts conditions into a place; `None` if they never hold.
@@ -392,11 +401,11 @@ fn conditions(
                     test,
                     negated: false,
                 } if looks.there.is_empty() => looks.there.push(*test),
-                Condition::Asked { .. } => return Err("a file that is two things at once"),
+                Condition::Asked { .. } => return Err("a file test for two things at once"),
                 Condition::File { path, negated } if looks.other.is_none() => {
                     looks.other = Some((path.clone(), !negated))
                 }
-                Condition::File { .. } => return Err("two files are looked for"),
+                Condition::File { .. } => return Err("two files are tested"),
                 Condition::Scheme(wanted) if scheme.is_none_or(|known| known == *wanted) => {
                     scheme = Some(*wanted)
                 }
@@ -445,7 +454,7 @@ fn conditions(
                 }
                 Condition::Test(test) => tests.push(format!("({test})")),
                 Condition::Asked { .. } | Condition::File { .. } => {
-                    return Err("one of two conditions looks for a file");
+                    return Err("one of two conditions tests a file");
                 }
             }
         }
@@ -454,14 +463,14 @@ fn conditions(
             (false, _) if looks.there.is_empty() => {
                 place.script(format!("({})", tests.join(" || ")))
             }
-            _ => return Err("one of two conditions looks for a file"),
+            _ => return Err("one of two conditions tests a file"),
         }
     }
     let count = usize::from(!looks.missing.is_empty())
         + usize::from(!looks.there.is_empty())
         + usize::from(looks.other.is_some());
     if count > 1 {
-        Err("several files are looked for")
+        Err("several files are tested")
     } else {
         Ok(Some((looks, scheme)))
     }

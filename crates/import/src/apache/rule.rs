@@ -21,9 +21,9 @@ pub(super) struct Rules {
     /// Where relative paths begin.
     pub(super) relative: String,
     pub(super) spot: Spot,
-    /// Where a request goes for which nothing was rewritten.
+    /// The destination of a request whose path was not rewritten.
     pub(super) content: String,
-    /// Where one goes whose path has changed.
+    /// The destination of one whose path has changed.
     pub(super) entry: String,
     /// They stand in a folder, or in `.htaccess`.
     pub(super) is_folder: bool,
@@ -92,7 +92,7 @@ impl Rule {
             .any(|(name, _)| others.contains(&name.as_str()))
     }
 
-    /// True if it keeps somebody out.
+    /// True if it denies access.
     pub(super) fn refuses(&self) -> bool {
         self.flags().iter().any(|(name, value)| {
             matches!(name.as_str(), "F" | "FORBIDDEN" | "G" | "GONE")
@@ -103,7 +103,7 @@ impl Rule {
         })
     }
 
-    /// True if it does more than to set variables.
+    /// True if it does more than set variables.
     pub(super) fn acts(&self) -> bool {
         let ends = self.flags().iter().any(|(name, _)| {
             matches!(

@@ -1,4 +1,5 @@
-//! Sections (`<Directory>`, `<Files>`, `<Location>`, `.htaccess`): what they hold, in the order in which Apache merges them, and the
+//! Sections (`<Directory>`, `<Files>`, `<Location>`, `.htaccess`): their directives, in the order in which Apache
+//! merges them, and the
 //! conditions of a step that mean the same place.
 
 use serde_json::{Map, Value};
@@ -48,7 +49,7 @@ pub(super) struct Section {
     pub(super) location: Option<Location>,
     /// `<Limit>`: only these, or all but these.
     pub(super) methods: Option<(bool, Vec<String>)>,
-    /// `<If>`, which no step can ask, or an expression that cannot be read.
+    /// `<If>`, which no step can express, or an expression that cannot be read.
     pub(super) is_unknown: bool,
     /// A test in JavaScript that must hold, too.
     pub(super) test: Option<&'static str>,
@@ -423,16 +424,16 @@ impl Section {
     }
 }
 
-/// The place of a section whose bounds cannot be told exactly.
+/// How to place a section whose bounds cannot be expressed exactly.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Extent {
-    /// Rather too much, for what refuses.
+    /// Rather too much, for sections that refuse.
     Wide,
     /// Rather too little.
     Narrow,
 }
 
-/// True for an expression that can be looked for.
+/// True for an expression that can be searched for.
 pub(super) fn is_pattern(source: &str) -> bool {
     Pattern::parse(&format!("~{source}"), DECODED).is_ok()
 }

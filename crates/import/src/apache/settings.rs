@@ -34,7 +34,7 @@ impl Compiler<'_> {
             let size = limit.argument(0).parse::<u64>().unwrap_or(LARGEST_BODY);
             let size = if size == 0 { ANY_SIZE } else { size };
             if largest != LARGEST_BODY && size != largest {
-                self.for_all(limit, "the largest of all holds everywhere");
+                self.for_all(limit, "the largest value applies everywhere");
             }
             largest = if largest == LARGEST_BODY {
                 size
@@ -76,7 +76,8 @@ impl Compiler<'_> {
     }
 
     fn for_all(&mut self, directive: &Directive, what: &str) {
-        let hint = "`settings.http` is for the whole server; run a second one for what must differ";
+        let hint =
+            "`settings.http` applies to the whole server; run a second server for different values";
         self.findings
             .lost(&directive.place, &directive.name, what, hint);
     }
@@ -103,11 +104,11 @@ impl Compiler<'_> {
             .iter()
             .filter(|directive| directive.is("adddefaultcharset") && directive.word(0) != "off")
         {
-            let hint = "write the charset into the files, or the type with it in `settings.http.static.mime_types`";
+            let hint = "declare the charset in the files, or as part of the type in `settings.http.static.mime_types`";
             self.findings.lost(
                 &charset.place,
                 &charset.name,
-                "files are served with their type alone",
+                "files are served without a charset",
                 hint,
             );
         }
@@ -209,7 +210,7 @@ impl Compiler<'_> {
             || path.contains("${")
             || !path.starts_with('/')
         {
-            let hint = "write to a file with its full path, and have that read";
+            let hint = "log to a file with its full path, and process that file";
             self.findings
                 .lost(&first.place, &first.name, "a log goes to one file", hint);
             return;
@@ -224,13 +225,14 @@ impl Compiler<'_> {
                 Ok(text) => drop(log.insert("format".to_owned(), text.template().into())),
                 Err(unknown) => {
                     let place = named.unwrap_or(first);
-                    let problem =
-                        format!("there is nothing like `{unknown}`: the usual format is written");
+                    let problem = format!(
+                        "there is no equivalent of `{unknown}`: the default format is used"
+                    );
                     self.findings.lost(
                         &place.place,
                         &place.name,
                         &problem,
-                        "`docs/reference/variables.md` lists the variables there are",
+                        "`docs/reference/variables.md` lists the available variables",
                     );
                 }
             }
@@ -250,18 +252,18 @@ impl Compiler<'_> {
             .chain(&others)
             .filter(|other| other.arguments != first.arguments)
         {
-            let hint = "`$host` in its `format` tells the sites apart";
+            let hint = "use `$host` in its `format` to distinguish the sites";
             self.findings.note(
                 &other.place,
                 &other.name,
-                "there is one log for all requests, the first that is named",
+                "there is one log for all requests, the first one",
                 hint,
             );
         }
     }
 }
 
-/// A format of `LogFormat`; the directive that has nothing like it, else.
+/// Returns a format of `LogFormat`. The error is the directive that has no counterpart.
 fn log_format(format: &str, port: &str) -> Result<Text, String> {
     let mut text = Text::default();
     let mut rest = format;

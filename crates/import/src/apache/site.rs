@@ -28,7 +28,7 @@ pub(super) struct Compiler<'f> {
     pub(super) group: Option<String>,
     /// The module that lists folders is there.
     pub(super) has_lists: bool,
-    /// The clients' addresses of the host that is being made are others than the source means.
+    /// The clients' addresses of the host that is being made may differ from those that the source means.
     pub(super) doubts_address: bool,
 }
 

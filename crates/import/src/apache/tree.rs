@@ -21,7 +21,7 @@ const MOST_LINES: usize = 200_000;
 /// Bytes that `${…}` and macros may make of a line: a variable of variables would double at every step.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// The version of Apache that `<IfVersion>` is asked of.
+/// The version of Apache that `<IfVersion>` is compared with.
 const VERSION: [u32; 3] = [2, 4, 99];
 
 #[derive(Clone, Debug)]
@@ -197,8 +197,8 @@ impl<'s> Reader<'s> {
         match closing {
             Some((name, place)) => Err(unreadable(
                 place,
-                &format!("`<{name}>` has no end"),
-                Some("write `</…>` behind it"),
+                &format!("`<{name}>` is not closed"),
+                Some("add `</…>` after it"),
             )),
             None => Ok(all),
         }
@@ -226,7 +226,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// A line with its variables; one that nobody has defined stays, as in Apache.
+    /// Returns a line with its variables replaced; an undefined one stays, as in Apache.
     fn expanded(&self, line: &Line) -> Result<String, UnreadableSource> {
         let mut text = String::new();
         let mut rest = line.text.as_str();
@@ -284,7 +284,7 @@ impl<'s> Reader<'s> {
     pub(super) fn has_module(&self, asked: &str) -> bool {
         /// They are part of the program.
         const BUILT_IN: Words = Words("core so http log_config logio unixd version watchdog");
-        /// Two programs of one kind are never there together: of them the usual one is taken.
+        /// Two alternative modules are never loaded together: the usual one is taken.
         const OTHERS: Words =
             Words("gnutls nss php5 php7 mpm_prefork mpm_worker cgi cgid include userdir");
         let bare = asked.strip_suffix("_module").or_else(|| {
@@ -323,7 +323,7 @@ impl<'s> Reader<'s> {
         }
         if found.is_empty() && directive.is("include") && !is_pattern {
             let problem = format!("`Include {asked}`: there is no such file, or it cannot be read");
-            let hint = "give the path of the main file, `/etc/apache2/apache2.conf`, or run it where the files are";
+            let hint = "pass the main file, `/etc/apache2/apache2.conf`, or run the import where the files are";
             return Err(unreadable(&directive.place, &problem, Some(hint)));
         }
         let mut all = Vec::new();
@@ -352,7 +352,7 @@ impl<'s> Reader<'s> {
         let mut kept = Vec::new();
         loop {
             let Some(line) = lines.next() else {
-                return Err(unreadable(&section.place, "`<Macro>` has no end", None));
+                return Err(unreadable(&section.place, "`<Macro>` is not closed", None));
             };
             if line.text.to_ascii_lowercase().starts_with("</macro") {
                 break;
@@ -379,7 +379,7 @@ impl<'s> Reader<'s> {
             return Err(unreadable(
                 &directive.place,
                 &problem,
-                Some("give the file with its `<Macro>` too, before this one"),
+                Some("also pass the file with its `<Macro>`, before this one"),
             ));
         };
         let values = directive.arguments.get(1..).unwrap_or_default();
@@ -445,8 +445,8 @@ fn skip(
     }
     Err(unreadable(
         place,
-        &format!("`<{name}>` has no end"),
-        Some("write `</…>` behind it"),
+        &format!("`<{name}>` is not closed"),
+        Some("add `</…>` after it"),
     ))
 }
 

@@ -1,5 +1,5 @@
-//! A virtual host on its way: what is looked at for a request, in Apache's order. Rewriting of the server, proxies, redirects, folders;
-//! in each folder who is let in, its rewriting, and its files.
+//! A virtual host's processing of a request, in Apache's order: rewriting of the server, proxies, redirects, folders;
+//! in each folder access control, its rewriting, and its files.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::site::{Compiler, Site, Spot};
 use crate::output::{literal, one_or_many, slug, step, when};
 use crate::words::Words;
 
-/// Directives that make the content of a place another one.
+/// Directives that change the content of a place.
 const OF_CONTENT: Words = Words(
     "addhandler addtype directoryindex directoryslash fallbackresource php_admin_flag php_admin_value php_flag
     php_value forcetype removehandler removetype rewriteengine sethandler",
@@ -83,7 +83,7 @@ impl Compiler<'_> {
         self.rules(&rules, state)
     }
 
-    /// Redirects outside of sections come before anybody is asked who may.
+    /// Redirects outside of sections come before access control.
     fn server_redirects(&mut self, site: &Rc<Site>) -> Vec<Value> {
         let mut steps = Vec::new();
         for directive in site
@@ -139,14 +139,14 @@ impl Compiler<'_> {
         steps
     }
 
-    /// The steps of one folder. `is_settled`: the path is the last one, and no rule is asked again.
+    /// The steps of one folder. `is_settled`: the path is final, and no rule is applied again.
     fn mapping(&mut self, site: &Rc<Site>, base: &Mapping, is_settled: bool) -> Vec<Value> {
         let part = if base.at.is_empty() {
             site.name.clone()
         } else {
             format!("{}-{}", site.name, slug(&base.at))
         };
-        // An index file is looked at as if it had been asked for.
+        // An index file is handled as if it had been requested.
         let entry = if is_settled {
             String::new()
         } else {
@@ -181,7 +181,7 @@ impl Compiler<'_> {
         self.guarded(&site.sections, base, &part, steps)
     }
 
-    /// Steps behind those that keep somebody out.
+    /// Returns steps behind those of access control.
     pub(super) fn guarded(
         &mut self,
         sections: &[Section],
@@ -229,7 +229,7 @@ impl Compiler<'_> {
         } else {
             self.fallback_resource(spot)
         };
-        // Who has a path that is settled is asked the rules that refuse, and no others.
+        // For a final path, only the rules that refuse apply.
         let found = found.map(|(section, (is_on, mut list))| {
             list.retain(|rule| !is_settled || rule.refuses());
             (section, (is_on, list))
@@ -243,9 +243,14 @@ impl Compiler<'_> {
                     Some(rest) => format!("{}{rest}/", spot.base.at),
                     // The folder is above the one that is mapped: its path is not part of requests.
                     None => {
-                        let hint = "write the rules into the `<Directory>` that is mapped";
+                        let hint = "write the rules into the mapped `<Directory>`";
                         if let Some(first) = section.directives.first() {
-                            self.findings.lost(&first.place, "RewriteRule", "rules of a folder above the one that is mapped: the place answers 403", hint);
+                            self.findings.lost(
+                                &first.place,
+                                "RewriteRule",
+                                "rules of a folder above the mapped one: requests here get 403",
+                                hint,
+                            );
                         }
                         return vec![json!({"action": access::refusal()})];
                     }
@@ -277,7 +282,7 @@ impl Compiler<'_> {
         self.rules(&rules, state)
     }
 
-    /// The destination of a path that no rule is asked about again.
+    /// Returns the destination of a path to which no rule is applied again.
     pub(super) fn settled(&mut self, spot: &Spot, path: &str) -> String {
         let found = spot
             .site
@@ -328,7 +333,7 @@ impl Compiler<'_> {
         Some(json!({"rewrite": rewritten, "pass": destination}))
     }
 
-    /// Fields of the answer, put into an action that ends a request's way.
+    /// Adds fields of the answer to an action that ends a request's processing.
     pub(super) fn finish(&mut self, spot: &Spot, mut action: Map<String, Value>) -> Value {
         self.fields(spot, &mut action, AnswerOf::Files, &Variant::default());
         action.into()

@@ -62,11 +62,11 @@ impl Caddy<'_> {
                 json!({"rewrite": text.template(), "pass": next})
             }
             _ => {
-                let hint = "write `handle_path`, which takes a path's beginning off, or a `rewrite` as a script";
+                let hint = "write `handle_path`, which removes a prefix of the path, or a `rewrite` as a script";
                 self.findings.lost(
                     place,
                     "uri",
-                    "it is not carried over: its requests are answered 403",
+                    "it is not carried over: its requests get 403",
                     hint,
                 );
                 json!({"return": 403})
@@ -86,11 +86,12 @@ impl Caddy<'_> {
     ) -> Option<Text> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !matches!(query, "" | "{query}" | "{http.request.uri.query}") {
-            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+            let hint =
+                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
             self.findings.lost(
                 place,
                 name,
-                &format!("the query `{query}` is not added: `rewrite` leaves the query as it came"),
+                &format!("the query `{query}` is not added: `rewrite` keeps the client's query"),
                 hint,
             );
         }
@@ -108,7 +109,7 @@ impl Caddy<'_> {
         Some(text)
     }
 
-    /// A text with placeholders.
+    /// Reads a text with placeholders.
     pub(super) fn text(
         &mut self,
         source: &str,
@@ -147,12 +148,13 @@ impl Caddy<'_> {
                             }
                             "scheme" => "vars.tls_protocol ? 'https' : 'http'",
                             _ => {
-                                let problem = format!("there is nothing like `{{{placeholder}}}`");
+                                let problem =
+                                    format!("there is no equivalent of `{{{placeholder}}}`");
                                 self.findings.lost(
                                     place,
                                     name,
                                     &problem,
-                                    "`docs/reference/variables.md` lists the variables there are",
+                                    "`docs/reference/variables.md` lists the available variables",
                                 );
                                 return None;
                             }
@@ -179,7 +181,7 @@ impl Caddy<'_> {
             self.findings.lost(
                 place,
                 "file_server",
-                "there is no `root`: the folder that Caddy was started in is not known",
+                "there is no `root`: the folder in which Caddy was started is not known",
                 "write `root * /srv/site`",
             );
             return json!({"return": 404});
@@ -240,7 +242,7 @@ impl Caddy<'_> {
                         tls = Some(options);
                     }
                     Err(problem) => {
-                        let problem = format!("{problem}: the place answers 503");
+                        let problem = format!("{problem}: requests here get 503");
                         let hint = "see `upstream` in `docs/reference/options.md`";
                         self.findings
                             .lost(&option.place, "transport", &problem, hint);
@@ -250,8 +252,8 @@ impl Caddy<'_> {
                 ("lb_try_duration", time) if whole_seconds(time).is_some() => self.findings.note(
                     place,
                     "lb_try_duration",
-                    "another server is tried at once",
-                    "`retries` says how often",
+                    "another server is tried immediately",
+                    "`retries` sets the number of attempts",
                 ),
                 (name, _) => self.findings.lost(
                     &option.place,
@@ -270,7 +272,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     place,
                     "reverse_proxy",
-                    &format!("`{server}` is no address of a server"),
+                    &format!("`{server}` is not the address of a server"),
                     "name the server with its port",
                 );
                 return None;
@@ -281,12 +283,12 @@ impl Caddy<'_> {
             self.findings.lost(
                 place,
                 "reverse_proxy",
-                "it names no server",
-                "name one, or a group in `upstreams`",
+                "it does not name a server",
+                "add one, or a group in `upstreams`",
             );
             return None;
         }
-        // Caddy tells the server who asks.
+        // Caddy sends the client's address to the server.
         upstream.insert("forwarded_headers".to_owned(), "x-forwarded".into());
         upstream.insert("servers".to_owned(), group.into());
         if is_tls {
@@ -337,8 +339,8 @@ impl Caddy<'_> {
                 "read_timeout" | "dial_timeout" | "write_timeout" => self.findings.note(
                     &option.place,
                     option.name(),
-                    "nothing is written for it",
-                    "`proxy_options` has the times of a server",
+                    "it has no effect in Tutti",
+                    "`proxy_options` has the timeouts of a server",
                 ),
                 name => self.findings.lost(
                     &option.place,
@@ -410,10 +412,10 @@ impl Caddy<'_> {
     }
 }
 
-/// The TLS of `transport`, if it asks for some; why it cannot be carried over, else.
+/// Returns the TLS of `transport`, if it has any. The error says why it cannot be carried over.
 fn transport(transport: &Directive) -> Result<Option<Map<String, Value>>, String> {
     if transport.argument(0) != "http" {
-        return Err(format!("`{}` is not spoken here", transport.argument(0)));
+        return Err(format!("`{}` is not supported here", transport.argument(0)));
     }
     let mut tls: Option<Map<String, Value>> = None;
     for option in transport.inner() {
@@ -428,7 +430,7 @@ fn transport(transport: &Directive) -> Result<Option<Map<String, Value>>, String
                 Some(("ca", one_or_many(files.to_vec())))
             }
             name if name.starts_with("tls") => {
-                return Err(format!("`{name}` has nothing like it"));
+                return Err(format!("`{name}` has no equivalent"));
             }
             _ => continue,
         };
@@ -440,7 +442,7 @@ fn transport(transport: &Directive) -> Result<Option<Map<String, Value>>, String
     Ok(tls)
 }
 
-/// The address of a server of `reverse_proxy`, with its port; `None`: it is none.
+/// Returns the address of a server of `reverse_proxy`, with its port; `None`: it is not an address.
 fn server_address(server: &str, default_port: u16) -> Option<String> {
     let bare = server
         .trim_start_matches("https://")

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::tree::Directive;
 
-/// Ends of names that no authority gives certificates for (RFC 6761, RFC 6762, RFC 8375), and Caddy's own.
+/// Ends of names for which no authority issues certificates (RFC 6761, RFC 6762, RFC 8375), and Caddy's own.
 const LOCAL: &[&str] = &[
     "localhost",
     "local",

@@ -7,11 +7,11 @@ use super::tree::Directive;
 use crate::output::one_or_many;
 
 impl Caddy<'_> {
-    /// Takes an option of all sites that matters for what is let in; false if it is another one.
+    /// Takes an option of all sites that matters for access control; false if it is another one.
     pub(super) fn option_of_all(&mut self, option: &Directive) -> bool {
         match option.name() {
             "default_bind" => self.default_bind = Some(option.argument(0).to_owned()),
-            // No authority that is public vouches for such certificates.
+            // No public authority vouches for such certificates.
             "local_certs" => self.certificates.is_off = true,
             "order" => {
                 let name = option.argument(0).to_owned();
@@ -31,8 +31,9 @@ impl Caddy<'_> {
         true
     }
 
-    /// The destination for clients whose certificates a site checks. A listener asks all its clients as one, and each site looks at what
-    /// came.
+    /// Returns the destination for clients whose certificates a site checks. A listener has one setting for all its
+    /// clients, and each site
+    /// checks the certificate that came.
     pub(super) fn with_client(
         &mut self,
         tls: &Directive,
@@ -40,7 +41,7 @@ impl Caddy<'_> {
         destination: String,
     ) -> String {
         for option in tls.inner().iter().filter(|one| one.name() != "client_auth") {
-            let hint = "`docs/http/tls.md` has what a listener can say";
+            let hint = "see the options of `tls` in `docs/http/tls.md`";
             self.findings
                 .lost(&option.place, option.name(), "it is not carried over", hint);
         }
@@ -48,8 +49,8 @@ impl Caddy<'_> {
             return destination;
         };
         let refuse = |caddy: &mut Self, problem: &str| {
-            let problem = format!("{problem}: the site answers 403 to everybody");
-            let hint = "name files of authorities in `tls.client_ca` of the listener";
+            let problem = format!("{problem}: the site responds 403 to all requests");
+            let hint = "name files with CA certificates in `tls.client_ca` of the listener";
             caddy
                 .findings
                 .lost(&asks.place, "client_auth", &problem, hint);
@@ -59,20 +60,23 @@ impl Caddy<'_> {
         let Some((authorities, is_required)) = read(asks) else {
             return refuse(
                 self,
-                "it asks clients for certificates in a way that Tutti has not",
+                "it asks clients for certificates in a way that Tutti does not support",
             );
         };
         let authorities = one_or_many(authorities);
         let options = self.out.listeners.get_mut(listen);
         let options = options.and_then(|listener| listener.get_mut("tls")?.as_object_mut());
         let Some(options) = options else {
-            return refuse(self, "its listener speaks no TLS");
+            return refuse(self, "its listener does not use TLS");
         };
         let known = options
             .entry("client_ca")
             .or_insert_with(|| authorities.clone());
         if *known != authorities {
-            return refuse(self, "another site of its listener has other authorities");
+            return refuse(
+                self,
+                "another site of its listener has other CA certificates",
+            );
         }
         options.insert("client_verify".to_owned(), "optional".into());
         if !is_required {

@@ -8,15 +8,14 @@ use crate::output::when;
 use crate::template::{Piece, Text};
 
 impl Caddy<'_> {
-    /// A directive whose matcher cannot be written: it may keep requests from what comes after it, and refuses all of them. True if
+    /// A directive whose matcher cannot be written: it may deny requests what comes after it, so all of them are
+    /// refused. True if
     /// nothing comes after it.
     pub(super) fn unmatched(&mut self, directive: &Directive, steps: &mut Vec<Value>) -> bool {
         let name = directive.name();
         let refuses = !super::HARMLESS.contains(name);
         let problem = match refuses {
-            true => {
-                "its matcher cannot be written as a `match`: requests that come to it are answered 403"
-            }
+            true => "its matcher cannot be written as a `match`: requests that reach it get 403",
             false => "its matcher cannot be written as a `match`",
         };
         self.findings.lost(
@@ -46,8 +45,8 @@ impl Caddy<'_> {
             self.findings.lost(
                 &directive.place,
                 directive.name(),
-                "the status is carried over, its text is not",
-                "put the text into a file, and `share` that",
+                "the status is carried over, but not its text",
+                "write the text into a file, and `share` it",
             );
         }
         json!({"return": status})
@@ -93,7 +92,7 @@ impl Caddy<'_> {
                 .iter()
                 .chain(inner.filter_map(|inner| inner.words.first()))
         };
-        // A list would have the hidden names.
+        // A list would show the hidden names.
         let is_listed = words().any(|word| word == "browse") && !words().any(|word| word == "hide");
         if let Some(browse) = arguments
             .iter()
@@ -125,7 +124,7 @@ impl Caddy<'_> {
         }
         let is_other = directive.inner().iter().any(|one| one.name() == "fs");
         let Some(hidden) = hidden(directive, &scope).filter(|_| !is_other) else {
-            let problem = "what it hides cannot be said: the place answers 403";
+            let problem = "the files to hide cannot be expressed: requests here get 403";
             let hint = "`deny` of a `share` hides files";
             self.findings
                 .lost(&directive.place, directive.name(), problem, hint);
@@ -135,7 +134,9 @@ impl Caddy<'_> {
     }
 }
 
-/// The patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and what it hides. `None`: they cannot be said.
+/// Returns the patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and the paths that it hides.
+/// `None`: they cannot be
+/// written.
 pub(super) fn hidden(directive: &Directive, scope: &Scope) -> Option<Vec<String>> {
     let mut patterns = vec!["*/Caddyfile".to_owned()];
     let hides = directive.inner().iter().filter(|one| one.name() == "hide");

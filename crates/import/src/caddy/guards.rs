@@ -1,4 +1,4 @@
-//! `basic_auth`, `forward_auth`, and `handle_errors`: what stands before answers, and in place of them.
+//! `basic_auth`, `forward_auth`, and `handle_errors`: directives before answers, and in place of them.
 
 use serde_json::{Map, Value, json};
 use tutti_config::model::PasswordHash;
@@ -7,7 +7,7 @@ use super::tree::Directive;
 use super::{Caddy, Scope, trim};
 
 impl Caddy<'_> {
-    /// The action of a guard: whoever is let in goes on to the directives behind it.
+    /// Returns the action of a guard: requests that it lets in go on to the directives behind it.
     pub(super) fn guard(
         &mut self,
         directive: &Directive,
@@ -22,7 +22,7 @@ impl Caddy<'_> {
         let authenticate = match authenticate {
             Ok(authenticate) => authenticate,
             Err(problem) => {
-                let problem = format!("{problem}: the place answers 403 to everybody");
+                let problem = format!("{problem}: requests here get 403");
                 let hint = "write an `authenticate` (`docs/http/access.md`)";
                 self.findings
                     .lost(&directive.place, directive.name(), &problem, hint);
@@ -55,13 +55,13 @@ impl Caddy<'_> {
             let words: Vec<&String> = option.arguments().iter().chain(inner).collect();
             match option.name() {
                 "uri" if option.argument(0).contains('{') => {
-                    return Err("what is asked for depends on the request".to_owned());
+                    return Err("the URL of the subrequest depends on the request".to_owned());
                 }
                 "uri" => drop(forward.insert("uri".to_owned(), option.argument(0).into())),
                 "copy_headers" => {
-                    // A client could say a name that is left out.
+                    // A client could set a name that is left out.
                     if words.iter().any(|word| word.contains(['>', '{'])) {
-                        return Err("a field gets another name".to_owned());
+                        return Err("a field is renamed".to_owned());
                     }
                     copied.extend(words.into_iter().map(|word| Value::from(word.as_str())));
                 }
@@ -73,7 +73,7 @@ impl Caddy<'_> {
         let pass = action
             .as_ref()
             .and_then(|action| action.get("pass")?.as_str());
-        let pass = pass.ok_or_else(|| "who is asked cannot be said".to_owned())?;
+        let pass = pass.ok_or_else(|| "the service to ask cannot be expressed".to_owned())?;
         let name = pass.trim_start_matches("upstreams/");
         if let Some(upstream) = self
             .out
@@ -81,7 +81,7 @@ impl Caddy<'_> {
             .get_mut(name)
             .and_then(Value::as_object_mut)
         {
-            // A question tells of the client by itself.
+            // `auth_request` of Tutti sends the client's address by itself.
             upstream.remove("forwarded_headers");
         }
         forward.insert("pass".to_owned(), pass.into());
@@ -100,8 +100,8 @@ impl Caddy<'_> {
         let mut pages = Map::new();
         for directive in block.iter().filter(|one| one.name() == "handle_errors") {
             if says_no_status(directive) {
-                let problem = "a `respond` without a status of its own is not carried over";
-                let hint = "write the page into a file, and serve that";
+                let problem = "a `respond` without a status is not carried over";
+                let hint = "write the page into a file, and serve it";
                 self.findings
                     .lost(&directive.place, directive.name(), problem, hint);
                 continue;
@@ -137,7 +137,7 @@ fn basic(directive: &Directive, arguments: &[String]) -> Result<Value, String> {
     if let Some(algorithm) = arguments.first()
         && !matches!(algorithm.as_str(), "bcrypt" | "argon2id")
     {
-        return Err(format!("hashes of `{algorithm}` are not taken"));
+        return Err(format!("`{algorithm}` hashes are not supported"));
     }
     let mut users = Map::new();
     for user in directive.inner() {
@@ -148,12 +148,12 @@ fn basic(directive: &Directive, arguments: &[String]) -> Result<Value, String> {
             Err(_) => from_base64(hash).filter(|hash| PasswordHash::parse(hash).is_ok()),
         };
         let Some(hash) = hash else {
-            return Err(format!("the hash of `{}` is not taken", user.name()));
+            return Err(format!("the hash of `{}` is not supported", user.name()));
         };
         users.insert(user.name().to_owned(), hash.into());
     }
     if users.is_empty() {
-        return Err("nobody has a password".to_owned());
+        return Err("there are no users".to_owned());
     }
     let mut basic = Map::from_iter([("users".to_owned(), users.into())]);
     let is_plain = |character: char| {

@@ -37,7 +37,7 @@ pub(super) fn of_token(token: &str, named: &[Directive]) -> Option<Map<String, V
     Some(conditions)
 }
 
-/// Two conditions about the same, which are both to hold; `None` where one option cannot say so.
+/// Combines two conditions about the same thing, which must both hold; `None` where one option cannot express it.
 fn both(one: Value, other: Value) -> Option<Value> {
     let list = |value: Value| match value {
         Value::Array(list) => Some(list),

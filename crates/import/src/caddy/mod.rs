@@ -1,6 +1,8 @@
 //! Caddy: sites of a Caddyfile → listeners, routes, FastCGI and upstreams.
 //!
-//! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); what Tutti lacks is told.
+//! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); directives
+//! without a counterpart in
+//! Tutti are reported.
 
 mod actions;
 mod automatic;
@@ -40,7 +42,7 @@ const MOST_BLOCKS: usize = 2_000;
 const MOST_STEPS: usize = 100;
 const MOST_REWRITES: usize = 6;
 
-/// Directives that refuse no request, and change nothing that is answered.
+/// Directives that refuse no request, and change no answer.
 const HARMLESS: Words = Words(
     "copy_response_headers intercept log_append log_name log_skip map push skip_log tracing vars",
 );
@@ -163,7 +165,7 @@ impl Caddy<'_> {
                 "http_port",
                 "https_port",
             ];
-            let hint = "flags of the server are in `docs/reference/command-line.md`, settings in `docs/reference/options.md`";
+            let hint = "see `docs/reference/command-line.md` for the server's flags, `docs/reference/options.md` for settings";
             if self.certificates.option(option) || self.option_of_all(option) {
                 continue;
             }
@@ -171,7 +173,7 @@ impl Caddy<'_> {
                 self.findings.note(
                     &option.place,
                     option.name(),
-                    "nothing is written for it",
+                    "it has no effect in Tutti",
                     hint,
                 );
             } else {
@@ -211,7 +213,7 @@ impl Caddy<'_> {
             self.findings.lost(
                 &site.place,
                 &first,
-                "a route with a name is not carried over: where it is invoked, the answer is 403",
+                "a named route is not carried over: where it is invoked, requests get 403",
                 hint,
             );
             return;
@@ -289,7 +291,7 @@ impl Caddy<'_> {
             self.findings.lost(
                 &site.place,
                 address,
-                "there is no certificate for it that Tutti could get: this address is not listened to, as nothing would be encrypted",
+                "Tutti cannot obtain a certificate for it: it does not listen on this address, since connections would not be encrypted",
                 hint,
             );
             return;
@@ -309,7 +311,7 @@ impl Caddy<'_> {
             self.findings.lost(
                 &site.place,
                 "bind",
-                &format!("`{interface}` is no address"),
+                &format!("`{interface}` is not an address"),
                 "write numbers: `127.0.0.1`",
             );
             return;
@@ -354,7 +356,7 @@ impl Caddy<'_> {
                 !ASIDE.contains(&directive.name()) && !directive.name().starts_with('@')
             })
             .collect();
-        // One that is not known may be a check: it comes before all others.
+        // An unknown directive may be a check: it comes before all others.
         let order = self.order.clone();
         let rank = |directive: &Directive| {
             let position = order.iter().position(|name| name == directive.name());
@@ -395,13 +397,12 @@ impl Caddy<'_> {
         let left = self.budget.checked_sub(1).filter(|_| !is_too_much);
         let (Some(left), Some(_)) = (left, acting.first()) else {
             if let Some(first) = acting.first() {
-                let problem =
-                    "there are more directives in one place than are carried over: it answers 503";
+                let problem = "there are too many directives in one place: requests here get 503";
                 self.findings.lost(
                     &first.place,
                     first.name(),
                     problem,
-                    "divide the file, and import its parts",
+                    "split the file, and import its parts",
                 );
                 return vec![json!({"action": {"return": 503}})];
             }
@@ -493,7 +494,7 @@ impl Caddy<'_> {
                     &place,
                     other,
                     "there is no option for it",
-                    "`docs/reference/options.md` lists every option there is",
+                    "`docs/reference/options.md` lists every option",
                 );
                 return false;
             }
@@ -501,8 +502,8 @@ impl Caddy<'_> {
                 self.findings.lost(
                     &place,
                     other,
-                    "Tutti has nothing like it: the place that it is for answers 403 to everybody",
-                    "take it out of the source if it keeps nobody out, and import again",
+                    "Tutti has no equivalent: requests that it applies to get 403",
+                    "if it does not restrict access, remove it from the source and import again",
                 );
                 json!({"return": 403})
             }

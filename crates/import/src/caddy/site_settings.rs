@@ -17,8 +17,8 @@ impl Caddy<'_> {
                     self.findings.lost(
                         place,
                         "root",
-                        "a folder for some requests only is not carried over: no files are served here",
-                        "write `handle` around what it is for",
+                        "a folder for only some requests is not carried over: no files are served here",
+                        "write `handle` around the directives that it applies to",
                     );
                 }
             }
@@ -40,7 +40,7 @@ impl Caddy<'_> {
                 );
             }
             "request_header" => {
-                // A client must not say it in place of what is meant here.
+                // A client must not set the field in place of the source's value.
                 let mut words = directive.arguments().iter();
                 let name = words.find(|word| !matching::is_token(word));
                 let name =
@@ -51,7 +51,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     place,
                     "request_header",
-                    "it is not carried over; clients cannot say the field in its place",
+                    "it is not carried over; the field from clients is removed",
                     "write it in `request_headers` of the action",
                 );
             }
@@ -70,8 +70,8 @@ impl Caddy<'_> {
                     _ => self.findings.lost(
                         place,
                         "request_body",
-                        "one bound is for the whole server: `settings.http.max_body_size`",
-                        "run a second server for what must differ",
+                        "one limit applies to the whole server: `settings.http.max_body_size`",
+                        "run a second server for a different limit",
                     ),
                 }
             }
@@ -103,7 +103,7 @@ impl Caddy<'_> {
                 place,
                 "tls",
                 "only `tls CERTIFICATE KEY` is carried over",
-                "`docs/http/tls.md` has what a listener can say",
+                "see the options of `tls` in `docs/http/tls.md`",
             ),
             "bind" | "tls" => {}
             _ => {}
@@ -132,12 +132,12 @@ impl Caddy<'_> {
                 && !value.contains('{')
                 && !name.starts_with(['+', '?', '>']);
             if !is_plain {
-                let hint = "write it in `response_headers` of the action that it is for";
+                let hint = "write it in `response_headers` of the action";
                 self.findings.lost(
                     &directive.place,
                     "header",
                     &format!(
-                        "`{name}` for some answers, or of a value that changes, is not carried over"
+                        "`{name}` for some responses, or with a variable value, is not carried over"
                     ),
                     hint,
                 );

@@ -109,7 +109,7 @@ impl Reader<'_> {
             if depth > DEEPEST {
                 return Err(unreadable(
                     &directive.place,
-                    "files and snippets import each other without end",
+                    "files and snippets import each other endlessly",
                 ));
             }
             let name = directive.name().to_owned();
@@ -213,7 +213,7 @@ fn block(
             }
             Some(Token::Word(word, line)) if word == "}" && words.is_empty() => {
                 if depth == 0 {
-                    return Err(unreadable(&place(*line), "a `}` closes no block"));
+                    return Err(unreadable(&place(*line), "an unexpected `}`"));
                 }
                 return Ok(directives);
             }
@@ -311,7 +311,7 @@ fn tokens(
                             file: Rc::clone(file),
                             line,
                         },
-                        "here-documents (`<<`) are not read",
+                        "here-documents (`<<`) are not supported",
                     ));
                 }
                 let place = SourceLocation {
@@ -336,7 +336,7 @@ fn environment(word: String, place: &SourceLocation, findings: &mut Findings) ->
     };
     let (name, default) = variable.split_once(':').unwrap_or((variable, ""));
     let problem =
-        format!("its default `{default}` is written, whatever `{name}` is in the environment");
+        format!("its default `{default}` is used, regardless of `{name}` in the environment");
     findings.lost(
         place,
         &format!("{{${name}}}"),

@@ -1,6 +1,6 @@
 //! `proxy_cache`, `fastcgi_cache` and their kin.
 //!
-//! Must never: keep what the source does not keep. A condition that cannot be written leaves the cache out.
+//! Must never: keep answers that the source does not keep. A condition that cannot be written leaves the cache out.
 
 use serde_json::{Map, Value, json};
 
@@ -18,8 +18,9 @@ impl Compiler<'_> {
         let (zone, place) = caching.zone.clone()?;
         let directive = format!("{kind}_cache");
         let Some(inactive) = self.stores.get(&zone).copied() else {
-            let problem = format!("its zone `{zone}` is not declared: nothing is kept here");
-            let hint = "give the file with `…_cache_path`, too";
+            let problem =
+                format!("its zone `{zone}` is not declared: responses are not cached here");
+            let hint = "also pass the file with `…_cache_path`";
             self.findings.lost(&place, &directive, &problem, hint);
             return None;
         };
@@ -56,13 +57,13 @@ impl Compiler<'_> {
         Some(cache.into())
     }
 
-    /// A text that says what is kept apart; nothing is kept where it cannot be read.
+    /// Reads the text of a cache's key; without it nothing is cached.
     fn kept_text(&mut self, site: &Site, source: &str, place: &SourceLocation) -> Option<Text> {
         match site.meaning.text(source) {
             Ok(text) => Some(text),
             Err(unknown) => {
                 let problem = format!(
-                    "there is nothing like the variable `${}`: nothing is kept here",
+                    "there is no equivalent of the variable `${}`: responses are not cached here",
                     unknown.0
                 );
                 let hint = "write `cache` with another `key` or `bypass` (`docs/http/cache.md`)";
@@ -72,7 +73,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Which requests go past the cache.
+    /// The requests that bypass the cache.
     fn past(
         &mut self,
         site: &Site,
@@ -114,7 +115,7 @@ impl Compiler<'_> {
                 continue;
             };
             let Some(time) = seconds(time) else {
-                let problem = format!("`{time}` is no time");
+                let problem = format!("`{time}` is not a time");
                 let hint = "write seconds, or `60s`, `5m`";
                 self.findings.lost(place, directive, &problem, hint);
                 continue;
@@ -139,13 +140,13 @@ impl Compiler<'_> {
                 cache.insert("force_valid".to_owned(), true.into());
             }
             if is_ignored("Set-Cookie") {
-                let problem = "answers that set cookies are not kept, whatever is ignored";
-                let hint = "`\"set_cookie\": \"strip\"` keeps them without their cookies";
+                let problem = "responses that set cookies are never cached";
+                let hint = "`\"set_cookie\": \"strip\"` caches them without their cookies";
                 self.findings.note(place, directive, problem, hint);
             }
             if !cache.contains_key("cookies") {
-                let problem = "answers without a lifetime of their own are not kept for requests with cookies, which nginx does";
-                let hint = "`cookies` names those that matter; the others do not, then";
+                let problem = "unlike in nginx, responses without a lifetime are not cached for requests with cookies";
+                let hint = "list the relevant ones in `cookies`; all others are then ignored";
                 self.findings.note(place, directive, problem, hint);
             }
             cache.insert("valid".to_owned(), valid.into());

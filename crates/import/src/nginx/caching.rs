@@ -6,7 +6,7 @@ use super::tree::Statement;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
-/// nginx's own: what nobody asks for in this time is removed.
+/// nginx's default: entries that are not requested for this time are removed.
 const INACTIVE: f64 = 600.0;
 
 /// The cache of a block, for one kind of server behind.
@@ -85,23 +85,23 @@ pub(super) fn take(caches: &mut Caches, statement: &Statement, findings: &mut Fi
             .lost(
                 place,
                 statement.name(),
-                "answers to GET and HEAD are kept, not those to POST",
-                "let such requests be GETs",
+                "only responses to GET and HEAD are cached, not those to POST",
+                "use GET for such requests",
             ),
         "cache_min_uses" => note(
-            "an answer is kept from the first request on",
-            "what is asked for least goes first",
+            "a response is cached from the first request on",
+            "the least used responses are evicted first",
             findings,
         ),
         _ => note(
-            "nothing is written for it",
-            "Tutti does this by itself (`docs/http/cache.md`)",
+            "it has no effect in Tutti",
+            "Tutti does this automatically (`docs/http/cache.md`)",
             findings,
         ),
     }
 }
 
-/// The stores that a configuration declares: how long each keeps what nobody asks for.
+/// Returns the stores that a configuration declares: how long each keeps entries that are not requested.
 pub(super) fn stores(http: &[Statement], findings: &mut Findings) -> BTreeMap<String, f64> {
     let mut stores = BTreeMap::new();
     for statement in http
@@ -120,8 +120,8 @@ pub(super) fn stores(http: &[Statement], findings: &mut Findings) -> BTreeMap<St
         findings.note(
             &statement.place,
             statement.name(),
-            &format!("answers are kept in memory, 64 MiB of them, not on a disk ({size})"),
-            "`memory` of the store in `settings.cache` says how much",
+            &format!("responses are cached in 64 MiB of memory, not on disk ({size})"),
+            "`memory` of the store in `settings.cache` sets the size",
         );
     }
     stores

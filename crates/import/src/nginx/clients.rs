@@ -32,7 +32,8 @@ pub(super) struct Entry<'h, 's> {
 }
 
 impl Compiler<'_> {
-    /// Certificates of clients. A listener asks for them as one, and each server checks what came.
+    /// Certificates of clients. A listener has one setting for all its servers, and each server checks the certificate
+    /// that came.
     pub(super) fn client_certificates(
         &mut self,
         here: &mut [Entry<'_, '_>],
@@ -73,8 +74,8 @@ impl Compiler<'_> {
                     ];
                     one.destination = self.out.add_route("with-certificate", steps);
                     if let Some(place) = &verify.place {
-                        let problem = "a listener asks all its clients for certificates, or none: all are asked, and those without get 403 here";
-                        let hint = "give this server a listener of its own";
+                        let problem = "a listener asks either all clients for certificates or none: it asks all, and those without one get 403 here";
+                        let hint = "use a separate listener for this server";
                         self.findings
                             .note(place, "ssl_verify_client", problem, hint);
                     }
@@ -84,8 +85,8 @@ impl Compiler<'_> {
                     if let (Some(place), How::Required | How::Optional) =
                         (&verify.place, verify.how)
                     {
-                        let problem = "a listener has one set of authorities for its clients' certificates, and this server another: it answers 403 there";
-                        let hint = "give this server a listener of its own";
+                        let problem = "a listener has one set of CA certificates for clients, and this server has another: it responds 403 there";
+                        let hint = "use a separate listener for this server";
                         self.findings
                             .lost(place, "ssl_verify_client", problem, hint);
                     }
@@ -107,8 +108,8 @@ impl Compiler<'_> {
         };
         verify.place = Some(asks.place.clone());
         if asks.argument(0) == "optional_no_ca" {
-            let problem = "certificates that nobody is to check are not asked for";
-            let hint = "name the authorities in `tls.client_ca` of the listener";
+            let problem = "certificates without verification are not requested";
+            let hint = "name the CA certificates in `tls.client_ca` of the listener";
             self.findings.lost(&asks.place, asks.name(), problem, hint);
             return verify;
         }
@@ -120,14 +121,15 @@ impl Compiler<'_> {
         let mut unchecked = ["ssl_crl", "ssl_ocsp"].into_iter().filter_map(find);
         let unchecked = unchecked.rfind(|one| one.argument(0) != "off");
         if let Some(unchecked) = unchecked {
-            let problem = "certificates that were revoked would let clients in: the server answers 403 where it speaks TLS";
-            let hint = "check clients in another way (`docs/http/access.md`)";
+            let problem =
+                "revoked certificates would be accepted: the server responds 403 over TLS";
+            let hint = "authenticate clients in another way (`docs/http/access.md`)";
             self.findings
                 .lost(&unchecked.place, unchecked.name(), problem, hint);
             verify.how = How::Unknown;
         } else if verify.authorities.is_empty() {
-            let problem = "there is no `ssl_client_certificate` for it: the server answers 403 where it speaks TLS";
-            let hint = "name the authorities in `tls.client_ca` of the listener";
+            let problem = "it has no `ssl_client_certificate`: the server responds 403 over TLS";
+            let hint = "name the CA certificates in `tls.client_ca` of the listener";
             self.findings.lost(&asks.place, asks.name(), problem, hint);
             verify.how = How::Unknown;
         } else {

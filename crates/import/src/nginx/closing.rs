@@ -7,7 +7,7 @@ use super::tree::Statement;
 use crate::finding::Findings;
 use crate::words::Words;
 
-/// Directives that ask clients who they are. Without them a place would be open; `satisfy any` counts them.
+/// Directives that authenticate clients. Without them a place would be open; `satisfy any` counts them.
 const LOGINS: &[(Words, &str)] = &[
     (
         Words("auth_jwt auth_jwt_require"),
@@ -15,7 +15,7 @@ const LOGINS: &[(Words, &str)] = &[
     ),
     (
         Words("auth_digest auth_pam auth_ldap auth_gss auth_oidc auth_require auth_saml"),
-        "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
+        "`authenticate` supports passwords (`basic`) and an authentication service (`forward`)",
     ),
     (
         Words("js_access access_by_lua access_by_lua_block access_by_lua_file"),
@@ -30,7 +30,7 @@ const CHECK_AS_SCRIPT: &str =
 const CLOSING: &[(Words, &str)] = &[
     (
         Words("secure_link secure_link_secret"),
-        "write the check as a script: `docs/http/scripting.md` has it",
+        "write the check as a script (`docs/http/scripting.md`)",
     ),
     (
         Words(
@@ -42,7 +42,7 @@ const CLOSING: &[(Words, &str)] = &[
     ),
     (
         Words("modsecurity ModSecurityEnabled SecRulesEnabled waf"),
-        "leave the web application firewall in front; take this directive out of the source to import the site without it",
+        "keep the web application firewall in front; remove this directive from the source to import the site without it",
     ),
     (
         Words(
@@ -53,7 +53,7 @@ const CLOSING: &[(Words, &str)] = &[
     ),
     (
         Words("proxy_ssl_crl grpc_ssl_crl uwsgi_ssl_crl"),
-        "no list of revoked certificates is read: check the servers in another way",
+        "certificate revocation lists are not supported: verify the servers in another way",
     ),
     (
         Words(
@@ -61,20 +61,21 @@ const CLOSING: &[(Words, &str)] = &[
             echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi stub_status
             upload_pass xslt_stylesheet",
         ),
-        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
+        "use an application here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
 ];
 
 /// How a directive that is not carried over closes the place that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// It asks clients who they are: `satisfy any` lets in clients with the right address all the same.
+    /// It authenticates clients: `satisfy any` lets in clients with the right address all the same.
     Login,
-    /// It refuses clients whatever else lets them in.
+    /// It refuses clients whatever other directives let them in.
     Always,
 }
 
-/// The way in which a directive closes what it stands in, the problem, and the cure; `None` for those that close nothing.
+/// Returns how a directive closes the place that it stands in, the problem, and the cure; `None` for directives that
+/// close nothing.
 ///
 /// A directive in no list of this file may be a check of any module: it closes its place, too.
 pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'static str)> {
@@ -90,8 +91,8 @@ pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'
     let is_off = statement.arguments() == ["off"];
     (!is_off && !harmless_directives::is_known(name)).then_some((
         Closing::Always,
-        "this directive is not known, and may keep clients out: its place answers 403 to everybody",
-        "take it out of the source if it does not, and import again",
+        "this directive is unknown and may restrict access: requests that it applies to get 403",
+        "if it does not, remove it from the source and import again",
     ))
 }
 
@@ -101,29 +102,29 @@ fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
         let found = table.iter().find(|(names, _)| names.contains(name));
         found.map(|(_, hint)| *hint)
     };
-    let problem = "Tutti has nothing like it: the place that it is for answers 403 to everybody";
+    let problem = "Tutti has no equivalent: requests that it applies to get 403";
     let login = find(LOGINS).map(|hint| (Closing::Login, problem, hint));
     login.or_else(|| find(CLOSING).map(|hint| (Closing::Always, problem, hint)))
 }
 
 /// Reports the fate of a directive that is not read. Those that close their place are reported where they do ([`closes`]).
-pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
+pub(super) fn report(statement: &Statement, findings: &mut Findings) {
     if closes(statement).is_none() {
-        tell_open(statement, findings);
+        report_open(statement, findings);
     }
 }
 
-/// Reports the fate of a directive that is not read, of a place that no request comes to.
-fn tell_open(statement: &Statement, findings: &mut Findings) {
+/// Reports the fate of a directive that is not read, at a place to which no request comes.
+fn report_open(statement: &Statement, findings: &mut Findings) {
     let name = statement.name();
     if harmless_directives::is_read(name) {
         return;
     }
     if let Some(why) = harmless_directives::needless(name) {
-        findings.note(&statement.place, name, "nothing is written for it", why);
+        findings.note(&statement.place, name, "it has no effect in Tutti", why);
         return;
     }
-    // `off` is what holds here anyway.
+    // `off` is the behaviour here anyway.
     if closed_by(name).is_some() || statement.argument(0) == "off" {
         return;
     }
@@ -135,16 +136,16 @@ fn tell_open(statement: &Statement, findings: &mut Findings) {
     );
 }
 
-/// [`tell`] for each of a block.
-pub(super) fn tell_all(statements: &[Statement], findings: &mut Findings) {
+/// [`report`] for each of a block.
+pub(super) fn report_all(statements: &[Statement], findings: &mut Findings) {
     for statement in statements {
-        tell(statement, findings);
+        report(statement, findings);
     }
 }
 
 /// Reports directives outside of `http`.
-pub(super) fn tell_main(statements: &[Statement], findings: &mut Findings) {
+pub(super) fn report_main(statements: &[Statement], findings: &mut Findings) {
     for statement in statements {
-        tell_open(statement, findings);
+        report_open(statement, findings);
     }
 }

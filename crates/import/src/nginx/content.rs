@@ -18,7 +18,7 @@ impl Compiler<'_> {
         if site.is_question || !statements.iter().any(|statement| is_except(&statement)) {
             return self.guarded(site, steps);
         }
-        // Whoever is let in goes on from two places.
+        // Requests that are let in go on from two places.
         let name = self.out.route_name(&format!("{}-methods", site.name));
         self.out.routes.insert(name.clone(), Value::Null);
         let destination = format!("routes/{name}");
@@ -50,7 +50,7 @@ impl Compiler<'_> {
         all
     }
 
-    /// The steps of a location's content, whoever asks.
+    /// The steps of a location's content, for any client.
     fn answers(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
         let mut steps = Vec::new();
         let named = |name: &str| statements.iter().find(|statement| statement.name() == name);
@@ -118,12 +118,12 @@ impl Compiler<'_> {
                 }
                 self.behind(site, action)
             }
-            // It has been told.
+            // It has been reported.
             None => self.status(site, 503),
         }
     }
 
-    /// A look for the file of the path that is asked for.
+    /// Returns a test for the file of the requested path.
     pub(super) fn file_test(&mut self, site: &Site) -> Option<Map<String, Value>> {
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
         let mut share = self.share(site, uri)?;
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         share.insert("share".to_owned(), path.template().into());
         if !site.scope.precompressed.is_empty() {
             share.insert("precompressed".to_owned(), json!(site.scope.precompressed));
-            // nginx does not look which of the two is older.
+            // nginx does not compare the ages of the two.
             share.insert("precompressed_older".to_owned(), true.into());
         }
         if !site.scope.follow_symlinks {

@@ -28,7 +28,7 @@ fn has_no_page(status: u16) -> bool {
 }
 
 impl ErrorPage {
-    /// Reads a directive; statuses without a page are told.
+    /// Reads a directive; reports statuses without a page.
     pub(super) fn read(statement: &Statement, findings: &mut Findings) -> Option<ErrorPage> {
         let (target, words) = statement.arguments().split_last()?;
         let mut statuses: Vec<u16> = Vec::new();
@@ -47,8 +47,8 @@ impl ErrorPage {
             findings.lost(
                 &statement.place,
                 "error_page",
-                &format!("{status} has no page of one's own"),
-                "pages are for errors from 400 to 599, but for those of requests that cannot be read",
+                &format!("{status} cannot have a custom page"),
+                "pages are for errors from 400 to 599, except for malformed requests",
             );
         }
         statuses.retain(|status| !has_no_page(*status));
@@ -60,7 +60,7 @@ impl ErrorPage {
         })
     }
 
-    /// Where it stands, if it is for the answers of whoever `auth_request` asks.
+    /// Returns where it stands, if it is for the answers of the server that `auth_request` asks.
     pub(super) fn of_refusal(&self) -> Option<&SourceLocation> {
         let is_one = self
             .statuses

@@ -24,10 +24,10 @@ const USUAL_VALUES: Words = Words(
     nginx",
 );
 
-/// Which script runs.
+/// The script that runs.
 struct Script {
     root: String,
-    /// For every request; else the path names it.
+    /// One script for every request; `None`: the path names it.
     fixed: Option<String>,
     prefix: Option<String>,
 }
@@ -49,7 +49,7 @@ impl Compiler<'_> {
         if let Some(pool) = pool {
             if script.root.contains('$') {
                 let hint = "write a step for each host, with an application target for its folder";
-                let problem = "the folder depends on the request, which an application of Tutti's cannot; the requests go on to PHP-FPM";
+                let problem = "the folder depends on the request, which an application does not support; the requests still go to PHP-FPM";
                 self.findings
                     .lost(&statement.place, "fastcgi_pass", problem, hint);
             } else {
@@ -100,8 +100,8 @@ impl Compiler<'_> {
         }
         if value.contains('$') || !value.starts_with('/') {
             let problem =
-                format!("`{value}` names no script that can be told beforehand; the path names it");
-            let hint = "write `script` or `root` of the application as it should be";
+                format!("the script in `{value}` is not known in advance; the path selects it");
+            let hint = "check `script` or `root` of the application";
             let _ = statement;
             self.findings.lost(place, "fastcgi_param", &problem, hint);
             return Some(by_path(folder));
@@ -251,7 +251,7 @@ impl Compiler<'_> {
                     let problem = format!(
                         "`{name}` depends on the request, and an application's environment does not"
                     );
-                    let hint = "set a field of the request instead (`request_headers`), or leave this place to PHP-FPM";
+                    let hint = "set a field of the request instead (`request_headers`), or let PHP-FPM handle this location";
                     self.findings.lost(&place, "fastcgi_param", &problem, hint);
                 }
             }
@@ -278,7 +278,7 @@ impl Compiler<'_> {
         match object.get(name).and_then(Value::as_str) {
             Some(former) if former != value => {
                 let problem = format!(
-                    "`{name}` is `{former}` elsewhere, and one application has one environment"
+                    "`{name}` is `{former}` elsewhere, but an application has one environment"
                 );
                 let hint = "write an application for each, with its own `environment`";
                 self.findings.lost(place, "fastcgi_param", &problem, hint);
@@ -287,7 +287,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Variables of CGI that a location sets, for a server behind. One that cannot be written is left out: a client must not set it with
+    /// Variables of CGI that a location sets, for a server behind. A variable that cannot be written is removed: a
+    /// client must not set it with
     /// a header field.
     pub(super) fn params(&mut self, site: &Site, directive: &str) -> Map<String, Value> {
         let mut params = Map::new();
@@ -312,7 +313,8 @@ impl Compiler<'_> {
         let mut options = Map::new();
         if script.root.contains('$') {
             let hint = "write a step for each host, each with its `fastcgi.root`";
-            let problem = "the folder depends on the request, which `fastcgi.root` cannot";
+            let problem =
+                "the folder depends on the request, which `fastcgi.root` does not support";
             self.findings
                 .lost(&statement.place, "fastcgi_pass", problem, hint);
             return None;
@@ -329,11 +331,11 @@ impl Compiler<'_> {
             options.insert("index".to_owned(), index.clone().into());
         }
         if script.prefix.is_some() {
-            let hint = "give the file of PHP-FPM's pool too: an application has `prefix`";
+            let hint = "also pass the file of PHP-FPM's pool: an application has `prefix`";
             self.findings.lost(
                 &statement.place,
                 "fastcgi_pass",
-                "scripts below an `alias` are not found by FastCGI",
+                "FastCGI does not find scripts below an `alias`",
                 hint,
             );
         }
@@ -345,7 +347,7 @@ impl Compiler<'_> {
     }
 }
 
-/// True for a variable that Tutti gives the same value. An empty `HTTP_…` is none: it takes a field of the client away.
+/// True for a variable to which Tutti gives the same value. An empty `HTTP_…` is not: it removes a field of the client.
 fn is_usual(name: &str, value: &str) -> bool {
     name == "SCRIPT_FILENAME"
         || (USUAL.contains(name) && (value.is_empty() || USUAL_VALUES.contains(value)))

@@ -17,8 +17,8 @@ pub(super) struct Guards {
     pub(super) password_file: Option<(String, SourceLocation)>,
     /// `auth_request`, unless it is off.
     pub(super) question: Option<(String, SourceLocation)>,
-    /// Variables of `auth_request_set`, and the field of the answer that each is.
-    pub(super) told: BTreeMap<String, String>,
+    /// Variables of `auth_request_set`, each with the field of the answer that it takes its value from.
+    pub(super) answer_fields: BTreeMap<String, String>,
     pub(super) requests: Vec<Bound>,
     pub(super) concurrent: Vec<Bound>,
     pub(super) request_status: Option<u16>,
@@ -39,7 +39,7 @@ impl Guards {
             self.concurrent.clear();
         }
         if has("auth_request_set") {
-            self.told.clear();
+            self.answer_fields.clear();
         }
         if has("mirror") {
             self.mirror = None;
@@ -59,12 +59,14 @@ impl Guards {
                 let variable = first.trim_start_matches('$').to_owned();
                 let field = statement.argument(1).strip_prefix("$upstream_http_");
                 match field {
-                    Some(field) => drop(self.told.insert(variable, field.replace('_', "-"))),
+                    Some(field) => {
+                        drop(self.answer_fields.insert(variable, field.replace('_', "-")))
+                    }
                     None => findings.lost(
                         &place,
                         "auth_request_set",
-                        "only fields of the answer (`$upstream_http_…`) can be told",
-                        "let who is asked say it in a field, and name that in `copy`",
+                        "only fields of the response (`$upstream_http_…`) can be passed on",
+                        "let the service send it in a field, and list it in `copy`",
                     ),
                 }
             }
@@ -85,7 +87,7 @@ impl Guards {
                 &place,
                 "mirror",
                 "there is one copy of a request",
-                "choose who gets it, in `mirror.to`",
+                "choose the upstream in `mirror.to`",
             ),
             "mirror" => self.mirror = unless_off(),
             "mirror_request_body" => self.mirrors_no_body = first == "off",
@@ -100,10 +102,10 @@ impl Guards {
         question.chain(mirror)
     }
 
-    /// The field of an answer to `auth_request` that a variable is.
+    /// Returns the field of an answer to `auth_request` from which a variable takes its value.
     pub(super) fn field_of(&self, value: &str) -> Option<&String> {
         let name = value.strip_prefix('$')?.trim_matches(['{', '}']);
-        self.told.get(name)
+        self.answer_fields.get(name)
     }
 }
 

@@ -32,7 +32,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             multi_accept accept_mutex accept_mutex_delay thread_pool timer_resolution daemon master_process pid
             lock_file load_module env pcre_jit",
         ),
-        "Tutti has a thread for each processor and takes as many descriptors as it may; its flags say the rest (`docs/reference/command-line.md`)",
+        "Tutti has a thread for each processor and uses as many descriptors as allowed; see its flags for the rest (`docs/reference/command-line.md`)",
     ),
     (
         Words(
@@ -45,7 +45,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             request_pool_size autoindex_exact_size autoindex_localtime recursive_error_pages
             http2_max_concurrent_streams http2_recv_buffer_size http2_chunk_size",
         ),
-        "Tutti does this by itself",
+        "Tutti does this automatically",
     ),
     (
         Words(
@@ -56,7 +56,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             proxy_headers_hash_bucket_size proxy_socket_keepalive uwsgi_buffers uwsgi_buffer_size
             client_body_temp_path scgi_temp_path uwsgi_temp_path uwsgi_modifier1",
         ),
-        "answers wait in bounds of Tutti's own (`settings.http.response_buffering`, `proxy_options.buffer_size`)",
+        "Tutti has its own limits for buffered responses (`settings.http.response_buffering`, `proxy_options.buffer_size`)",
     ),
     (
         Words(
@@ -64,23 +64,23 @@ const NEEDLESS: &[(Words, &str)] = &[
             ssl_stapling_verify ssl_stapling_file ssl_stapling_responder ssl_conf_command ssl_early_data
             ssl_session_ticket_key ssl_object_cache_inheritable ssl_certificate_cache ssl_certificate_compression",
         ),
-        "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/http/tls.md`)",
+        "Tutti offers only TLS 1.2 and 1.3, with forward secrecy and authenticated ciphers (`docs/http/tls.md`)",
     ),
     (
         Words(
             "gzip_vary gzip_proxied gzip_disable gzip_buffers gzip_http_version gunzip",
         ),
-        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/http/delivery.md`)",
+        "Tutti sets `Vary` itself and compresses for all clients that accept it (`docs/http/delivery.md`)",
     ),
     (
         Words(
             "log_not_found log_subrequest rewrite_log error_log uninitialized_variable_warn user",
         ),
-        "where the daemon logs, and as whom it runs, are flags: `--log`, `--user`",
+        "the log and the user of the daemon are flags: `--log`, `--user`",
     ),
     (
         Words("resolver resolver_timeout"),
-        "names are looked up as `/etc/resolv.conf` says; `settings.resolver` says otherwise",
+        "names are resolved according to `/etc/resolv.conf`, or to `settings.resolver`",
     ),
     (
         Words(
@@ -88,20 +88,20 @@ const NEEDLESS: &[(Words, &str)] = &[
             underscores_in_headers ignore_invalid_headers chunked_transfer_encoding msie_padding keepalive_disable
             lingering_close lingering_time lingering_timeout max_ranges",
         ),
-        "Tutti does as HTTP's standards say",
+        "Tutti follows the HTTP standards",
     ),
 ];
 
-/// Directives that are lost, and what to do then. All that is nowhere in this file is lost, too.
+/// Directives that are lost, and what to do then. Directives in no list of this file are lost, too.
 const LOST: &[(Words, &str)] = &[
     (Words("random_index"), "let an application choose"),
     (
         Words("proxy_cache_purge fastcgi_cache_purge"),
-        "the control API removes what is kept (`docs/http/cache.md`)",
+        "purge responses with the control API (`docs/http/cache.md`)",
     ),
     (
         Words("limit_rate limit_rate_after"),
-        "`limit` bounds requests, and `max_connections_per_client` connections; nothing bounds bytes in a time",
+        "use `limit` for requests and `max_connections_per_client` for connections; bandwidth cannot be limited",
     ),
     (
         Words("charset charset_types source_charset"),
@@ -111,14 +111,14 @@ const LOST: &[(Words, &str)] = &[
         Words(
             "sub_filter sub_filter_once sub_filter_types addition_types add_before_body add_after_body",
         ),
-        "let the application write what it means",
+        "let the application produce the final content",
     ),
     (
         Words(
             "modsecurity_rules modsecurity_rules_file modsecurity_rules_remote modsecurity_transaction_id
             SecRulesDisabled LearningMode DeniedUrl BasicRule MainRule CheckRule",
         ),
-        "leave the firewall for applications in front",
+        "keep the web application firewall in front",
     ),
     (
         Words(
@@ -129,23 +129,23 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words("dav_methods dav_access create_full_put_path min_delete_depth flv mp4"),
-        "an application has to do this",
+        "use an application for this",
     ),
     (
         Words("stream mail"),
-        "Tutti speaks HTTP only; leave this part where it is",
+        "Tutti supports only HTTP; keep this part in nginx",
     ),
     (
         Words(
             "proxy_redirect proxy_cookie_path proxy_cookie_domain proxy_cookie_flags",
         ),
-        "let the server behind know its public name: `proxy_set_header Host $host`",
+        "send the public name to the upstream server: `proxy_set_header Host $host`",
     ),
     (
         Words(
             "proxy_next_upstream proxy_next_upstream_tries proxy_next_upstream_timeout fastcgi_next_upstream",
         ),
-        "`retries` and `retry_methods` of `proxy_options` say when another server is asked",
+        "`retries` and `retry_methods` of `proxy_options` control when another server is tried",
     ),
 ];
 
@@ -153,7 +153,7 @@ const LOST: &[(Words, &str)] = &[
 const FAMILIES: &[(Words, &str)] = &[
     (
         Words("proxy_ fastcgi_ uwsgi_ scgi_ grpc_"),
-        "`proxy_options` has what can be said about servers (`docs/reference/options.md`)",
+        "see `proxy_options` in `docs/reference/options.md`",
     ),
     (
         Words("ssl_ http2_ http3 quic_"),
@@ -165,7 +165,7 @@ const FAMILIES: &[(Words, &str)] = &[
             hls_ f4f_ ssi_ xslt_ xml_ slice more_set_headers more_clear_headers add_trailer add_header_inherit
             override_charset pagespeed dav_ext",
         ),
-        "let the application write what it means",
+        "let the application produce the final content",
     ),
     (
         Words(
@@ -178,7 +178,7 @@ const FAMILIES: &[(Words, &str)] = &[
         Words(
             "log_ session_log status vhost_traffic_status userid otel_ opentracing opentelemetry zipkin datadog",
         ),
-        "`docs/operate/logs.md`, `docs/operate/metrics.md` and `docs/operate/telemetry.md` have what can be logged and measured",
+        "`docs/operate/logs.md`, `docs/operate/metrics.md` and `docs/operate/telemetry.md` describe logs, metrics and traces",
     ),
     (
         Words(
@@ -188,7 +188,7 @@ const FAMILIES: &[(Words, &str)] = &[
             server_names_hash proxy_protocol_ subrequest_output_buffer_size send_lowat msie_refresh early_hints
             max_headers post_action match health_ mgmt",
         ),
-        "`docs/reference/options.md` lists every option there is; say what you miss",
+        "`docs/reference/options.md` lists every option; please report what you miss",
     ),
 ];
 
@@ -221,5 +221,5 @@ pub(super) fn cure(name: &str) -> &'static str {
     found
         .map(|(_, hint)| *hint)
         .or_else(|| family(name))
-        .unwrap_or("`docs/reference/options.md` lists every option there is; say what you miss")
+        .unwrap_or("`docs/reference/options.md` lists every option; please report what you miss")
 }

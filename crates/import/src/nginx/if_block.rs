@@ -3,7 +3,7 @@
 use super::closing;
 use super::tree::Statement;
 
-/// True for a directive that ends the way of a request, or leads it on.
+/// True for a directive that ends the processing of a request, or leads it elsewhere.
 pub(super) fn acts(statement: &Statement) -> bool {
     matches!(statement.name(), "return" | "rewrite" | "break")
 }
@@ -40,7 +40,7 @@ impl Inside {
         }
     }
 
-    /// True for a directive that changes what is answered, or to whom.
+    /// True for a directive that changes the answer, or the clients that get it.
     fn is_of_content(statement: &Statement) -> bool {
         let name = statement.name();
         matches!(name, "root" | "alias" | "try_files")

@@ -52,7 +52,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The rate of a zone, and what a place lets come sooner.
+    /// Returns the rate of a zone, and the burst that a place allows.
     fn rate(
         &mut self,
         zone: &str,
@@ -70,14 +70,15 @@ impl Compiler<'_> {
             self.findings.note(
                 place,
                 "limit_req",
-                "all requests within `burst` wait for their time, the first ones too",
-                "`delay` is for all of them or for none",
+                "all requests within `burst` are delayed, including the first ones",
+                "`delay` applies to all of them or none",
             );
         }
         let most = (LONGEST_WAIT * a_second) as u32;
         if delays && burst > most {
-            let problem = format!("nobody waits longer than a minute: `burst` is {most}");
-            let hint = "take `delay` out, and more may come at once";
+            let problem =
+                format!("no request is delayed for more than a minute: `burst` is {most}");
+            let hint = "remove `delay` to allow more at once";
             self.findings.note(place, "limit_req", &problem, hint);
             burst = most;
         }
@@ -102,21 +103,21 @@ impl Compiler<'_> {
         let directive = if is_rate { "limit_req" } else { "limit_conn" };
         let zone = self.zones.get(&(is_rate, name.clone())).cloned();
         let (Some(mut limit), Some(zone)) = (limit, zone) else {
-            let problem = format!("its zone `{name}` is not declared as it must be");
-            let hint = "give the file with the zone, too; requests are not bounded here";
+            let problem = format!("its zone `{name}` is not declared correctly");
+            let hint = "also pass the file with the zone; requests are not limited here";
             self.findings.lost(place, directive, &problem, hint);
             return None;
         };
-        // A client of IPv6 has a whole network of addresses, which is what counts without a key.
+        // A client of IPv6 has a whole network of addresses, which Tutti counts as one without a key.
         if !matches!(zone.key.as_str(), "$binary_remote_addr" | "$remote_addr") {
             match site.meaning.text(&zone.key) {
                 Ok(key) => drop(limit.insert("key".to_owned(), key.template().into())),
                 Err(unknown) => {
                     let problem = format!(
-                        "there is nothing like `${}` of its zone: requests are counted by address",
+                        "there is no equivalent of `${}` of its zone: requests are counted by address",
                         unknown.0
                     );
-                    let hint = "`key` says what is counted (`docs/http/access.md`)";
+                    let hint = "set the `key` to count by (`docs/http/access.md`)";
                     self.findings.lost(place, directive, &problem, hint);
                 }
             }
@@ -155,9 +156,9 @@ impl Compiler<'_> {
         let name = crate::output::unused(&self.out.limits, zone);
         if name != crate::output::slug(zone) {
             let problem = format!(
-                "requests are counted apart from those of `{zone}` elsewhere, whose bound is another"
+                "requests are counted separately from `{zone}` elsewhere, which has a different limit"
             );
-            let hint = "one bound for all that are counted together is one of `limits`";
+            let hint = "for a shared count, use one of `limits`";
             self.findings.note(place, directive, &problem, hint);
         }
         self.out.limits.insert(name.clone(), limit);

@@ -11,7 +11,7 @@ use super::tree::Statement;
 use crate::output::{end_with, slug, step, when};
 use crate::units::seconds;
 
-/// The proxies that the listeners believe, by address.
+/// The proxies that the listeners trust, by address.
 pub(super) type Believed = BTreeMap<String, RealIp>;
 
 /// The server that answers for all other names at an address.
@@ -23,7 +23,7 @@ fn default_of<'s, S>(
     named.or_else(|| here.next())
 }
 
-/// The proxies that each listener believes: those of the server that answers for all other names there.
+/// Returns the proxies that each listener trusts: those of the default server there.
 pub(super) fn believed(servers: &[(&Statement, Vec<Listen>)], http: &RealIp) -> Believed {
     let mut believed = Believed::new();
     for listen in servers.iter().flat_map(|(_, listens)| listens) {
@@ -44,7 +44,7 @@ impl Compiler<'_> {
     pub(super) fn listens(&mut self, server: &Statement, http: &[Statement]) -> Vec<Listen> {
         let mut listens = Vec::new();
         let mut around = server.inner().iter().chain(http);
-        // The older way to say it.
+        // The older form.
         let ssl = around.find(|statement| statement.name() == "ssl");
         let old = ssl.is_some_and(|ssl| ssl.argument(0) == "on");
         let mut says_none = true;
@@ -65,7 +65,7 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &statement.place,
                     "listen",
-                    &format!("`{}` is no address", statement.argument(0)),
+                    &format!("`{}` is not an address", statement.argument(0)),
                     hint,
                 );
                 continue;
@@ -79,7 +79,7 @@ impl Compiler<'_> {
                     _ => self.findings.lost(
                         &statement.place,
                         "listen",
-                        &format!("`{option}` has nothing like it"),
+                        &format!("`{option}` has no equivalent"),
                         "see `listener` in `docs/reference/options.md`",
                     ),
                 }
@@ -107,8 +107,9 @@ impl Compiler<'_> {
         listens
     }
 
-    /// Makes the listeners of all servers. One that would not be encrypted where its source is, or would believe every client about its
-    /// address, is left out.
+    /// Makes the listeners of all servers. A listener is left out if it would not be encrypted where its source is, or
+    /// would trust every client
+    /// about its address.
     pub(super) fn listeners(
         &mut self,
         hosts: &[Host<'_>],
@@ -195,14 +196,15 @@ impl Compiler<'_> {
             return;
         }
         if all.iter().all(|listen| listen.is_quic) {
-            let problem = "TCP is listened to as well, with the same TLS";
-            let hint = "HTTP/3 is for clients that know of it; the others come by TCP";
+            let problem = "Tutti also listens on TCP, with the same TLS";
+            let hint = "clients without HTTP/3 need TCP";
             self.findings.note(&quic.place, "listen", problem, hint);
         }
         listener.insert("http3".to_owned(), true.into());
     }
 
-    /// Steps that choose a server by the name that is asked for: exact names, `*.name` and `name.*` by length, regular expressions.
+    /// Returns steps that choose a server by the requested name: exact names, `*.name` and `name.*` by length, regular
+    /// expressions.
     fn by_name(&mut self, here: &[Entry<'_, '_>], default: &Host<'_>) -> Vec<Value> {
         let mut steps = Vec::new();
         let (mut exact, mut before, mut behind, mut patterns) =
@@ -279,7 +281,7 @@ impl Compiler<'_> {
             for (certificate, key) in of("ssl_certificate").zip(of("ssl_certificate_key")) {
                 let (file, key) = (super::clients::path(certificate), super::clients::path(key));
                 if file.contains('$') || file.contains("data:") {
-                    let problem = format!("`{file}` is no file of a certificate");
+                    let problem = format!("`{file}` is not a certificate file");
                     let hint = "name a file for each name, in `tls.certificate` of the listener";
                     self.findings
                         .lost(&certificate.place, certificate.name(), &problem, hint);
@@ -301,8 +303,8 @@ impl Compiler<'_> {
         }
         if certificates.is_empty() {
             if let Some(place) = without.or_else(|| Some(here.first()?.listen.place.clone())) {
-                let problem = "there is no `ssl_certificate` for it: this address is not listened to, as nothing would be encrypted";
-                let hint = "give the file of `nginx.conf` too, if the certificate is named there";
+                let problem = "it has no `ssl_certificate`: Tutti does not listen on this address, since connections would not be encrypted";
+                let hint = "also pass `nginx.conf` if it names the certificate";
                 self.findings.lost(&place, "listen", problem, hint);
             }
             return None;
@@ -359,7 +361,7 @@ impl Compiler<'_> {
         Some(tls)
     }
 
-    /// The proxies that may say which client a connection is from; false if every client could.
+    /// Returns the proxies that may name the client of a connection; false if every client could.
     fn believed_proxies(
         &mut self,
         listener: &mut Map<String, Value>,
@@ -369,7 +371,7 @@ impl Compiler<'_> {
         let sources = &real_ip.sources;
         if listen.proxy_protocol {
             if sources.is_empty() {
-                let problem = "every client could claim any address with a PROXY protocol header: this address is not listened to";
+                let problem = "any client could claim any address with a PROXY protocol header: Tutti does not listen on this address";
                 let hint = "name the proxies with `set_real_ip_from`, then import again";
                 self.findings.lost(&listen.place, "listen", problem, hint);
                 return false;

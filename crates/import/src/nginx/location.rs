@@ -12,7 +12,7 @@ use crate::template::{Piece, Text, escaped};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     Exact(String),
-    /// And no regular expression is asked after it.
+    /// And no regular expression is tried after it.
     Prefix(String, bool),
     Regex(String, Case),
     Named(String),
@@ -79,7 +79,7 @@ impl Location<'_> {
 pub(super) struct Way {
     pub(super) patterns: Vec<String>,
     pub(super) action: Value,
-    /// Nobody comes here from outside.
+    /// Requests from outside do not come here.
     pub(super) is_internal: bool,
 }
 
@@ -156,7 +156,8 @@ pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option
     (stops || !locations.iter().any(may_have)).then_some(location)
 }
 
-/// Puts locations into nginx's order: exact ones; the longest prefix, if it says that it is enough; regular expressions as they are
+/// Puts locations into nginx's order: exact ones; the longest prefix, if it ends the search; regular expressions as
+/// they are
 /// written, the inner ones first; then the longest prefix.
 pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
     let mut ordered = Vec::new();
@@ -200,7 +201,7 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         .filter(|(location, _)| !location.around.is_empty())
     {
         if let Some((path, ..)) = location.around.last() {
-            // Longer prefixes that are not within this one are looked at for themselves.
+            // Longer prefixes that are not within this one are handled by themselves.
             let mut patterns = vec![location.how.pattern(), format!("!~^(?!{})", escaped(path))];
             patterns.extend(longer(path, &|other, _| {
                 !other.around.iter().any(|(around, ..)| around == path)

@@ -84,9 +84,9 @@ pub(crate) fn import(
         zones: guards::Zone::all(&http),
         stores: BTreeMap::new(),
     };
-    closing::tell_main(&main, compiler.findings);
+    closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
-        closing::tell_main(statement.inner(), compiler.findings);
+        closing::report_main(statement.inner(), compiler.findings);
     }
     compiler.http(&http);
     Ok(compiler.out.into_json())
@@ -94,7 +94,7 @@ pub(crate) fn import(
 
 impl Compiler<'_> {
     fn http(&mut self, http: &[Statement]) {
-        closing::tell_all(http, self.findings);
+        closing::report_all(http, self.findings);
         for statement in http
             .iter()
             .filter(|statement| statement.name() == "upstream")
@@ -150,7 +150,8 @@ impl Compiler<'_> {
         self.listeners(&hosts, http, &believed);
     }
 
-    /// The variables of `map`. One that is declared and cannot be written has no value, whatever its name would mean else.
+    /// The variables of `map`. One that is declared and cannot be written has no value, even if a built-in variable has
+    /// its name.
     fn maps(&mut self, http: &[Statement]) -> Meaning {
         let mut meaning = Meaning::default();
         meaning.unknown.extend(declared(http));
@@ -178,7 +179,7 @@ impl Compiler<'_> {
                     meaning.named.insert(name, text);
                 }
                 None => {
-                    let hint = "write it as a script (`docs/http/scripting.md`); whoever uses the variable is told, too";
+                    let hint = "write it as a script (`docs/http/scripting.md`); uses of the variable are reported too";
                     self.findings.lost(
                         &statement.place,
                         "map",

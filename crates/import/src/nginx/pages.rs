@@ -79,9 +79,10 @@ impl Compiler<'_> {
                 action.insert("response_status".to_owned(), status.into());
             }
             ResponseStatus::Fixed(status) => {
-                let problem =
-                    format!("{status} is no status of an answer: that of the error stays");
-                let hint = "`response_status` is one from 200 to 599";
+                let problem = format!(
+                    "{status} is not a valid response status: the status of the error is kept"
+                );
+                let hint = "`response_status` must be from 200 to 599";
                 self.findings
                     .lost(&page.place, "error_page", &problem, hint);
             }
@@ -89,7 +90,7 @@ impl Compiler<'_> {
         Some(Value::Object(action))
     }
 
-    /// Lets answers of applications and servers lead to locations, those that nobody gets to from outside.
+    /// Lets answers of applications and servers lead to locations, also those that cannot be reached from outside.
     pub(super) fn leads_on(&mut self, site: &mut Site) {
         let wanted = format!("{}-by-answer", site.name);
         let steps = vec![json!({"action": {"pass": site.entry}})];

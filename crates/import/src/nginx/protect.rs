@@ -1,6 +1,6 @@
-//! Guards before a location's answer: addresses, passwords, the word of another server, `satisfy`, copies.
+//! Guards before a location's answer: addresses, passwords, another server's decision, `satisfy`, copies.
 //!
-//! Must never: leave out a guard. One that cannot be carried over refuses everybody.
+//! Must never: leave out a guard. One that cannot be carried over refuses all clients.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl Compiler<'_> {
     /// Puts the guards of a place before the steps of its content.
     pub(super) fn guarded(&mut self, site: &Site, content: Vec<Value>) -> Vec<Value> {
         let shuts = |(_, closing): &(String, Closing)| *closing == Closing::Always;
-        // A question that is answered without its check would let clients in.
+        // An authentication request that is answered without its check would let clients in.
         let is_shut = match site.is_question {
             true => !site.scope.closed.is_empty(),
             false => site.scope.closed.iter().any(shuts),
@@ -27,14 +27,15 @@ impl Compiler<'_> {
             let action = self.status(site, 403);
             return vec![json!({"action": action})];
         }
-        // nginx asks them for the client's request only.
+        // nginx applies them to the client's request only.
         if site.is_question {
             return content;
         }
         if let Some(rule) = site.scope.access.first().filter(|_| !site.knows_address()) {
-            let problem = "this place takes the client's address from other proxies than its listener does: it answers 403 to everybody";
+            let problem =
+                "this location trusts other proxies than its listener does: requests here get 403";
             let hint =
-                "write `set_real_ip_from` and what belongs to it into `http`, then import again";
+                "move `set_real_ip_from` and its related directives to `http`, then import again";
             let name = if rule.allows { "allow" } else { "deny" };
             self.findings.lost(&rule.place, name, problem, hint);
             let action = self.status(site, 403);
@@ -48,7 +49,7 @@ impl Compiler<'_> {
         self.wrapped(site, steps, options)
     }
 
-    /// Addresses, and then whoever wants to know who it is.
+    /// Addresses, and then authentication.
     fn let_in(&mut self, site: &Site, content: Vec<Value>) -> Vec<Value> {
         let questions = match site.scope.closed.is_empty() {
             true => self.questions(site),
@@ -59,7 +60,7 @@ impl Compiler<'_> {
         let is_any = site.scope.satisfy_any
             && (has_rules || questions.as_ref().is_some_and(|all| all.len() > 1));
         let Some(mut questions) = questions else {
-            let denies_others = |rule: &super::scope::Rule| !rule.allows && rule.whom == "all";
+            let denies_others = |rule: &super::scope::Rule| !rule.allows && rule.source == "all";
             if is_any && site.scope.access.iter().any(denies_others) {
                 return [access, content].concat();
             }
@@ -81,7 +82,7 @@ impl Compiler<'_> {
             }
             (true, Some(_)) => {
                 if let Some((_, place)) = &site.scope.guards.realm {
-                    let problem = "a password or another server's word, one of them, cannot be asked for: the place answers 403 to everybody";
+                    let problem = "either a password or an authentication service (`satisfy any`) is not supported: requests here get 403";
                     let hint = "write a step with an `authenticate` for each";
                     self.findings.lost(place, "satisfy", problem, hint);
                 }
@@ -99,7 +100,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Steps that lead whom the addresses let in past all questions.
+    /// Returns steps that lead the clients which the addresses let in past all authentication.
     fn addresses_let_in(&mut self, site: &Site, route: &str) -> Vec<Value> {
         let mut steps = Vec::new();
         let mut denied: Vec<String> = Vec::new();
@@ -152,7 +153,7 @@ impl Compiler<'_> {
         vec![json!({"action": options})]
     }
 
-    /// Each is an `authenticate`. `None`: one of them cannot be said, and everybody is refused.
+    /// Each is an `authenticate`. `None`: one of them cannot be written, and all clients are refused.
     fn questions(&mut self, site: &Site) -> Option<Vec<Map<String, Value>>> {
         let mut questions = Vec::new();
         if let Some((realm, place)) = &site.scope.guards.realm {
@@ -173,15 +174,11 @@ impl Compiler<'_> {
         place: &SourceLocation,
     ) -> Option<Map<String, Value>> {
         let Some((file, file_place)) = site.scope.guards.password_file.clone() else {
-            self.refused(
-                place,
-                "auth_basic",
-                "there is no `auth_basic_user_file` for it",
-            );
+            self.refused(place, "auth_basic", "it has no `auth_basic_user_file`");
             return None;
         };
         if file.contains('$') {
-            let problem = "which file has the passwords depends on the request";
+            let problem = "the password file depends on the request";
             self.refused(&file_place, "auth_basic_user_file", problem);
             return None;
         }
@@ -202,29 +199,29 @@ impl Compiler<'_> {
             self.findings.note(
                 place,
                 "auth_basic",
-                "its text is not carried over: whoever comes is asked for a password",
+                "its text is not carried over: all clients are asked for a password",
                 "`realm` takes plain text",
             );
         }
         basic.insert("file".to_owned(), file.into());
-        let is_told = |(name, value, _): &&(String, String, SourceLocation)| {
+        let is_user = |(name, value, _): &&(String, String, SourceLocation)| {
             value == "$remote_user" && !name.eq_ignore_ascii_case("host")
         };
-        if let Some((name, ..)) = site.scope.request_headers.iter().find(is_told) {
+        if let Some((name, ..)) = site.scope.request_headers.iter().find(is_user) {
             basic.insert("field".to_owned(), name.clone().into());
         }
         Some(basic)
     }
 
-    /// Looks into a file of passwords, where it can be read: each hash must be one that is known here.
+    /// Reads a file of passwords, if it can be read: each hash must be of a known kind.
     fn has_known_hashes(&mut self, file: &str, place: &SourceLocation) -> bool {
         let name = "auth_basic_user_file";
         let Ok(bytes) = self.sources.read(Path::new(file)) else {
             self.findings.note(
                 place,
                 name,
-                "the file could not be looked at: its hashes must be bcrypt, argon2 or SHA-crypt",
-                "`htpasswd -B FILE NAME` makes such a one",
+                "the file could not be read: its hashes must be bcrypt, argon2 or SHA-crypt",
+                "create them with `htpasswd -B FILE NAME`",
             );
             return true;
         };
@@ -237,10 +234,11 @@ impl Compiler<'_> {
             let hash = line.split(':').nth(1).unwrap_or_default();
             if PasswordHash::parse(hash).is_err() {
                 let problem = format!(
-                    "line {} of `{file}` has a hash that is not taken: the place answers 403 to everybody",
+                    "line {} of `{file}` has an unsupported hash: requests here get 403",
                     number + 1
                 );
-                let hint = "make new ones with `htpasswd -B FILE NAME` (bcrypt), and import again";
+                let hint =
+                    "create new ones with `htpasswd -B FILE NAME` (bcrypt), and import again";
                 self.findings.lost(place, name, &problem, hint);
                 return false;
             }
@@ -256,7 +254,7 @@ impl Compiler<'_> {
     ) -> Option<Map<String, Value>> {
         let path = uri.split('?').next().unwrap_or(uri);
         let Some(route) = site.questions.get(path) else {
-            let problem = format!("there is no location for `{path}` that can be asked");
+            let problem = format!("there is no usable location for `{path}`");
             self.refused(place, "auth_request", &problem);
             return None;
         };
@@ -267,8 +265,8 @@ impl Compiler<'_> {
             .filter_map(|page| page.of_refusal())
         {
             let problem =
-                "a client that is not let in gets the answer of who is asked, not this page";
-            let hint = "let who is asked answer 302 with `Location`, to a page for logging in";
+                "a rejected client gets the response of the authentication service, not this page";
+            let hint = "let the service respond 302 with `Location` of a login page";
             self.findings.lost(page, "error_page", problem, hint);
         }
         let mut forward = Map::from_iter([
@@ -283,9 +281,9 @@ impl Compiler<'_> {
                 }
                 Some(field) => {
                     let problem = format!(
-                        "the server behind is not told `{name}`: it would be another name for the answer's `{field}`"
+                        "`{name}` is not sent to the server: it would rename the field `{field}` of the response"
                     );
-                    let hint = "let who is asked answer with that name, and name it in `copy`";
+                    let hint = "let the service send a field with that name, and list it in `copy`";
                     self.findings
                         .lost(place, "proxy_set_header", &problem, hint);
                 }
@@ -299,7 +297,7 @@ impl Compiler<'_> {
     }
 
     fn refused(&mut self, place: &SourceLocation, name: &str, problem: &str) {
-        let problem = format!("{problem}: the place answers 403 to everybody");
+        let problem = format!("{problem}: requests here get 403");
         let hint = "write an `authenticate` (`docs/http/access.md`)";
         self.findings.lost(place, name, &problem, hint);
     }
@@ -313,14 +311,14 @@ impl Compiler<'_> {
         let Some(upstream) = site.mirrors.get(path) else {
             let hint =
                 "copies go to an upstream with the path of the request (`docs/http/delivery.md`)";
-            let problem = format!("`{uri}` is no location with a `proxy_pass` to the same path");
+            let problem = format!("`{uri}` is not a location with a `proxy_pass` to the same path");
             self.findings.lost(&place, "mirror", &problem, hint);
             return None;
         };
         let mut mirror = when("to", upstream.clone());
         if site.scope.guards.mirrors_no_body {
             mirror.insert("max_body_size".to_owned(), 0.into());
-            let hint = "take `max_body_size` out, and copies have the body";
+            let hint = "remove `max_body_size` to copy bodies too";
             let problem = "requests with a body are not copied";
             self.findings
                 .note(&place, "mirror_request_body", problem, hint);
@@ -328,7 +326,8 @@ impl Compiler<'_> {
         Some(mirror.into())
     }
 
-    /// The upstream of a location that copies go to; `None` where it would get another path than was asked for.
+    /// Returns the upstream of a location that copies go to; `None` where it would get another path than the requested
+    /// one.
     pub(super) fn mirror_upstream(&mut self, site: &Site, block: &[Statement]) -> Option<String> {
         let pass = block
             .iter()
@@ -361,7 +360,7 @@ impl Compiler<'_> {
         ))
     }
 
-    /// The variables of a question, which are about the request that it is about.
+    /// The variables of an authentication request, which are about the client's request.
     pub(super) fn asked_about(site: &mut Site) {
         let about = [
             ("request_uri", "header_x_forwarded_uri"),

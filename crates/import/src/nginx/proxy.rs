@@ -29,8 +29,8 @@ impl Compiler<'_> {
         protocol: &str,
     ) -> Option<Map<String, Value>> {
         if statement.argument(0).starts_with("suwsgi://") {
-            let problem = "uwsgi is not spoken inside TLS: the place answers 503";
-            let hint = "let the server speak HTTP inside TLS, and write `proxy_pass https://…`";
+            let problem = "uwsgi is not supported over TLS: requests here get 503";
+            let hint = "make the server speak HTTP over TLS, and write `proxy_pass https://…`";
             self.findings
                 .lost(&statement.place, statement.name(), problem, hint);
             return None;
@@ -67,7 +67,7 @@ impl Compiler<'_> {
             self.findings.lost(
                 &statement.place,
                 statement.name(),
-                "the server depends on the request, or is none",
+                "the server depends on the request, or is not valid",
                 hint,
             );
             return None;
@@ -156,13 +156,13 @@ impl Compiler<'_> {
         };
         let mut options = site.scope.options.clone();
         if protocol == "https" && !site.scope.upstream_tls.contains_key("verify") {
-            // nginx's default; what it means is told.
+            // nginx's default; its meaning is reported.
             options.insert("tls".to_owned(), json!({"verify": false}));
-            let hint = "take `verify` out if the server has a certificate that holds";
+            let hint = "remove `verify` if the server has a valid certificate";
             self.findings.note(
                 &statement.place,
                 statement.name(),
-                "as in nginx, the server's certificate is not looked at",
+                "as in nginx, the server's certificate is not verified",
                 hint,
             );
         } else if protocol == "https" {
@@ -215,14 +215,14 @@ impl Compiler<'_> {
                 continue;
             }
             let guards = &site.scope.guards;
-            let is_told = value == "$remote_user" && guards.realm.is_some()
+            let is_user = value == "$remote_user" && guards.realm.is_some()
                 || guards.question.is_some()
                     && guards
                         .field_of(&value)
                         .is_some_and(|field| field.eq_ignore_ascii_case(&name));
             let is_of_question = guards.field_of(&value).is_some();
-            // A guard tells it; what a client says under such a name never counts.
-            if is_told && !site.is_question {
+            // A guard sets it; a field of the client under such a name never counts.
+            if is_user && !site.is_question {
                 continue;
             }
             if value.is_empty() && name.eq_ignore_ascii_case("content-length") {
@@ -237,7 +237,7 @@ impl Compiler<'_> {
             if text.is_none() && name.eq_ignore_ascii_case("host") {
                 continue;
             }
-            // A field that cannot be said is not the client's to say.
+            // A field that cannot be written must not be set by the client.
             let value = text.map_or(Value::Null, |text| text.template().into());
             fields.insert(name, value);
         }
@@ -272,7 +272,7 @@ impl Compiler<'_> {
                     let mut arguments = statement.arguments().iter().skip(1);
                     let is_service = arguments.any(|option| option.starts_with("service="));
                     let address = match is_service {
-                        // Its SRV records tell the port.
+                        // Its SRV records give the port.
                         true => statement.argument(0).to_owned(),
                         false => with_port(
                             statement.argument(0),
@@ -306,7 +306,7 @@ impl Compiler<'_> {
                             _ => self.findings.lost(
                                 place,
                                 "server",
-                                &format!("`{option}` has nothing like it"),
+                                &format!("`{option}` has no equivalent"),
                                 "see `upstream server` in `docs/reference/options.md`",
                             ),
                         }
@@ -325,8 +325,8 @@ impl Compiler<'_> {
                         Err(unknown) => self.findings.lost(
                             place,
                             "hash",
-                            &format!("there is nothing like the variable `${}`", unknown.0),
-                            "the client's address is the key now",
+                            &format!("there is no equivalent of the variable `${}`", unknown.0),
+                            "the client's address is used as the key",
                         ),
                     }
                 }
@@ -341,9 +341,9 @@ impl Compiler<'_> {
                     }
                 }
                 "zone" | "keepalive_requests" | "keepalive_time" | "random" | "state" => {
-                    let why = "each group is shared by all threads as it is";
+                    let why = "groups are always shared by all threads";
                     self.findings
-                        .note(place, statement.name(), "nothing is written for it", why);
+                        .note(place, statement.name(), "it has no effect in Tutti", why);
                 }
                 other => self.findings.lost(
                     place,

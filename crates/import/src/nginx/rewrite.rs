@@ -28,7 +28,7 @@ pub(super) struct Exits<'e> {
 }
 
 impl Compiler<'_> {
-    /// The steps of a block's directives, in order. What none of them takes comes after.
+    /// Returns the steps of a block's directives, in order. Requests that none of them takes go on after them.
     ///
     /// `set` changes the meaning of variables for what comes after, in `site`.
     pub(super) fn rewrites(
@@ -84,7 +84,7 @@ impl Compiler<'_> {
         };
         // nginx's own: the connection is closed without a word.
         if status == 444 {
-            let hint = "the client gets 403 instead of nothing";
+            let hint = "the client gets 403 instead of a closed connection";
             self.findings
                 .note(&statement.place, "return", "444 is nginx's own", hint);
             return self.status(site, 403);
@@ -95,8 +95,8 @@ impl Compiler<'_> {
                 action.insert("location".to_owned(), text.template().into());
             }
         } else if !text.is_empty() {
-            let problem = "the status is carried over, its text is not";
-            let hint = "put the text into a file, and `share` that";
+            let problem = "the status is carried over, but not its text";
+            let hint = "write the text into a file, and `share` it";
             self.findings
                 .lost(&statement.place, "return", problem, hint);
         }
@@ -119,7 +119,7 @@ impl Compiler<'_> {
         );
         let place = &statement.place;
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
-        // A request that is led away does not get what stands here: without the way, it gets nothing.
+        // A request that is led away does not get the content here: without its destination, it gets nothing.
         let refusal = json!({"return": 403});
         if !self.is_pattern(&format!("~{pattern}"), place, "rewrite") {
             return vec![step(conditions, refusal)];
@@ -136,13 +136,11 @@ impl Compiler<'_> {
             inner.meaning.groups = groups(pattern, &captured);
             inner.meaning.captures = Some(captured);
         } else if replacement.contains('$') {
-            let hint = "write the expression without what only PCRE knows";
+            let hint = "write the expression without PCRE-only syntax";
             self.findings.lost(
                 place,
                 "rewrite",
-                &format!(
-                    "`{pattern}` cannot be written in JavaScript: its requests are answered 403"
-                ),
+                &format!("`{pattern}` cannot be written in JavaScript: its requests get 403"),
                 hint,
             );
             return vec![step(conditions, refusal)];
@@ -182,7 +180,7 @@ impl Compiler<'_> {
         }
         if self.depth >= DEEPEST_REST {
             let problem = format!(
-                "more than {DEEPEST_REST} rewrites follow one another: requests that come so far are answered 503"
+                "more than {DEEPEST_REST} rewrites in sequence: requests that reach the last one get 503"
             );
             self.findings.lost(
                 &first.place,
@@ -273,15 +271,16 @@ impl Compiler<'_> {
     fn add_query(&mut self, path: &mut Text, query: Text, place: &SourceLocation, name: &str) {
         let mut pieces = path.0.iter().chain(&query.0);
         if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
-            let problem = "its query is not carried over: a script in `rewrite` gives a path alone";
-            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+            let problem = "its query is not carried over: a script in `rewrite` sets only the path";
+            let hint =
+                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
             return self.findings.lost(place, name, problem, hint);
         }
         path.push("?");
         path.extend(query);
     }
 
-    /// True if Tutti can compile a pattern; else it is told.
+    /// True if Tutti can compile a pattern; reports it else.
     pub(super) fn is_pattern(&mut self, pattern: &str, place: &SourceLocation, name: &str) -> bool {
         match Pattern::parse(pattern, DECODED) {
             Ok(_) => true,
@@ -294,8 +293,10 @@ impl Compiler<'_> {
     }
 }
 
-/// The query of a `rewrite` for nginx's, without the client's arguments, which follow by themselves; a `?` at its end leaves them out.
-/// `None`: the client's query stays as it is. `follows`: nginx appends the client's arguments where nothing is said of them.
+/// Returns the query of a `rewrite` for nginx's, without the client's arguments, which follow by themselves; a `?` at
+/// its end leaves them out.
+/// `None`: the client's query stays as it is. `follows`: nginx appends the client's arguments unless the rule excludes
+/// them.
 fn new_query(query: &str, follows: bool) -> Option<String> {
     const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
     let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
@@ -308,8 +309,9 @@ fn new_query(query: &str, follows: bool) -> Option<String> {
 }
 
 impl Compiler<'_> {
-    /// `if`: its condition becomes one of a step, what is in it the action. A condition that cannot be carried over may keep requests
-    /// from what is behind it: all are refused then.
+    /// `if`: its condition becomes one of a step, and its block the action. A condition that cannot be carried over may
+    /// deny requests
+    /// what is behind it: all are refused then.
     fn condition(
         &mut self,
         site: &mut Site,
@@ -320,19 +322,19 @@ impl Compiler<'_> {
         let condition = Condition::read(statement.arguments());
         let inner = statement.inner();
         let effect = Inside::of(inner);
-        self.tell_inside_if(inner, effect);
+        self.report_inside_if(inner, effect);
         self.choose(site, condition.as_ref(), statement);
         if effect == Inside::Settings {
             return Vec::new();
         }
-        // The existence of a folder decides about a redirect, not about who may have what is behind it.
+        // The existence of a folder decides about a redirect, not about access to the content.
         let is_of_folders =
             matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
         let Some(compiled) = read else {
             let problem = match is_of_folders {
-                false => "the condition cannot be carried over: all requests are answered 403 here",
-                true => "the condition cannot be carried over, nor what is in it",
+                false => "the condition cannot be carried over: all requests here get 403",
+                true => "the condition and its contents cannot be carried over",
             };
             let hint = "write it as a `match` or as a script (`docs/http/scripting.md`)";
             self.findings.lost(&statement.place, "if", problem, hint);
@@ -426,14 +428,14 @@ impl Compiler<'_> {
         }
     }
 
-    fn tell_inside_if(&mut self, inner: &[Statement], effect: Inside) {
+    fn report_inside_if(&mut self, inner: &[Statement], effect: Inside) {
         for statement in inner {
             let carried = ["return", "rewrite", "break", "set", "add_header", "expires"];
             if !carried.contains(&statement.name()) {
                 let hint = "write a step with this condition and its own action";
                 let problem = match effect {
                     Inside::Unknown => {
-                        "within `if` it is not carried over: where the condition holds, the answer is 403"
+                        "within `if` it is not carried over: requests that match the condition get 403"
                     }
                     _ => "within `if` it is not carried over",
                 };
@@ -476,7 +478,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// The variable that a condition looks at; `None` where it is about another address of the client than the source means.
+    /// Returns the variable that a condition tests; `None` where it is about a client address that may differ from the
+    /// one that the source means.
     fn subject(&mut self, site: &Site, variable: &str, place: &SourceLocation) -> Option<Text> {
         let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
         (site.knows_address() || !uses_address(&subject.expression())).then_some(subject)

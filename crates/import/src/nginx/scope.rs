@@ -34,14 +34,14 @@ pub(super) struct Folder {
 pub(super) struct Rule {
     pub(super) allows: bool,
     /// `all`, `unix:`, an address or a network.
-    pub(super) whom: String,
+    pub(super) source: String,
     pub(super) place: SourceLocation,
 }
 
 impl Rule {
-    /// The pattern of `match.source`; `None` for everybody.
+    /// The pattern of `match.source`; `None` for all clients.
     pub(super) fn pattern(&self) -> Option<String> {
-        match self.whom.as_str() {
+        match self.source.as_str() {
             "all" => None,
             "unix:" => Some("unix".to_owned()),
             address => Some(address.to_owned()),
@@ -49,7 +49,7 @@ impl Rule {
     }
 }
 
-/// Proxies that are believed about the client's address, and where they say it.
+/// Proxies that are trusted for the client's address, and where they send it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RealIp {
     /// `set_real_ip_from`; nothing else matters where there is none.
@@ -105,7 +105,7 @@ pub(super) struct Scope {
     pub(super) real_ip: RealIp,
     /// Directives without which the place would be open: all clients are refused.
     pub(super) closed: Vec<(String, Closing)>,
-    /// Whom the addresses let in needs no password.
+    /// Clients that the addresses let in need no password.
     pub(super) satisfy_any: bool,
     pub(super) guards: Guards,
     pub(super) caches: Caches,
@@ -220,7 +220,7 @@ impl Scope {
             "expires" => self.expires = Some((statement.arguments().join(" "), place)),
             "allow" | "deny" => self.access.push(Rule {
                 allows: statement.name() == "allow",
-                whom: first.to_owned(),
+                source: first.to_owned(),
                 place,
             }),
             "error_page" => self
@@ -261,7 +261,7 @@ impl Scope {
                 None => findings.lost(
                     &statement.place,
                     name,
-                    &format!("`{value}` is no time"),
+                    &format!("`{value}` is not a time"),
                     "write seconds, or `60s`, `5m`",
                 ),
             },
@@ -294,8 +294,8 @@ impl Scope {
             _ => findings.lost(
                 &statement.place,
                 statement.name(),
-                &format!("lists are HTML or JSON, not `{first}`"),
-                "`listing` of a `share` says which",
+                &format!("lists are available as HTML or JSON, not `{first}`"),
+                "choose one in `listing` of a `share`",
             ),
         }
     }
@@ -313,8 +313,8 @@ impl Scope {
             "always" => findings.lost(
                 &statement.place,
                 statement.name(),
-                "clients that do not take such a file get the plain one, or 404",
-                "leave the plain files beside the compressed ones",
+                "clients that do not accept such a file get the plain one, or 404",
+                "keep the plain files next to the compressed ones",
             ),
             _ => {}
         }

@@ -16,14 +16,14 @@ use crate::output::slug;
 use crate::template::{Piece, Text};
 
 impl Compiler<'_> {
-    /// Makes the routes of a server; gives the destination.
+    /// Makes the routes of a server; returns the destination.
     pub(super) fn server(&mut self, name: &str, around: &Site, statement: &Statement) -> String {
         let block = statement.inner();
-        closing::tell_all(block, self.findings);
+        closing::report_all(block, self.findings);
         let mut site = around.clone();
         site.scope = around.scope.enter(block, self.findings);
-        site.meaning.unknown.extend(told(block));
-        self.tell_other_address(&site, block);
+        site.meaning.unknown.extend(answer_variables(block));
+        self.report_other_address(&site, block);
         let name = self.out.route_name(name);
         self.out.routes.insert(name.clone(), Value::Null);
         site.name.clone_from(&name);
@@ -163,8 +163,7 @@ impl Compiler<'_> {
             let Err(error) = pattern else {
                 continue;
             };
-            let problem =
-                format!("{error}: requests that no location before it takes are answered 403");
+            let problem = format!("{error}: requests that no earlier location matches get 403");
             let hint = "write the expression in another way";
             let place = &location.statement.place;
             self.findings.lost(place, "location", &problem, hint);
@@ -174,7 +173,7 @@ impl Compiler<'_> {
     }
 
     /// Reports a block that takes the client's address from other proxies than its listener does.
-    fn tell_other_address(&mut self, site: &Site, block: &[Statement]) {
+    fn report_other_address(&mut self, site: &Site, block: &[Statement]) {
         let mut statements = block.iter();
         let names = ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
         let Some(statement) = statements.find(|one| names.contains(&one.name())) else {
@@ -183,8 +182,8 @@ impl Compiler<'_> {
         if site.knows_address() {
             return;
         }
-        let problem = "a listener believes the same proxies in all its requests, and others than those that are named here";
-        let hint = "write it into `http`, or give the server a listener of its own";
+        let problem = "a listener trusts the same proxies for all requests, and other ones than are named here";
+        let hint = "move it to `http`, or use a separate listener for this server";
         self.findings
             .lost(&statement.place, statement.name(), problem, hint);
     }
@@ -198,7 +197,7 @@ impl Compiler<'_> {
         json!({"pass": self.out.add_route(name, steps)})
     }
 
-    /// The locations that are asked by `auth_request`, or whose server gets copies.
+    /// The locations that `auth_request` asks, or whose server gets copies.
     fn asked(&mut self, site: &mut Site, block: &[Statement], locations: &[Location<'_>]) {
         let mut wanted = Vec::new();
         named_paths(block, &mut wanted);
@@ -243,9 +242,9 @@ impl Compiler<'_> {
             || around.questions.contains_key(path)
             || around.mirrors.contains_key(path);
         for statement in block {
-            // A question has no body, and a copy its own bound.
+            // An authentication request has no body, and a copy its own bound.
             if !(is_asked && statement.name().starts_with("proxy_pass_request_")) {
-                closing::tell(statement, self.findings);
+                closing::report(statement, self.findings);
             }
         }
         match &location.how {
@@ -258,7 +257,8 @@ impl Compiler<'_> {
                 // An alias of the location around it stands at that one's path.
                 self.enter(&mut site, block, None);
                 let uri = Text(vec![Piece::Variable("uri".to_owned())]);
-                // After a `rewrite` the expression would be asked about the new path: its captures are no longer known.
+                // After a `rewrite` the expression would be matched against the new path: its captures are no longer
+                // known.
                 let is_rewritten = block.iter().any(|statement| statement.name() == "rewrite");
                 if let Some(captured) = captures(source, *case, &uri).filter(|_| !is_rewritten) {
                     site.meaning.groups.extend(groups(source, &captured));
@@ -267,7 +267,7 @@ impl Compiler<'_> {
             }
             Match::Named(_) | Match::Unknown => self.enter(&mut site, block, None),
         }
-        self.tell_other_address(&site, block);
+        self.report_other_address(&site, block);
         site.name = format!(
             "{}-{}",
             around.name,
@@ -326,7 +326,7 @@ impl Compiler<'_> {
         steps
     }
 
-    /// Locations within a regular expression's are looked for when that has matched.
+    /// Locations within a regular expression's location are searched when that has matched.
     fn nested(&mut self, site: &Site, location: &Location<'_>, block: &[Statement]) -> Vec<Value> {
         if !matches!(location.how, Match::Regex(..)) {
             return Vec::new();
@@ -346,7 +346,7 @@ impl Compiler<'_> {
 
     fn enter(&mut self, site: &mut Site, block: &[Statement], prefix: Option<&str>) {
         site.scope = site.scope.enter(block, self.findings);
-        site.meaning.unknown.extend(told(block));
+        site.meaning.unknown.extend(answer_variables(block));
         site.is_exact = false;
         site.prefix = prefix.map(str::to_owned);
         let has_alias = block.iter().any(|statement| statement.name() == "alias");
@@ -366,8 +366,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Variables of `auth_request_set`: the answer of another server gives them a value, whatever their names would mean else.
-fn told(block: &[Statement]) -> impl Iterator<Item = String> {
+/// Returns the variables of `auth_request_set`: the answer of another server gives them a value, even if built-in
+/// variables have their names.
+fn answer_variables(block: &[Statement]) -> impl Iterator<Item = String> {
     let sets = block.iter().filter(|one| one.name() == "auth_request_set");
     sets.map(|set| set.argument(0).trim_start_matches('$').to_owned())
 }

@@ -31,14 +31,14 @@ impl Compiler<'_> {
                     }
                 }
                 "types" if !statement.inner().is_empty() => {
-                    self.for_all(statement, "types of a single place")
+                    self.for_all(statement, "types for a single location")
                 }
                 "default_type" if value != "application/octet-stream" => {
-                    let hint = "files of unknown kind have no type here; name their endings in `settings.http.static.mime_types`";
+                    let hint = "unknown files get no type here; list their endings in `settings.http.static.mime_types`";
                     self.findings.lost(
                         &statement.place,
                         "default_type",
-                        "there is no type for files of unknown kind",
+                        "unknown files cannot have a default type",
                         hint,
                     );
                 }
@@ -49,7 +49,7 @@ impl Compiler<'_> {
                             Some((former, _)) if former != value && option == "max_body_size" => {
                                 let larger = self.out.http.get(option).and_then(Value::as_u64)
                                     < setting.as_u64();
-                                self.for_all(statement, "the largest of all holds everywhere");
+                                self.for_all(statement, "the largest value applies everywhere");
                                 if !larger {
                                     continue;
                                 }
@@ -57,7 +57,7 @@ impl Compiler<'_> {
                             Some((former, _)) if former != value => {
                                 self.for_all(
                                     statement,
-                                    &format!("`{former}` holds, which comes first"),
+                                    &format!("`{former}` applies, because it comes first"),
                                 );
                                 continue;
                             }
@@ -81,7 +81,8 @@ impl Compiler<'_> {
     }
 
     fn for_all(&mut self, statement: &Statement, what: &str) {
-        let hint = "`settings.http` is for the whole server; run a second one for what must differ";
+        let hint =
+            "`settings.http` applies to the whole server; run a second server for different values";
         self.findings
             .lost(&statement.place, statement.name(), what, hint);
     }
@@ -119,7 +120,7 @@ impl Compiler<'_> {
         for (_, other) in all.iter().filter(|(depth, statement)| {
             *depth > 0 && statement.name() == "gzip" && statement.argument(0) == "off"
         }) {
-            self.for_all(other, "compression is one for all");
+            self.for_all(other, "compression applies to the whole server");
         }
         self.out.http.insert(
             "compression".to_owned(),
@@ -155,18 +156,18 @@ impl Compiler<'_> {
                     .iter()
                     .any(|(_, other)| other.name() == "access_log" && other.argument(0) != "off")
                 {
-                    let hint = "`access_log.if` leaves requests out";
+                    let hint = "use `access_log.if` to skip requests";
                     self.findings.note(
                         &statement.place,
                         "access_log",
-                        "there is one log for all requests, these too",
+                        "there is one log for all requests, including these",
                         hint,
                     );
                 }
                 continue;
             }
             if path.starts_with("syslog:") || path.contains('$') {
-                let hint = "write to a file, and have that read";
+                let hint = "log to a file, and process that file";
                 self.findings.lost(
                     &statement.place,
                     "access_log",
@@ -180,8 +181,8 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &statement.place,
                     "access_log",
-                    "there is one log for all requests, the first that is named",
-                    "`$host` in its `format` tells the sites apart",
+                    "there is one log for all requests, the first one",
+                    "use `$host` in its `format` to distinguish the sites",
                 );
                 continue;
             }
@@ -195,14 +196,14 @@ impl Compiler<'_> {
                     Ok(text) => drop(log.insert("format".to_owned(), text.template().into())),
                     Err(unknown) => {
                         let problem = format!(
-                            "there is nothing like `${}`: the usual format is written",
+                            "there is no equivalent of `${}`: the default format is used",
                             unknown.0
                         );
                         self.findings.lost(
                             &declared.place,
                             "log_format",
                             &problem,
-                            "`docs/reference/variables.md` lists the variables there are",
+                            "`docs/reference/variables.md` lists the available variables",
                         );
                     }
                 }

@@ -25,7 +25,7 @@ pub(super) struct Compiler<'f> {
     pub(super) sources: &'f dyn crate::sources::Sources,
     /// Zones of `limit_req` (true) and `limit_conn`, by name.
     pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
-    /// Stores of caches, and how long each keeps what nobody asks for.
+    /// Stores of caches, and how long each keeps entries that are not requested.
     pub(super) stores: BTreeMap<String, f64>,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Site {
     pub(super) entry: String,
     /// Destinations of `@name`.
     pub(super) named: BTreeMap<String, String>,
-    /// Regular expressions and exact paths of locations: who an index file may belong to.
+    /// Regular expressions and exact paths of locations, to which an index file may belong.
     pub(super) special: Vec<String>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
-    /// Its requests ask about another one, for `auth_request`.
+    /// Its requests are the authentication requests of `auth_request`.
     pub(super) is_question: bool,
     /// Destinations that `auth_request` asks, by path.
     pub(super) questions: BTreeMap<String, String>,
@@ -54,13 +54,14 @@ pub(super) struct Site {
     pub(super) mirrors: BTreeMap<String, String>,
     /// The route to which answers may lead.
     pub(super) by_answer: Option<String>,
-    /// The proxies that its listeners believe about the client's address.
+    /// The proxies that its listeners trust for the client's address.
     pub(super) believed: Vec<RealIp>,
 }
 
 impl Site {
-    /// True if the client's address is the one that the source means here. A listener believes the same proxies for all its requests,
-    /// and a block of the source may believe others.
+    /// True if the client's address is the one that the source means here. A listener trusts the same proxies for all
+    /// its requests,
+    /// and a block of the source may trust others.
     pub(super) fn knows_address(&self) -> bool {
         self.believed
             .iter()
@@ -69,7 +70,7 @@ impl Site {
 }
 
 impl Compiler<'_> {
-    /// A text where it stands; what cannot be read is told, and `None`.
+    /// Reads a text at its place; one that cannot be read is reported, and gives `None`.
     pub(super) fn text(
         &mut self,
         site: &Site,
@@ -83,15 +84,15 @@ impl Compiler<'_> {
                 self.findings.lost(
                     place,
                     name,
-                    &format!("there is nothing like the variable `${variable}`"),
-                    "`docs/reference/variables.md` lists the variables there are",
+                    &format!("there is no equivalent of the variable `${variable}`"),
+                    "`docs/reference/variables.md` lists the available variables",
                 );
                 None
             }
         }
     }
 
-    /// Completes an action that ends the way of a request with fields of the answer.
+    /// Adds fields of the answer to an action that ends the processing of a request.
     pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
         let mut sometimes = Map::new();
         let mut always = Map::new();
@@ -110,7 +111,7 @@ impl Compiler<'_> {
                     None => self.findings.lost(
                         &place,
                         "expires",
-                        &format!("`{expires}` depends on the answer or the file"),
+                        &format!("`{expires}` depends on the response or the file"),
                         "write `Cache-Control` with `add_header`, or a `match` for each kind of file",
                     ),
                 },
@@ -139,7 +140,7 @@ impl Compiler<'_> {
                     self.findings.lost(
                         &header.place,
                         "add_header",
-                        "a second `Set-Cookie` has no place",
+                        "a second `Set-Cookie` is not possible",
                         hint,
                     );
                     value = former;
@@ -171,7 +172,7 @@ impl Compiler<'_> {
         self.finish(site, when("return", status))
     }
 
-    /// Steps that refuse whom the rules of `allow` and `deny` do not let in.
+    /// Returns steps that refuse the clients which the rules of `allow` and `deny` do not let in.
     pub(super) fn access(&mut self, site: &Site) -> Vec<Value> {
         let mut steps = Vec::new();
         let mut allowed: Vec<String> = Vec::new();

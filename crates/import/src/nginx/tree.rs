@@ -55,7 +55,7 @@ impl Statement {
 /// Parses one text, without following `include`.
 ///
 /// # Errors
-/// It is not what nginx would take.
+/// nginx would not accept it.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Statement>, UnreadableSource> {
     let mut parser = Parser {
         file: name.into(),
@@ -146,7 +146,7 @@ impl Reader<'_> {
         if found.is_empty() && !is_pattern {
             let problem =
                 format!("`include {pattern}`: there is no such file, or it cannot be read");
-            let hint = "give the path of the main file, `/etc/nginx/nginx.conf`, or run it where the files are";
+            let hint = "pass the main file, `/etc/nginx/nginx.conf`, or run the import where the files are";
             return Err(unreadable(&statement.place, &problem, Some(hint)));
         }
         let mut all = Vec::new();
@@ -234,10 +234,10 @@ impl Parser<'_> {
                     statements.push(self.statement(begun, &mut words, Some(inner))?);
                 }
                 (Token::Close | Token::End, Some(name)) => {
-                    return self.fail(&format!("`{name}` is not ended by `;`"));
+                    return self.fail(&format!("`{name}` is not followed by `;`"));
                 }
                 (Token::Close, None) if depth == 0 => {
-                    return self.fail("a `}` closes no block");
+                    return self.fail("an unexpected `}`");
                 }
                 (Token::End, None) if depth > 0 => {
                     return self.fail("a block is not closed: `}` is missing");
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn faults_are_reported_with_their_line() {
         for (text, line) in [
             ("a;\nb", 2),
             ("a {\n b;\n", 3),

@@ -16,7 +16,7 @@ pub(super) struct Meaning {
     pub(super) captures: Option<String>,
     /// The variables that are expressions of names in a match: `(?<name>…)`.
     pub(super) groups: BTreeMap<String, String>,
-    /// Variables whose value nobody knows.
+    /// Variables whose value is not known.
     pub(super) unknown: BTreeSet<String>,
 }
 
@@ -83,7 +83,7 @@ fn name(after: &str) -> (&str, &str) {
     after.split_at(end)
 }
 
-/// Variables that are called otherwise here.
+/// Variables that have another name here.
 fn same_elsewhere(name: &str) -> Option<String> {
     let same = match name {
         "uri" | "document_uri" => "uri",

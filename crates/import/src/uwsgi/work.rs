@@ -1,4 +1,5 @@
-//! uWSGI's work without a request: `cron`, `attach-daemon`, `mule`; and what of it only uWSGI's own functions can ask for.
+//! uWSGI's work without a request: `cron`, `attach-daemon`, `mule`; and the options for which only uWSGI's own
+//! functions can give work.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +10,15 @@ use crate::output::unused;
 use crate::program::Program;
 use crate::sources::Sources;
 
-/// A run may take as long as it likes with uWSGI; a day is the longest that one of days takes.
+/// A run may take any time with uWSGI; a day is the longest that a daily one takes.
 const LONGEST_RUN: u64 = 86_400;
 
-/// Tells what is work for functions of uWSGI's own. False if the option is none of these.
-pub(super) fn tell(name: &str, place: &SourceLocation, findings: &mut Findings) -> bool {
+/// Reports an option about work for functions of uWSGI's own. False if the option is none of these.
+pub(super) fn report(name: &str, place: &SourceLocation, findings: &mut Findings) -> bool {
     let (problem, hint) = match name {
         "spooler" | "spooler-external" => (
-            "jobs are put into it, and done, by functions of `uwsgi`, which there are none of",
-            "`spoolers` keep jobs that are posted as requests (`docs/operate/jobs.md`)",
+            "its jobs are submitted and run by functions of `uwsgi`, which do not exist here",
+            "jobs for `spoolers` are submitted as requests (`docs/operate/jobs.md`)",
         ),
         "spooler-processes" | "spooler-frequency" | "spooler-quiet" | "spooler-max-tasks"
         | "spooler-harakiri" | "spooler-import" => (
@@ -25,23 +26,23 @@ pub(super) fn tell(name: &str, place: &SourceLocation, findings: &mut Findings) 
             "`concurrency`, `timeout` and `backoff` of a spooler (`docs/operate/jobs.md`)",
         ),
         "mule" | "mules" | "farm" => (
-            "a mule that has no file of its own waits for messages of functions of `uwsgi`, which there are none of",
+            "a mule without a file waits for messages from functions of `uwsgi`, which do not exist here",
             "`mules` of an application run commands (`docs/operate/jobs.md`)",
         ),
         "legion-cron" => (
-            "there are no legions: it would run on each machine",
-            "`schedules` on one of the machines (`docs/operate/jobs.md`)",
+            "legions are not supported: it would run on every machine",
+            "use `schedules` on one of the machines (`docs/operate/jobs.md`)",
         ),
         "timer" | "rb-timer" => (
-            "it is a signal of `uwsgi`, which there are none of",
+            "signals of `uwsgi` do not exist here",
             "`schedules` have `every` (`docs/operate/jobs.md`)",
         ),
         "attach-daemon2" | "smart-attach-daemon" | "smart-attach-daemon2" => (
-            "a command that is known by a file with its number is not carried over",
+            "a command with a pid file is not carried over",
             "`mules` of an application run commands that stay in the foreground (`docs/operate/jobs.md`)",
         ),
         "import" => (
-            "modules of `uwsgidecorators` are for functions of `uwsgi`, which there are none of",
+            "modules of `uwsgidecorators` need functions of `uwsgi`, which do not exist here",
             "`mules` and `schedules` run commands (`docs/operate/jobs.md`)",
         ),
         _ => return false,
@@ -77,8 +78,8 @@ pub(super) fn schedule(
         findings.lost(place, name, "its times cannot be read", hint);
         return;
     };
-    let note = "times are UTC, and a run has a day at most";
-    let hint = "`time_zone` and `timeout` of the schedule say otherwise";
+    let note = "times are in UTC, and a run may take at most a day";
+    let hint = "change `time_zone` and `timeout` of the schedule if needed";
     findings.note(place, name, note, hint);
     let schedule = json!({
         "cron": cron,
@@ -148,8 +149,8 @@ pub(super) fn mule(
     let text = sources.read(&whole).ok();
     let is_free = text.is_some_and(|bytes| !String::from_utf8_lossy(&bytes).contains("uwsgi"));
     if !is_free {
-        let problem = format!("`{file}` uses functions of `uwsgi`, or could not be looked at");
-        let hint = "let it do without, and write it as one of `mules` (`docs/operate/jobs.md`)";
+        let problem = format!("`{file}` uses functions of `uwsgi`, or could not be read");
+        let hint = "remove them, and write it as one of `mules` (`docs/operate/jobs.md`)";
         findings.lost(place, "mule", &problem, hint);
         return;
     }
