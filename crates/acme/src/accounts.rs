@@ -1,7 +1,8 @@
 //! Accounts with authorities.
 //!
-//! The key of an account is kept before the account is made, so that a process which ends in between makes the same account again. The
-//! one that is bound to an account elsewhere has a key that comes with it: it is kept right after.
+//! The key of an account is stored before the account is registered, so that a process that is interrupted in between
+//! registers the same account again. An account with an external binding is registered with a key of its own, which is
+//! stored right afterwards.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::failure::OrderError;
 use crate::fleet::Unclaimed;
 use crate::http::Authority;
 
-/// Between two looks whether another node has registered the account, and how often.
+/// Pause between two checks whether another node has registered the account, and their number.
 const LOOK: Duration = Duration::from_millis(300);
 const LOOKS: u32 = 100;
 
-/// The account of this name, which is made if there is none yet: by one node for all nodes of a fleet.
+/// Returns the account of this name, and registers it if there is none yet: one node does so for all nodes of a fleet.
 pub(crate) async fn open(
     documents: &Documents,
     name: &str,
@@ -57,7 +58,7 @@ pub(crate) async fn open(
     open_alone(documents, name, plan, authority).await
 }
 
-/// The account of a fleet that nobody else works at.
+/// Opens the account of a fleet, which this node has claimed.
 async fn open_claimed(
     documents: &Documents,
     name: &str,
@@ -122,7 +123,7 @@ async fn open_alone(
     Ok(account)
 }
 
-/// Forgets that the account is registered; it keeps its key.
+/// Forgets that the account is registered, but keeps its key.
 pub(crate) async fn forget(documents: &Documents, name: &str) -> Result<(), OrderError> {
     let _turn = match &documents.fleet {
         Some(fleet) => Some(fleet.accounts.lock().await),

@@ -1,4 +1,4 @@
-//! The wish of an authority, when a certificate is to be renewed.
+//! The renewal time that an authority suggests.
 
 use instant_acme::{CertificateIdentifier, Error};
 use tutti_protocol::{AccountPlan, CertificatePlan};
@@ -9,14 +9,14 @@ use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
 use crate::{accounts, schedule};
 
-/// How long an advice holds where its authority has none.
+/// How long the absence of a suggestion is remembered.
 const NO_ADVICE: i64 = 86_400;
 
-/// How long until the authority is asked again that could not say.
+/// Time until the authority is asked again after a failure.
 const ADVICE_AGAIN: i64 = 3600;
 
 impl Inner {
-    /// Asks the authority when it wishes a certificate to be renewed (RFC 9773).
+    /// Asks the authority when a certificate should be renewed (RFC 9773).
     pub(crate) async fn ask_advice(
         &self,
         bundle: &str,
@@ -34,7 +34,7 @@ impl Inner {
                 issued.ask_at = now.saturating_add(holds);
             }
             Ok(None) => issued.ask_at = now.saturating_add(NO_ADVICE),
-            // The advice before holds on.
+            // The former suggestion stays valid.
             Err(_) => issued.ask_at = now.saturating_add(ADVICE_AGAIN),
         }
         self.keep_or_note(bundle, &document, ADVICE_AGAIN).await;

@@ -1,6 +1,6 @@
-//! Answers to authorities that ask whether names are ours: by a request, by a handshake, by a record in the DNS.
+//! Responses to an authority's challenges: on a request, in a handshake, or as a DNS record.
 //!
-//! The answers of all orders under way are given together, for the router takes them as a whole.
+//! The responses of all orders in progress are sent together, because the router replaces the whole set.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,24 +14,24 @@ use crate::failure::OrderError;
 use crate::fleet::Fleet;
 use crate::line::Link;
 
-/// The answers of all orders under way. Clones are the same thing.
+/// The challenge responses of all orders in progress. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Answers {
     link: Arc<Link>,
-    /// The fleet whose nodes all give them.
+    /// The fleet whose nodes all serve them.
     fleet: Option<Arc<Fleet>>,
     /// By bundle.
     given: Arc<Mutex<BTreeMap<String, Vec<Challenge>>>>,
 }
 
-/// A change of a record in the DNS.
+/// A change of a DNS record.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum RecordChange {
     Add,
     Remove,
 }
 
-/// A record in the DNS.
+/// A DNS record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// `_acme-challenge.example.com`
@@ -48,7 +48,8 @@ impl Answers {
         }
     }
 
-    /// Gives these for a certificate, in the place of those before. The router has them then, and those of other nodes of the fleet.
+    /// Replaces the responses for a certificate. On return, the router has them, and so have the routers of other nodes
+    /// of the fleet.
     pub(crate) async fn give(
         &self,
         bundle: &str,
@@ -58,27 +59,27 @@ impl Answers {
         if let Some(fleet) = &self.fleet {
             return fleet.give(&full(fleet, bundle), answers).await;
         }
-        self.tell().await
+        self.send().await
     }
 
-    /// Gives none for a certificate any more.
+    /// Removes the responses for a certificate.
     pub(crate) async fn end(&self, bundle: &str) {
         let had_some = self.note(bundle, Vec::new());
         if let (true, Some(fleet)) = (had_some, &self.fleet) {
-            // Else they end with the lock.
+            // Otherwise they end with the lock.
             let _ = fleet.give(&full(fleet, bundle), Vec::new()).await;
         } else if had_some {
-            // The next order tells the router anew.
-            let _ = self.tell().await;
+            // The next order sends all of them again.
+            let _ = self.send().await;
         }
     }
 
-    /// Gives them all once more.
+    /// Sends all of them again.
     pub(crate) async fn repeat(&self) {
-        // Those of a fleet the process that follows the source gives.
+        // Those of a fleet are sent by the source process.
         if self.fleet.is_none() {
-            // An order that waits for one of them fails, and comes again.
-            let _ = self.tell().await;
+            // An order that waits for one of them fails, and is retried.
+            let _ = self.send().await;
         }
     }
 
@@ -92,7 +93,7 @@ impl Answers {
         before.is_some()
     }
 
-    async fn tell(&self) -> Result<(), OrderError> {
+    async fn send(&self) -> Result<(), OrderError> {
         let challenges: Vec<Challenge> = {
             let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
             given.values().flatten().cloned().collect()
@@ -103,16 +104,16 @@ impl Answers {
                 challenges: challenges.clone(),
             },
         };
-        let told = self.link.request(&make, Vec::new()).await;
-        told.map(drop).map_err(|refused| {
+        let outcome = self.link.request(&make, Vec::new()).await;
+        outcome.map(drop).map_err(|refused| {
             OrderError::new(format!(
-                "the authority cannot be answered: {}",
+                "cannot respond to the authority: {}",
                 refused.message
             ))
         })
     }
 
-    /// Puts a record into the DNS by the account's hook, or removes it.
+    /// Adds a DNS record with the account's hook, or removes it.
     pub(crate) async fn hook(
         &self,
         account: &str,
@@ -132,12 +133,12 @@ impl Answers {
     }
 }
 
-/// The name of a certificate's document in the store.
+/// Returns the name of a certificate's document in the store.
 fn full(fleet: &Fleet, bundle: &str) -> String {
     fleet.full(&format!("{CERTIFICATE_DOCUMENT}{bundle}"))
 }
 
-/// The record that shows a name to be ours (RFC 8555 §8.4); that of a wildcard is that of the name below it.
+/// Returns the record that validates a name (RFC 8555 §8.4); a wildcard uses the record of the name below it.
 pub(crate) fn record(identifier: &Identifier, answer: &KeyAuthorization) -> Record {
     let name = name_of(identifier);
     Record {
@@ -146,7 +147,7 @@ pub(crate) fn record(identifier: &Identifier, answer: &KeyAuthorization) -> Reco
     }
 }
 
-/// The certificate that shows a name to be ours (RFC 8737 §3).
+/// Returns the certificate that validates a name (RFC 8737 §3).
 pub(crate) fn certificate(
     identifier: &Identifier,
     answer: &KeyAuthorization,
@@ -173,7 +174,7 @@ pub(crate) fn name_of(identifier: &Identifier) -> String {
     }
 }
 
-/// The name that a handshake asks for: that of an address is the one it has in the DNS (RFC 8738 §6).
+/// Returns the server name of the handshake: an address is requested by its reverse DNS name (RFC 8738 §6).
 fn asked_by(name: &str) -> String {
     match name.parse() {
         Ok(IpAddr::V4(address)) => {

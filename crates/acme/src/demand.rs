@@ -1,7 +1,8 @@
-//! Names that clients ask for: which may be ordered, who waits for them, and when one is let go. No I/O.
+//! Names that clients ask for: which ones may be ordered, which connections wait for them, and when a certificate is dropped. No
+//! I/O.
 //!
-//! Must never happen: that a stranger who asks for ever other names has anything ordered without a yes, or fills memory; that a
-//! handshake begins a second order for a name.
+//! Must never happen: that a stranger who asks for ever new names causes orders without permission, or fills memory;
+//! that a handshake starts a second order for a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,54 +11,54 @@ use tutti_protocol::{AcmePlan, CertificatePlan, OnDemandPlan};
 
 use crate::documents::{CertificateDocument, Demand, Documents};
 
-/// Questions whether a name may have a certificate, at the same time.
+/// Maximum questions to `ask` at the same time.
 const MOST_QUESTIONS: usize = 32;
 
-/// Those who wait for one name: routers, each of which asks once.
+/// Maximum waiters for one name: routers, each of which asks once.
 const MOST_WAITING: usize = 64;
 
-/// Names that were refused, and are not asked about again for a while.
+/// Maximum rejected names that are remembered, and not asked about again for a while.
 const MOST_REFUSED: usize = 10_000;
 
-/// How long a no is remembered, and how long that nobody could say.
+/// How long a rejection is remembered, and a failure to get an answer.
 pub(crate) const NO_HOLDS: i64 = 300;
 pub(crate) const UNKNOWN_HOLDS: i64 = 15;
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 86_400;
 
-/// A client asks for a name.
+/// A client's request for a certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    /// Its number, for the answer.
+    /// Its id, for the answer.
     pub(crate) id: u64,
     pub(crate) account: String,
     pub(crate) name: String,
     pub(crate) client: Option<IpAddr>,
 }
 
-/// The step that follows from a wish.
+/// The next step for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DemandAction {
-    /// There is none: why.
+    /// Reject it, for this reason.
     Refuse(String),
-    /// Somebody else has asked: it has the same outcome.
+    /// Another request is being processed: this one gets the same result.
     Wait,
-    /// Ask whether it may have one.
+    /// Ask whether the name may have one.
     Ask,
 }
 
-/// Who waits for which certificate, and what was refused.
+/// The waiting requests, and the rejected names.
 #[derive(Debug, Default)]
 pub(crate) struct Demands {
-    /// Numbers of wishes, by bundle.
+    /// Ids of requests, by bundle.
     waiting: BTreeMap<String, Vec<u64>>,
-    /// Bundles that are to be ordered now, although they are not due. Each of them is waited for.
+    /// Bundles to order now, although they are not due. Each has waiting requests.
     renewals: BTreeSet<String>,
     questions: usize,
-    /// Until when, by bundle.
+    /// End of each rejection, by bundle.
     refused: BTreeMap<String, i64>,
-    /// The same, the first that ends first.
+    /// The same, ordered by time.
     ends: BTreeSet<(i64, String)>,
 }
 
@@ -67,16 +68,17 @@ impl Demands {
         self.waiting.contains_key(bundle)
     }
 
-    /// The bundles that clients wait for.
+    /// Returns the bundles that clients wait for.
     pub(crate) fn waited(&self) -> Vec<String> {
         self.waiting.keys().cloned().collect()
     }
 
-    /// A client asks for a name that has no certificate. Where it is to be asked about, [`Demands::has_asked`] follows.
+    /// A client asks for a name that has no certificate. If the result is [`DemandAction::Ask`], [`Demands::has_asked`] must
+    /// follow.
     pub(crate) fn begin(&mut self, bundle: &str, id: u64, now: i64) -> DemandAction {
         if let Some(others) = self.waiting.get_mut(bundle) {
             if others.len() >= MOST_WAITING {
-                return DemandAction::Refuse("too many wait for it".to_owned());
+                return DemandAction::Refuse("too many connections are waiting for it".to_owned());
             }
             others.push(id);
             return DemandAction::Wait;
@@ -85,18 +87,18 @@ impl Demands {
         if let Some(until) = self.refused.get(bundle) {
             let left = until.saturating_sub(now);
             return DemandAction::Refuse(format!(
-                "it was refused a moment ago, and is asked about again in {left} seconds"
+                "it was refused recently; the next check is possible in {left} seconds"
             ));
         }
         if self.questions >= MOST_QUESTIONS {
-            return DemandAction::Refuse("too many names are asked about at once".to_owned());
+            return DemandAction::Refuse("too many names are being checked at once".to_owned());
         }
         self.questions += 1;
         self.waiting.insert(bundle.to_owned(), vec![id]);
         DemandAction::Ask
     }
 
-    /// A client waits for a certificate that is ordered anyway.
+    /// A client waits for a certificate that is being ordered anyway.
     pub(crate) fn join(&mut self, bundle: &str, id: u64) {
         let others = self.waiting.entry(bundle.to_owned()).or_default();
         if others.len() < MOST_WAITING {
@@ -104,8 +106,7 @@ impl Demands {
         }
     }
 
-    /// A certificate is to be ordered now, although it is not due.
-    /// False if too many wait for it.
+    /// Orders a certificate now, although it is not due. False if too many connections are waiting for it.
     pub(crate) fn renew(&mut self, bundle: &str, id: u64) -> bool {
         let others = self.waiting.entry(bundle.to_owned()).or_default();
         let is_room = others.len() < MOST_WAITING;
@@ -116,22 +117,22 @@ impl Demands {
         is_room
     }
 
-    /// True if it is to be ordered now, although it is not due.
+    /// True if it must be ordered now, although it is not due.
     pub(crate) fn is_renewal(&self, bundle: &str) -> bool {
         self.renewals.contains(bundle)
     }
 
-    /// The bundles that are to be ordered now.
+    /// Returns the bundles to order now.
     pub(crate) fn renewals(&self) -> impl Iterator<Item = &String> {
         self.renewals.iter()
     }
 
-    /// The question has been answered, or has not.
+    /// The question has been answered, or has failed.
     pub(crate) fn has_asked(&mut self) {
         self.questions = self.questions.saturating_sub(1);
     }
 
-    /// It is not asked about again before so many seconds have passed.
+    /// Records a rejection: the name is not asked about again for this many seconds.
     pub(crate) fn note_refusal(&mut self, bundle: &str, now: i64, holds: i64) {
         while self.refused.len() >= MOST_REFUSED {
             let Some((_, first)) = self.ends.pop_first() else {
@@ -147,7 +148,7 @@ impl Demands {
     }
 
     fn forget_refusals(&mut self, now: i64) {
-        // A clock that goes back does not make a refusal longer than it was.
+        // If the clock is set back, a rejection must not last longer than intended.
         let is_over = |until: i64| until <= now || until > now.saturating_add(NO_HOLDS);
         while let Some((until, bundle)) = self
             .ends
@@ -160,17 +161,18 @@ impl Demands {
         }
     }
 
-    /// Those who wait have their outcome.
+    /// Returns the waiting requests, which get their result.
     pub(crate) fn end(&mut self, bundle: &str) -> Vec<u64> {
         self.renewals.remove(bundle);
         self.waiting.remove(bundle).unwrap_or_default()
     }
 }
 
-/// Adds the names whose first order is under way or has failed: nothing of them is stored yet, so the controller does not know them.
+/// Adds the names whose first order is in progress or has failed: no certificate of theirs is stored yet, so the
+/// controller does not know them.
 pub(crate) fn with_orders(mut plan: AcmePlan, documents: &Documents) -> AcmePlan {
     for (bundle, document) in documents.certificates() {
-        // Those of a fleet another node may have got: this one takes them up.
+        // In a fleet, another node may have obtained it, and this one applies it.
         let is_wanted = document.issued.is_none() || documents.fleet.is_some();
         let is_begun = document.demand.is_some() && is_wanted;
         if !is_begun || plan.certificates.contains_key(&bundle) {
@@ -187,7 +189,7 @@ pub(crate) fn with_orders(mut plan: AcmePlan, documents: &Documents) -> AcmePlan
     plan
 }
 
-/// A name that has no certificate yet.
+/// Returns the plan for a name that has no certificate yet.
 pub(crate) fn first(account: &str, name: &str) -> CertificatePlan {
     CertificatePlan {
         account: account.to_owned(),
@@ -197,7 +199,7 @@ pub(crate) fn first(account: &str, name: &str) -> CertificatePlan {
     }
 }
 
-/// Looks whether a name may be ordered now, besides all others. `others` are the documents of other names of the account.
+/// Checks whether the limits allow a name to be ordered now. `others` are the documents of other names of the account.
 pub(crate) fn limit<'d>(
     plan: &OnDemandPlan,
     demand: &Demand,
@@ -207,7 +209,7 @@ pub(crate) fn limit<'d>(
     let (mut all, mut hourly, mut domain, mut client) = (0, 0, 0, 0);
     for other in others.filter_map(|document| document.demand.as_ref()) {
         all += 1;
-        // The time of a clock that was ahead is that of long ago.
+        // Times noted by a clock that was ahead are ignored.
         if (now - HOUR..=now).contains(&other.ordered) {
             hourly += 1;
             domain += u32::from(other.domain == demand.domain);
@@ -215,11 +217,8 @@ pub(crate) fn limit<'d>(
         }
     }
     let [most_hourly, most_of_domain, most_for_client] = plan.hourly;
-    let full = |what: &str, option: &str| {
-        Err(format!(
-            "{what}; `{option}` of `on_demand` says how many may be"
-        ))
-    };
+    let full =
+        |what: &str, option: &str| Err(format!("{what}; the limit is `{option}` of `on_demand`"));
     match () {
         () if all >= plan.most => full("there are too many names", "most"),
         () if hourly >= most_hourly => full("too many names were ordered in an hour", "hourly"),
@@ -235,7 +234,7 @@ pub(crate) fn limit<'d>(
     }
 }
 
-/// A name that is ordered now.
+/// Returns the record of a name that is ordered now.
 pub(crate) fn demand(name: &str, client: Option<IpAddr>, now: i64) -> Demand {
     Demand {
         ordered: now,
@@ -245,7 +244,7 @@ pub(crate) fn demand(name: &str, client: Option<IpAddr>, now: i64) -> Demand {
     }
 }
 
-/// A client as it is counted: who has an IPv6 address has 64 bits of them.
+/// Returns the network by which a client is counted: for IPv6, its /64.
 fn network(client: IpAddr) -> String {
     match client.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -253,7 +252,7 @@ fn network(client: IpAddr) -> String {
     }
 }
 
-/// True if nothing keeps a certificate that was got on demand.
+/// True if an on-demand certificate need not be kept any more.
 pub(crate) fn is_over(
     document: &CertificateDocument,
     plan: Option<&OnDemandPlan>,
@@ -267,7 +266,7 @@ pub(crate) fn is_over(
     if is_stored {
         return now.saturating_sub(demand.used) > unused;
     }
-    // A failure is kept for its pause, and an order for the limits of its hour.
+    // A failure is kept for its pause, and an order for the hour of the limits.
     let pause = document
         .retry_at
         .unwrap_or(0)
@@ -293,7 +292,7 @@ mod tests {
         ));
         assert_eq!(demands.begin("a", 4, 1301), DemandAction::Ask);
         assert_eq!(demands.end("a"), [4]);
-        // The clock goes back by a year: it is not refused for so long.
+        // The clock goes back by a year: the rejection does not last that long.
         demands.note_refusal("a", 1400, NO_HOLDS);
         assert_eq!(demands.begin("a", 5, 1400 - 365 * DAY), DemandAction::Ask);
     }
@@ -312,7 +311,7 @@ mod tests {
             .filter(|n| demands.begin(&format!("other-{n}"), *n, 1000) == DemandAction::Ask);
         assert_eq!(asked.count(), MOST_QUESTIONS);
         assert_eq!(demands.waiting.len(), MOST_QUESTIONS);
-        // Those who wait are bounded, too.
+        // Waiting requests are limited, too.
         let waiting =
             (0..1000).filter(|id| demands.begin("other-0", *id, 1000) == DemandAction::Wait);
         assert_eq!(waiting.count(), MOST_WAITING - 1);
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_let_go() {
+    fn unused_certificates_are_dropped() {
         let mut document = ordered("a.example.com", "192.0.2.1", 1_000_000);
         let is_over = |document: &CertificateDocument, is_stored, now| {
             super::is_over(document, Some(&plan()), is_stored, now)

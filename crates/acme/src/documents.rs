@@ -1,7 +1,7 @@
-//! Documents, kept from one process to the next by main, in the state folder, readable by root only; or in the store of a fleet, for the next
-//! process on whatever node.
+//! Documents that outlive this process: main keeps them in the state folder, readable only by root; or they are in the
+//! store of a fleet, for the next process on any node.
 //!
-//! Must never happen: that something is done which is not to be done twice before it is kept.
+//! Must never happen: that an action that must not be repeated is carried out before it is stored.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,87 +20,87 @@ use crate::line::Link;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct AccountDocument {
-    /// URL of the directory it belongs to.
+    /// URL of its directory.
     pub(crate) directory: String,
     /// Its key: PKCS#8, in Base64.
     pub(crate) key: String,
-    /// Its name for the authority, a URL; `None`: it is not registered, or nobody knows.
+    /// Its URL at the authority; `None`: it is not registered, or unknown.
     pub(crate) url: Option<String>,
-    /// The mail addresses that the authority has.
+    /// The mail addresses registered with the authority.
     pub(crate) contact: Vec<String>,
 }
 
-/// A certificate: the order under way, and what has come of those before.
+/// A certificate: the order in progress, and the results of earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CertificateDocument {
-    /// URL of the directory that it is got from.
+    /// URL of the directory of its authority.
     pub(crate) directory: String,
     pub(crate) names: Vec<String>,
-    /// Key of the order under way, in PEM.
+    /// Key of the order in progress, in PEM.
     pub(crate) key: Option<String>,
-    /// URL of the order under way.
+    /// URL of the order in progress.
     pub(crate) order: Option<String>,
-    /// The last one that has come.
+    /// The last certificate that was issued.
     pub(crate) issued: Option<Issued>,
-    /// Orders that have failed since then.
+    /// Failed orders since then.
     pub(crate) failures: u32,
-    /// No order before this time.
+    /// The earliest time of the next order.
     pub(crate) retry_at: Option<i64>,
-    /// Why the last one failed, and when.
+    /// Why and when the last one failed.
     pub(crate) last_error: Option<(String, i64)>,
-    /// It was got because a client asked for it.
+    /// Set if it was obtained on demand.
     pub(crate) demand: Option<Demand>,
 }
 
 impl CertificateDocument {
-    /// True if an order is under way that has not failed yet.
+    /// True if an order is in progress that has not failed yet.
     pub(crate) fn is_under_way(&self) -> bool {
         self.order.is_some() && self.failures == 0
     }
 }
 
-/// A name that clients ask for. Times are seconds since 1970.
+/// A name ordered on demand. Times are seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Demand {
-    /// When it was ordered last, for a client.
+    /// Time of the last order for a client.
     pub(crate) ordered: i64,
-    /// When it was used last.
+    /// Time of the last use.
     pub(crate) used: i64,
-    /// The registered domain that it belongs to.
+    /// Its registered domain.
     pub(crate) domain: String,
-    /// The network of the client it was ordered for.
+    /// The network of the client that caused the order.
     pub(crate) client: String,
 }
 
-/// A certificate that has come.
+/// An issued certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Issued {
-    /// It holds from this time on.
+    /// Start of its validity.
     pub(crate) since: i64,
-    /// It holds until this time.
+    /// End of its validity.
     pub(crate) until: i64,
-    /// Its name for the authority (RFC 9773 §4.1); `None` where it can have none.
+    /// Its identifier at the authority (RFC 9773 §4.1); `None` if it cannot have one.
     pub(crate) id: Option<(String, String)>,
-    /// When the authority wishes it to be renewed.
+    /// The renewal time that the authority suggests.
     pub(crate) advised: Option<i64>,
-    /// When the authority is to be asked again for its wish.
+    /// When to ask the authority for a suggestion again.
     pub(crate) ask_at: i64,
-    /// Its serial number, by which nodes of a fleet know what they have.
+    /// Its serial number, by which nodes of a fleet compare certificates.
     pub(crate) serial: String,
 }
 
-/// All documents. Clones are the same thing.
+/// All documents. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Documents {
     link: Arc<Link>,
-    /// The fleet whose documents these are; `None`: they are this node's own.
+    /// The fleet that these documents belong to; `None`: they belong to this node alone.
     pub(crate) fleet: Option<Arc<Fleet>>,
     /// The node's own documents, by name; those of a fleet by their names in its store.
     texts: Arc<Mutex<BTreeMap<String, String>>>,
-    /// Documents of this node from before it shared any.
+    /// Documents of this node from before it joined a fleet.
     former: Arc<BTreeMap<String, String>>,
 }
 
@@ -117,7 +117,7 @@ fn parsed<T: DeserializeOwned + Default>(text: Option<&String>) -> T {
         .unwrap_or_default()
 }
 
-/// When a document of the fleet was written; 0: nobody knows.
+/// Returns the time when a document of the fleet was written; 0 if unknown.
 fn written(text: Option<&String>) -> u64 {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -149,7 +149,7 @@ impl Documents {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name under which a document is known here.
+    /// Returns the name under which a document is kept here.
     fn key(&self, name: &str) -> String {
         match &self.fleet {
             Some(fleet) => fleet.full(name),
@@ -157,7 +157,7 @@ impl Documents {
         }
     }
 
-    /// Notes documents of the fleet. News may be older than what this process has written itself since.
+    /// Stores documents received from the fleet. They may be older than what this process has written since.
     pub(crate) fn heard(&self, is_whole: bool, documents: &[SharedDocument]) {
         let mut texts = self.texts();
         if is_whole {
@@ -172,7 +172,7 @@ impl Documents {
         }
     }
 
-    /// One that cannot be read is as one that is not there: what it kept is begun anew.
+    /// A document that cannot be read counts as missing: its content starts anew.
     fn read<T: DeserializeOwned + Default>(&self, name: &str) -> T {
         let key = self.key(name);
         parsed(self.texts().get(&key))
@@ -210,7 +210,8 @@ impl Documents {
         Ok(())
     }
 
-    /// When a document of the fleet is written, in milliseconds since 1970, and in any case later than the last time.
+    /// Returns the time stamp for a document of the fleet, in milliseconds since 1970, and always later than the
+    /// previous one.
     fn next_written(&self, key: &str) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
@@ -222,7 +223,7 @@ impl Documents {
         self.read(&account_name(name))
     }
 
-    /// The account that this node had before it was one of a fleet, if the fleet has none yet.
+    /// Returns the account that this node had before it joined a fleet, if the fleet has none yet.
     pub(crate) fn former_account(&self, name: &str) -> Option<AccountDocument> {
         let name = account_name(name);
         let key = self.key(&name);
@@ -231,7 +232,7 @@ impl Documents {
         former.map(|text| parsed(Some(text)))
     }
 
-    /// Keeps an account; it is on disk then.
+    /// Stores an account; it is on disk on return.
     pub(crate) async fn keep_account(
         &self,
         name: &str,
@@ -244,7 +245,7 @@ impl Documents {
         self.read(&certificate_name(bundle))
     }
 
-    /// Keeps a certificate's document; it is on disk then.
+    /// Stores a certificate's document; it is on disk on return.
     pub(crate) async fn keep_certificate(
         &self,
         bundle: &str,
@@ -253,7 +254,7 @@ impl Documents {
         self.keep(certificate_name(bundle), document, None).await
     }
 
-    /// Keeps it with the certificate that has come, chain and key, for all nodes of the fleet.
+    /// Stores it with the issued certificate, chain and key, for all nodes of the fleet.
     pub(crate) async fn keep_issued(
         &self,
         bundle: &str,
@@ -264,12 +265,13 @@ impl Documents {
             .await
     }
 
-    /// The certificate that the fleet has.
+    /// Returns the fleet's certificate.
     pub(crate) async fn chain(&self, fleet: &Fleet, bundle: &str) -> Result<String, OrderError> {
         fleet.chain(&self.key(&certificate_name(bundle))).await
     }
 
-    /// Notes what could not be kept, for as long as this process lives: a full disk must not have orders repeated.
+    /// Remembers a document that could not be stored, as long as this process lives: a full disk must not cause
+    /// repeated orders.
     pub(crate) fn note_certificate(&self, bundle: &str, document: &CertificateDocument) {
         if let Ok(text) = serde_json::to_string(document) {
             let key = self.key(&certificate_name(bundle));
@@ -277,7 +279,7 @@ impl Documents {
         }
     }
 
-    /// Works at a certificate's document alone, as far as the nodes of a fleet are concerned.
+    /// Claims a certificate's document, so that no other node of the fleet works on it.
     pub(crate) async fn claim_certificate(&self, bundle: &str) -> Result<(), Unclaimed> {
         self.claim(&certificate_name(bundle)).await
     }
@@ -286,7 +288,7 @@ impl Documents {
         self.release(&certificate_name(bundle)).await;
     }
 
-    /// The same of an account.
+    /// Claims an account, so that no other node of the fleet works on it.
     pub(crate) async fn claim_account(&self, name: &str) -> Result<(), Unclaimed> {
         self.claim(&account_name(name)).await
     }
@@ -301,7 +303,7 @@ impl Documents {
         };
         let key = fleet.full(name);
         let text = fleet.claim(&key).await?;
-        // The text that was heard may be of before.
+        // The text received earlier may be outdated.
         let mut texts = self.texts();
         match text {
             Some(text) => drop(texts.insert(key, text)),
@@ -316,12 +318,12 @@ impl Documents {
         }
     }
 
-    /// Another node that works at a certificate.
+    /// Returns another node that works on a certificate.
     pub(crate) fn owner(&self, bundle: &str) -> Option<String> {
         self.fleet.as_ref()?.owner(&certificate_name(bundle))
     }
 
-    /// A certificate as it is wanted: that of a fleet is there if the fleet has it.
+    /// Returns the plan of a certificate, in which that of a fleet counts as present if the fleet has it.
     pub(crate) fn seen(
         &self,
         wanted: &CertificatePlan,
@@ -334,7 +336,7 @@ impl Documents {
         seen
     }
 
-    /// All documents of certificates, by the name of the bundle.
+    /// Returns all documents of certificates, by the name of the bundle.
     pub(crate) fn certificates(&self) -> Vec<(String, CertificateDocument)> {
         let bundles = self.bundles().into_iter();
         bundles
@@ -345,7 +347,7 @@ impl Documents {
             .collect()
     }
 
-    /// The bundles that there are documents of.
+    /// Returns the bundles that have documents.
     pub(crate) fn bundles(&self) -> Vec<String> {
         let texts = self.texts();
         let names = texts.keys().filter_map(|key| {
@@ -358,12 +360,12 @@ impl Documents {
         names.map(str::to_owned).collect()
     }
 
-    /// Forgets a certificate's document, and what belongs to it.
+    /// Deletes a certificate's document, and everything that belongs to it.
     pub(crate) async fn discard_certificate(&self, bundle: &str) {
         let name = certificate_name(bundle);
         let key = self.key(&name);
         if let Some(fleet) = &self.fleet {
-            // Left over, another node does it.
+            // If this fails, another node does it.
             if fleet.write(&key, None, Some(None)).await.is_ok() {
                 self.texts().remove(&key);
             }
@@ -374,7 +376,7 @@ impl Documents {
             id,
             name: name.clone(),
         };
-        // Left over, it is only read in vain.
+        // If this fails, it is only read in vain.
         let _ = self.link.request(&make, Vec::new()).await;
     }
 }

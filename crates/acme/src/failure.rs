@@ -1,4 +1,4 @@
-//! Why an order has not come to its end, and what follows from that.
+//! Why an order has failed, and what to do next.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use tutti_dialer::error_chain;
 /// A failure of an order.
 #[derive(Debug)]
 pub(crate) struct OrderError {
-    /// In one sentence.
+    /// The message, in one sentence.
     pub(crate) message: String,
-    /// The authority asks for such a pause.
+    /// A pause that the authority requests.
     pub(crate) pause: Option<Duration>,
-    /// The next step, beyond a pause.
+    /// The next step, after a pause.
     pub(crate) cure: Cure,
 }
 
-/// The step that follows a failure.
+/// The next step after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cure {
-    /// Go on later with what has been begun.
+    /// Continue the order later.
     GoOn,
-    /// Go on at once: nothing is wrong but the moment.
+    /// Continue immediately: the failure was only temporary.
     Repeat,
-    /// Begin another order later: this one has come to nothing.
+    /// Start another order later: this one has failed.
     NewOrder,
     /// Register the account again.
     Register,
-    /// Nothing of it is noted: another node of the fleet goes on with it, or this one once the fleet's store is there.
+    /// Nothing is recorded: another node of the fleet continues it, or this one once the fleet's store is available.
     Elsewhere,
 }
 
@@ -45,13 +45,13 @@ impl OrderError {
     }
 }
 
-/// The word at the end of a problem's type (RFC 8555 §6.7).
+/// The last part of a problem's type (RFC 8555 §6.7).
 pub(crate) fn kind(problem: &Problem) -> &str {
     let kind = problem.r#type.as_deref().unwrap_or_default();
     kind.rsplit(':').next().unwrap_or_default()
 }
 
-/// A problem in words: what a browser of the authority's documents would look for is in it.
+/// Describes a problem in terms that can be searched for in the authority's documentation.
 pub(crate) fn words(problem: &Problem) -> String {
     let mut text = problem.detail.clone().unwrap_or_default();
     for part in &problem.subproblems {
@@ -59,7 +59,7 @@ pub(crate) fn words(problem: &Problem) -> String {
             text = format!("{text}; {detail}");
         }
     }
-    // It goes into the log, and onto terminals.
+    // It is written to the log and to terminals.
     let text = text.replace(char::is_control, " ");
     match kind(problem) {
         "" => text,
@@ -72,7 +72,7 @@ impl From<Error> for OrderError {
         let problem = match error {
             Error::Api(problem) => problem,
             Error::Timeout(_) => {
-                return OrderError::new("the authority has not come to a result in time");
+                return OrderError::new("the authority did not reach a result in time");
             }
             Error::Json(error) => {
                 return OrderError::new(format!(
@@ -84,9 +84,9 @@ impl From<Error> for OrderError {
         let cure = match kind(&problem) {
             "badNonce" => Cure::Repeat,
             "accountDoesNotExist" => Cure::Register,
-            // These end by themselves.
+            // These are temporary.
             "rateLimited" | "serverInternal" | "orderNotReady" => Cure::GoOn,
-            // The same order would be refused again.
+            // The same order would be rejected again.
             _ => Cure::NewOrder,
         };
         OrderError::new(format!("the authority answers: {}", words(&problem))).with(cure)

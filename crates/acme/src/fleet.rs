@@ -1,8 +1,8 @@
-//! The fleet that shares certificates, as this process knows it: documents that one node works at, at a time.
+//! The fleet that shares certificates, as seen by this process: documents that one node at a time works on.
 //!
-//! The process that follows the source has the store and the keys; it is asked through main. A document is in the store under the name of the
-//! authority and its own, so that nodes whose configurations name another authority for the same account do not get in each other's way. What
-//! must never happen: that something is begun while it is not known what others have begun.
+//! The source process has the store and the keys; requests to it go through main. A document's name in the store
+//! contains the authority, so that nodes that use another authority for the same account do not interfere. Must never
+//! happen: that an action starts while it is unknown what other nodes are doing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -20,13 +20,13 @@ use tutti_protocol::{
 use crate::failure::{Cure, OrderError};
 use crate::line::Link;
 
-/// Nodes that have the same thing to do begin within this time, and not all at once.
+/// Nodes with the same task start within this time, and not all at once.
 const SPREAD: u64 = 500;
 
-/// An answer that has not come by then is lost. The store's members are tried one after the other, and nodes have ten seconds.
+/// An answer that takes longer is lost. The store's members are tried one after the other, and nodes have ten seconds.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
-/// Names that documents have in the store.
+/// The names of documents in the store.
 #[derive(Default)]
 struct Names {
     /// The digest of an account's directory.
@@ -37,39 +37,39 @@ struct Names {
 
 #[derive(Default)]
 struct State {
-    /// Nodes that work at documents.
+    /// Nodes that work on documents.
     owners: BTreeMap<String, String>,
-    /// Documents that this process works at.
+    /// Documents that this process has claimed.
     ours: BTreeSet<String>,
 }
 
 /// Why a document was not claimed.
 #[derive(Debug)]
 pub(crate) enum Unclaimed {
-    /// This node has it.
+    /// This node has claimed it.
     Busy(String),
-    /// It cannot be said who has it.
+    /// It is unknown which node has it.
     Unavailable(String),
 }
 
 impl From<Unclaimed> for OrderError {
     fn from(unclaimed: Unclaimed) -> OrderError {
         let message = match unclaimed {
-            Unclaimed::Busy(node) => format!("the node `{node}` works at it"),
+            Unclaimed::Busy(node) => format!("the node `{node}` is working on it"),
             Unclaimed::Unavailable(reason) => reason,
         };
         OrderError::new(message).with(Cure::Elsewhere)
     }
 }
 
-/// See the module.
+/// The fleet (see the module).
 pub(crate) struct Fleet {
     link: Arc<Link>,
     next: AtomicU64,
     asked: Mutex<HashMap<u64, oneshot::Sender<SharedAnswer>>>,
     names: Mutex<Names>,
     state: Mutex<State>,
-    /// Held by who works at an account: one at a time in this process, too.
+    /// Held while working on an account: one at a time in this process, too.
     pub(crate) accounts: tokio::sync::Mutex<()>,
 }
 
@@ -91,7 +91,7 @@ impl Fleet {
         fleet
     }
 
-    /// Other certificates are to be got.
+    /// Uses another plan of certificates.
     pub(crate) fn follow(&self, plan: &AcmePlan) {
         let authorities = plan.accounts.iter();
         let authorities = authorities.map(|(name, account)| {
@@ -106,7 +106,7 @@ impl Fleet {
         };
     }
 
-    /// The name that a document has in the store.
+    /// Returns the name of a document in the store.
     pub(crate) fn full(&self, name: &str) -> String {
         let names = locked(&self.names);
         let of_bundle = |bundle: &str| {
@@ -123,32 +123,32 @@ impl Fleet {
         format!("{}.{name}", authority.unwrap_or_else(|| "none".to_owned()))
     }
 
-    /// The document that has a name in the store, if it is of the authority that its account has here.
+    /// Returns the document with this name in the store, if it belongs to the authority that its account has here.
     pub(crate) fn short<'n>(&self, full: &'n str) -> Option<&'n str> {
         let (_, name) = full.split_once('.')?;
         (self.full(name) == full).then_some(name)
     }
 
-    /// The time before a document is claimed that others may claim at the same moment.
+    /// Returns the delay before a document is claimed, because others may claim it at the same moment.
     pub(crate) fn spread(name: &str) -> Duration {
         Duration::from_millis(RandomState::new().hash_one(name) % SPREAD)
     }
 
-    /// An answer has come.
+    /// Delivers an answer.
     pub(crate) fn answered(&self, id: u64, answer: SharedAnswer) {
         if let Some(sender) = locked(&self.asked).remove(&id) {
-            // Whoever asked may have given up.
+            // The request may have been given up.
             let _ = sender.send(answer);
         }
     }
 
-    /// Notes which nodes work at what.
+    /// Records which nodes work on which documents.
     pub(crate) fn heard(&self, news: &SharedNews) {
         let mut state = locked(&self.state);
         state.owners = news.owners.iter().cloned().collect();
     }
 
-    /// Another node that works at a document, as far as is known.
+    /// Returns another node that works on a document, as far as known.
     pub(crate) fn owner(&self, name: &str) -> Option<String> {
         let full = self.full(name);
         let state = locked(&self.state);
@@ -163,8 +163,8 @@ impl Fleet {
         self.link.send(&FromAcme::Shared { id, request });
         let reason = match timeout(LONGEST_ANSWER, receiver).await {
             Ok(Ok(answer)) => return answer,
-            Ok(Err(_)) => "the main process has gone",
-            Err(_) => "the process that follows the source has not answered",
+            Ok(Err(_)) => "the main process has ended",
+            Err(_) => "the source process has not answered",
         };
         locked(&self.asked).remove(&id);
         SharedAnswer::Unavailable {
@@ -172,7 +172,7 @@ impl Fleet {
         }
     }
 
-    /// Works at a document alone from now on; the text that it has now.
+    /// Claims a document; returns its current text.
     pub(crate) async fn claim(&self, full: &str) -> Result<Option<String>, Unclaimed> {
         let name = full.to_owned();
         match self.ask(SharedRequest::Claim { name }).await {
@@ -185,15 +185,15 @@ impl Fleet {
         }
     }
 
-    /// Lets others work at it.
+    /// Releases a document.
     pub(crate) async fn release(&self, full: &str) {
         let name = full.to_owned();
-        // Else it ends by itself.
+        // Otherwise it expires.
         let _ = self.ask(SharedRequest::Release { name }).await;
         locked(&self.state).ours.remove(full);
     }
 
-    /// Stores a document that was claimed, and the certificate that belongs to it.
+    /// Stores a claimed document, and its certificate.
     pub(crate) async fn write(
         &self,
         full: &str,
@@ -205,7 +205,7 @@ impl Fleet {
         done(self.ask(request).await)
     }
 
-    /// Has all nodes give these answers.
+    /// Makes all nodes serve these challenge responses.
     pub(crate) async fn give(
         &self,
         full: &str,
@@ -215,13 +215,13 @@ impl Fleet {
         done(self.ask(SharedRequest::Give { lock, challenges }).await)
     }
 
-    /// The certificate, with its key, that belongs to a document.
+    /// Returns the certificate and key of a document.
     pub(crate) async fn chain(&self, full: &str) -> Result<String, OrderError> {
         let name = full.to_owned();
         match self.ask(SharedRequest::Chain { name }).await {
             SharedAnswer::Text { text: Some(text) } => Ok(text),
             SharedAnswer::Text { text: None } => {
-                Err(OrderError::new("the fleet's store has it no longer").with(Cure::Elsewhere))
+                Err(OrderError::new("the fleet's store no longer has it").with(Cure::Elsewhere))
             }
             other => Err(why(other)),
         }
@@ -235,15 +235,14 @@ fn done(answer: SharedAnswer) -> Result<(), OrderError> {
     }
 }
 
-/// Why something was not done. It is no failure of an order: another node goes on with it, or this one later.
+/// Why something was not done. The order has not failed: another node continues it, or this one later.
 fn why(answer: SharedAnswer) -> OrderError {
     let message = match answer {
         SharedAnswer::Lost => {
-            "this node was not heard of for too long, and another may have gone on with it"
-                .to_owned()
+            "this node was unreachable for too long, and another may have taken over".to_owned()
         }
         SharedAnswer::Unavailable { reason } => reason,
-        _ => "the process that follows the source has answered something else".to_owned(),
+        _ => "the source process sent an unexpected answer".to_owned(),
     };
     OrderError::new(message).with(Cure::Elsewhere)
 }

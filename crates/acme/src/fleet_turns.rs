@@ -1,7 +1,8 @@
-//! Turns of the nodes of a fleet: one of them does what is due for a certificate, and all of them take up what comes of it.
+//! Cooperation of the nodes of a fleet: one of them carries out the due task for a certificate, and all of them apply
+//! the result.
 //!
-//! `impl` blocks of [`Inner`]. What must never happen: that two nodes order the same, or that a node does anything for a certificate while it
-//! does not know whether another does.
+//! `impl` blocks of [`Inner`]. Must never happen: that two nodes order the same certificate, or that a node does
+//! anything for a certificate while it does not know whether another does.
 
 use std::sync::Arc;
 
@@ -19,16 +20,16 @@ use crate::schedule;
 use crate::scheduler::{Inner, Next, Scheduler, Task, unix_time};
 use crate::shared::{Shared, Urgency};
 
-/// A document that another node works at is looked at again after so many seconds, if nothing is heard of it before.
+/// Seconds after which a document that another node works on is checked again, unless there is news before.
 const CLAIM_AGAIN: i64 = 2;
 
-/// A certificate that could not be taken up is tried again after so many seconds.
+/// Seconds after which applying a certificate is retried.
 const TAKE_UP_AGAIN: i64 = 30;
 
 const HOUR: i64 = 3600;
 
 impl Scheduler {
-    /// The fleet has news.
+    /// Handles news of the fleet.
     pub(crate) fn hear(&self, news: &SharedNews) {
         let Some(fleet) = &self.0.documents.fleet else {
             return;
@@ -45,7 +46,7 @@ impl Scheduler {
             let waited = waited.filter(|bundle| !state.busy.contains(bundle));
             waited.collect::<Vec<_>>()
         };
-        // Those who wait for what another node has not got do not get it.
+        // Requests that wait for a certificate that another node failed to obtain fail.
         for bundle in failed {
             let document = self.0.documents.certificate(&bundle);
             let is_over = self.0.documents.owner(&bundle).is_none()
@@ -57,21 +58,21 @@ impl Scheduler {
         self.0.wake.notify_one();
     }
 
-    /// The fleet has answered.
+    /// Delivers an answer of the fleet.
     pub(crate) fn answered(&self, id: u64, answer: SharedAnswer) {
         if let Some(fleet) = &self.0.documents.fleet {
             fleet.answered(id, answer);
         }
     }
 
-    /// A certificate of the fleet has been used.
+    /// Records that a certificate of the fleet has been used.
     pub(crate) fn note_use_in_fleet(
         &self,
         bundle: String,
         wanted: CertificatePlan,
         account: AccountPlan,
     ) {
-        // Whatever is done for it notes its use, or the next handshake does.
+        // The task in progress records the use, or the next handshake does.
         if !self.0.state().busy.insert(bundle.clone()) {
             return;
         }
@@ -90,7 +91,7 @@ impl Scheduler {
 }
 
 impl Inner {
-    /// The next thing to be done for a certificate that the fleet shares; `None`: whatever is to be done for any.
+    /// Returns the next task for a certificate that the fleet shares; `None`: only the tasks of any certificate.
     pub(crate) fn next_in_fleet(
         &self,
         shared: &Shared,
@@ -106,7 +107,7 @@ impl Inner {
             return Some(waits.unwrap_or(Next::Do(Task::TakeUp)));
         }
         if shared.away().is_some() {
-            // News wake the scheduler.
+            // News wakes the scheduler.
             return Some(Next::At(i64::MAX));
         }
         let is_stored = wanted.until.is_some();
@@ -119,7 +120,7 @@ impl Inner {
         waits
     }
 
-    /// Does what is due, and in a fleet only if no other node does it, and if it is still due then.
+    /// Carries out a due task; in a fleet only if no other node does, and if it is still due then.
     pub(crate) async fn take_turn(
         &self,
         task: Task,
@@ -129,7 +130,7 @@ impl Inner {
     ) {
         let is_own = matches!(task, Task::TakeUp | Task::Forget);
         if is_own || self.documents.fleet.is_none() {
-            return self.perform(task, bundle, wanted, account).await;
+            return self.carry_out(task, bundle, wanted, account).await;
         }
         let is_waited_for = self.state().demands.is_waited_for(bundle);
         if !is_waited_for {
@@ -139,18 +140,18 @@ impl Inner {
             return self.put_off(bundle, CLAIM_AGAIN);
         }
         if self.is_due(task, bundle, wanted, account) {
-            self.perform(task, bundle, wanted, account).await;
+            self.carry_out(task, bundle, wanted, account).await;
         }
         self.documents.release_certificate(bundle).await;
     }
 
-    /// Does nothing for a bundle for so many seconds.
+    /// Leaves a bundle alone for this many seconds.
     pub(crate) fn put_off(&self, bundle: &str, seconds: i64) {
         let until = unix_time().saturating_add(seconds);
         self.state().shared.put_off(bundle, until);
     }
 
-    /// Puts in force what the fleet has got.
+    /// Puts in force a certificate that the fleet has obtained.
     pub(crate) async fn take_up(
         &self,
         bundle: &str,
@@ -184,7 +185,7 @@ impl Inner {
         }
     }
 
-    /// Lets a certificate go that the fleet has no longer.
+    /// Deletes a certificate that the fleet no longer has.
     pub(crate) async fn forget_own(&self, bundle: &str, wanted: &CertificatePlan) {
         let make = |id| FromAcme::Tell {
             id,
@@ -198,8 +199,8 @@ impl Inner {
         self.drop_plan(bundle);
     }
 
-    /// Tells of renewals that wait for the fleet's store, loudly where the certificate is about to end.
-    pub(crate) fn tell_of_waiting(&self, now: i64) {
+    /// Logs renewals that wait for the fleet's store, as an alert if the certificate is about to expire.
+    pub(crate) fn report_waiting(&self, now: i64) {
         let state = &mut *self.state();
         let Some(error) = state.shared.away().map(str::to_owned) else {
             return;
@@ -226,19 +227,19 @@ impl Inner {
                 ),
             };
             let text = format!(
-                "the certificate `{bundle}`{end}, is to be renewed, and nothing is ordered at the moment: {error}"
+                "the certificate `{bundle}`{end}, is due for renewal, but no certificates are ordered at the moment: {error}"
             );
             self.log.line(level, &text);
         }
     }
 
-    /// Notes in the fleet that a client has asked for a name, unless another node has it already.
+    /// Records in the fleet that a client has asked for a name, unless another node already has.
     pub(crate) async fn begin_in_fleet(
         &self,
         bundle: &str,
         begun: CertificateDocument,
     ) -> Result<(), String> {
-        // Whoever is at it already has noted it.
+        // The task in progress has recorded it.
         if !self.state().busy.insert(bundle.to_owned()) {
             return Ok(());
         }
@@ -262,7 +263,7 @@ impl Inner {
                 self.documents.release_certificate(bundle).await;
                 kept.map_err(|failure| failure.message)
             }
-            // It has noted it, and what comes of it is heard.
+            // The other node has recorded it, and its result will be received.
             Err(Unclaimed::Busy(_)) => Ok(()),
             Err(unclaimed) => Err(OrderError::from(unclaimed).message),
         };

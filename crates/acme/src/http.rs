@@ -1,6 +1,6 @@
-//! Requests to authorities, bounded in time and size.
+//! Requests to authorities, with limits on time and size.
 //!
-//! The URLs come from an authority: nothing but HTTPS is spoken, and who answers must have a certificate that holds.
+//! The URLs come from an authority: only HTTPS is used, and the server must have a valid certificate.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -21,25 +21,25 @@ use tutti_dialer::{
 use crate::failure::OrderError;
 use crate::schedule::LONGEST_ASKED;
 
-/// An authority answers within this time, or not at all.
+/// Time limit of a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 
-/// More than any chain or order has.
+/// More than the size of any chain or order.
 const MOST_BYTES: usize = 1 << 20;
 
-/// How this server calls itself.
+/// The user agent.
 pub(crate) const NAME: &str = concat!("tutti/", env!("CARGO_PKG_VERSION"));
 
-/// The client of one attempt. Clones are the same thing.
+/// The client of one attempt. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Authority {
     client: tutti_dialer::HttpClient<BodyWrapper<Bytes>>,
-    /// The pause that the last refusal asked for.
+    /// The pause requested by the last rejection.
     pause: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Authority {
-    /// Speaks with who is vouched for by the file `roots`, or by the system.
+    /// Creates a client that trusts the certificates in the file `roots`, or the system's.
     pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, OrderError> {
         let roots = match roots {
             None => system_authorities().map_err(|why| format!("{why}, or name a file in `roots`")),
@@ -57,7 +57,7 @@ impl Authority {
         })
     }
 
-    /// The pause that the last refusal asked for, if one was refused.
+    /// Returns the pause requested by the last rejection, if any.
     pub(crate) fn take_pause(&self) -> Option<Duration> {
         self.pause
             .lock()
@@ -109,7 +109,8 @@ fn unreachable(error: &(dyn StdError + 'static)) -> Error {
     Error::Other(format!("the authority cannot be reached: {}", error_chain(error)).into())
 }
 
-/// Makes `Retry-After` one that can be added to any time: who reads it besides this file adds it to the clock, which ends.
+/// Limits `Retry-After` so that it can be added to any time: another reader of the field adds it to the clock, which
+/// would overflow.
 fn bound_pause(fields: &mut HeaderMap) {
     let asked = pause(fields);
     fields.remove(RETRY_AFTER);
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(of("120"), Some(Duration::from_secs(120)));
         assert_eq!(of("soon"), None);
         assert_eq!(of("-1"), None);
-        // In the past.
+        // A date in the past.
         assert_eq!(of("Fri, 31 Dec 1999 23:59:59 GMT"), None);
         let later = SystemTime::now() + Duration::from_secs(1000);
         let later = of(&httpdate::fmt_http_date(later)).unwrap();

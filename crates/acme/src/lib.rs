@@ -1,28 +1,29 @@
-//! The acme role: unprivileged, gets and renews the certificates that the configuration asks for, from authorities that speak ACME
-//! (RFC 8555).
+//! The acme role: unprivileged, obtains and renews the certificates that the configuration requires, from authorities
+//! that support ACME (RFC 8555).
 //!
-//! Main starts it while there are such certificates, and keeps its documents: keys of accounts, orders under way, failures. The
-//! controller has what it gets put in force, and the router answers the authorities. It can end at any moment: everything that must not
-//! be done twice is kept before it is done. What must never happen: an order that nobody remembers, a second one for a name while one
-//! is under way, or one sooner than a failure before it allows.
+//! Main starts it while there are such certificates, and keeps its documents: keys of accounts, orders in progress,
+//! failures. The controller puts new certificates in force, and the router serves challenge responses. It can be
+//! interrupted at any moment: every action that must not be repeated is stored before it is carried out. Must never
+//! happen: an order that is forgotten, a second one for a name while one is in progress, or one earlier than a former
+//! failure allows.
 //!
 //! | Module | holds |
 //! |---|---|
-//! | `documents` | what is kept from one process to the next |
+//! | `documents` | documents that outlive a process |
 //! | `times` | when an order is due; no I/O |
-//! | `http` | requests to authorities: bounded in time and size |
+//! | `http` | requests to authorities, with limits on time and size |
 //! | `accounts` | accounts with authorities |
-//! | `answers` | answers to authorities that ask whether names are ours |
+//! | `answers` | challenge responses |
 //! | `asking` | the question whether a name may have a certificate |
-//! | `demand` | names that clients ask for: which are ordered, and who waits |
-//! | `updates` | records in the DNS, by a name server that takes updates |
-//! | `order` | one order, from wherever it was left |
-//! | `scheduler` | which order is next |
-//! | `advice` | the wish of an authority, when a certificate is to be renewed |
-//! | `news` | the news of certificates, for `/status` |
-//! | `fleet` | the fleet that shares certificates: documents that one node works at |
-//! | `shared` | what is known of certificates that a fleet shares; no I/O |
-//! | `turns` | one node of a fleet does what is due, all take up what comes of it |
+//! | `demand` | names that clients ask for: which are ordered, and which requests wait |
+//! | `updates` | DNS records, by a name server that accepts updates |
+//! | `order` | one order, continued from any step |
+//! | `scheduler` | chooses the next order |
+//! | `advice` | the renewal time that an authority suggests |
+//! | `news` | the state of certificates, for `/status` |
+//! | `fleet` | the fleet that shares certificates: documents that one node at a time works on |
+//! | `shared` | the state of certificates that a fleet shares; no I/O |
+//! | `turns` | one node of a fleet carries out due tasks, all apply the results |
 //! | `wishes` | names that clients ask for, on their way to the scheduler |
 
 #![forbid(unsafe_code)]
@@ -69,7 +70,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
     let (hello, log) = greeting(&link).await?;
     start::report_panics("acme", &log);
-    start::give_up_rights("process for certificates", None, &log);
+    start::give_up_rights("certificate process", None, &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }

@@ -1,6 +1,6 @@
-//! The line to main.
+//! The connection to main.
 
 use tutti_protocol::{FromAcme, ToAcme};
 
-/// Asks main, and hears its news.
+/// Sends requests to main, and receives its messages.
 pub(crate) type Link = tutti_unprivileged::link::Link<FromAcme, ToAcme>;

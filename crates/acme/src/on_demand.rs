@@ -1,4 +1,4 @@
-//! Names that clients ask for: looked at, asked about, and given to the scheduler to be ordered with all others.
+//! Names that clients ask for: checked, asked about, and passed to the scheduler to be ordered like all others.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Scheduler {
         }
     }
 
-    /// A certificate is to be ordered now, although it is not due.
+    /// Orders a certificate now, although it is not due.
     pub(crate) fn renew(&self, id: u64, bundle: &str) {
         match self.0.begin_renewal(id, bundle, unix_time()) {
             Ok(()) => self.0.wake.notify_one(),
@@ -33,7 +33,7 @@ impl Scheduler {
         }
     }
 
-    /// A certificate has been used.
+    /// Records that a certificate has been used.
     pub(crate) fn note_use(&self, account: &str, name: &str) {
         let bundle = tutti_options::acme_names::bundle_on_demand(account, name);
         let (wanted, account) = {
@@ -55,9 +55,9 @@ impl Scheduler {
     }
 }
 
-/// Why a certificate cannot be ordered now, if the last order has failed and its pause is not over.
+/// Returns why a certificate cannot be ordered now, if the last order has failed and its pause is not over.
 fn pause(document: &CertificateDocument, now: i64) -> Option<String> {
-    // A pause is no longer than a week, whatever clock has noted it.
+    // A pause is no longer than a week, whichever clock recorded it.
     let pause = document.retry_at.map_or(0, |until| until - now);
     (1..8 * 86_400).contains(&pause).then(|| {
         let why = document.last_error.as_ref();
@@ -67,15 +67,15 @@ fn pause(document: &CertificateDocument, now: i64) -> Option<String> {
 }
 
 impl Inner {
-    /// The step that follows from a wish; an error: it is fulfilled already.
+    /// Returns the next step for a request; an error if it is fulfilled already.
     fn step(&self, bundle: &str, wish: &Wish, now: i64) -> Result<DemandAction, ()> {
         let refuse = |why: &str| Ok(DemandAction::Refuse(why.to_owned()));
         let state = &mut *self.state();
         if state.plan.on_demand(&wish.account).is_none() {
-            return refuse("the configuration has no certificates on demand of this account");
+            return refuse("this account has no certificates on demand in the configuration");
         }
         if tutti_options::acme_names::on_demand(&wish.name).as_deref() != Some(wish.name.as_str()) {
-            return refuse("no authority takes the name");
+            return refuse("no authority accepts the name");
         }
         let wanted = state.plan.certificates.get(bundle);
         if wanted.is_some_and(|wanted| wanted.until.is_some()) {
@@ -87,7 +87,7 @@ impl Inner {
                 return refuse(error);
             }
             if document.issued.is_some() {
-                // It is about to be taken up.
+                // It is about to be applied.
                 state.demands.join(bundle, wish.id);
                 return Ok(DemandAction::Wait);
             }
@@ -102,7 +102,7 @@ impl Inner {
         Ok(state.demands.begin(bundle, wish.id, now))
     }
 
-    /// Notes that a certificate is to be ordered now; an error: why it cannot be.
+    /// Records that a certificate must be ordered now; an error is the reason why it cannot be.
     fn begin_renewal(&self, id: u64, bundle: &str, now: i64) -> Result<(), String> {
         let state = &mut *self.state();
         let wanted = state.plan.certificates.get(bundle);
@@ -120,11 +120,11 @@ impl Inner {
         }
         match state.demands.renew(bundle, id) {
             true => Ok(()),
-            false => Err("too many wait for it".to_owned()),
+            false => Err("too many connections are waiting for it".to_owned()),
         }
     }
 
-    /// Asks whether a name may have a certificate, and has it ordered.
+    /// Asks whether a name may have a certificate, and orders it.
     async fn look_into(&self, bundle: &str, wish: &Wish) {
         let plan = self.state().plan.on_demand(&wish.account).cloned();
         let outcome = match &plan {
@@ -150,7 +150,7 @@ impl Inner {
         }
     }
 
-    /// An error is the reason why not, and for how many seconds it holds.
+    /// An error is the reason why not, and the seconds for which it applies.
     async fn ask(&self, plan: &OnDemandPlan, wish: &Wish) -> Result<(), (String, i64)> {
         let asker = self.asker.get_or_init(Asker::new);
         let answer = match asker {
@@ -161,14 +161,14 @@ impl Inner {
             Permission::Yes => Ok(()),
             Permission::No(status) => {
                 let why = format!(
-                    "`ask` of the account `{}` does not allow it: it answers {status}",
+                    "`ask` of the account `{}` does not allow it: it responds {status}",
                     wish.account
                 );
                 Err((why, NO_HOLDS))
             }
             Permission::Unknown(error) => {
                 let why = format!(
-                    "`ask` of the account `{}` cannot be asked: {error}",
+                    "`ask` of the account `{}` cannot be reached: {error}",
                     wish.account
                 );
                 let text = format!("no certificate on demand for `{}`: {why}", wish.name);
@@ -178,9 +178,9 @@ impl Inner {
         }
     }
 
-    /// Begins the first order of a name, if there may be one more. It is on disk before it counts.
+    /// Starts the first order of a name, if the limits allow it. It is on disk before it counts.
     async fn begin(&self, bundle: &str, wish: &Wish, plan: &OnDemandPlan) -> Result<(), String> {
-        // Two that begin at once are both counted: the limits are looked at one by one.
+        // Two that start at once must both be counted: the limits are checked one after the other.
         let _alone = self.beginning.lock().await;
         let now = unix_time();
         let demand = demand::demand(&wish.name, wish.client, now);

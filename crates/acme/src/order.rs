@@ -1,11 +1,12 @@
-//! One order of a certificate, from wherever the process before has left it.
+//! One order of a certificate, continued from the step where a former process has left it.
 //!
 //! ```text
-//! key kept → order made → its URL kept → names shown to be ours → finalized → certificate taken → stored and in force → order forgotten
+//! key stored → order created → its URL stored → names validated → finalized → certificate downloaded → stored and in
+//! force → order forgotten
 //! ```
 //!
-//! Each step can be the last of this process: the next goes on behind the last that was kept. What must never happen: a second order
-//! while the document knows of one, or a key that is lost while an order for it can come to an end.
+//! Each step can be the last of this process: the next process continues after the last stored step. Must never happen:
+//! a second order while the document has one, or the loss of a key while an order for it may still succeed.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -30,13 +31,13 @@ use crate::http::Authority;
 use crate::line::Link;
 use crate::updates;
 
-/// An authority looks whether names are ours, or makes a certificate, within this time. Else the order is gone on with later.
+/// An authority validates names, or issues a certificate, within this time. Otherwise the order is continued later.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
-/// Far more than the 128 bits that a token has to have.
+/// Far more than the required 128 bits of a token.
 const LONGEST_TOKEN: usize = 1024;
 
-/// An attempt to get a certificate, with all it works with.
+/// An attempt to obtain a certificate, with everything it uses.
 pub(crate) struct Attempt<'a> {
     pub(crate) link: &'a Link,
     pub(crate) documents: &'a Documents,
@@ -46,7 +47,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) plan: &'a AccountPlan,
 }
 
-/// The answers that an order's authority is given, to be taken back.
+/// The challenge responses for an order, to be removed at the end.
 #[derive(Default)]
 struct Given {
     answers: Vec<Challenge>,
@@ -54,7 +55,7 @@ struct Given {
 }
 
 impl Attempt<'_> {
-    /// Gets the certificate. `document` is what is known of it, and is kept at each step.
+    /// Obtains the certificate. `document` is its current state, and is stored at each step.
     pub(crate) async fn run(
         &self,
         document: &mut CertificateDocument,
@@ -78,7 +79,7 @@ impl Attempt<'_> {
             ..CertificateDocument::default()
         };
         if self.documents.fleet.is_some() {
-            // All nodes take it from there, and this one only if it is still the one that works at it.
+            // All nodes apply it from there, and this one only if it still holds the claim.
             self.documents.keep_issued(self.bundle, &done, pem).await?;
             *document = done;
             return Ok(());
@@ -92,7 +93,7 @@ impl Attempt<'_> {
         self.documents.keep_certificate(self.bundle, document).await
     }
 
-    /// The order that is under way, or a new one.
+    /// Returns the order in progress, or a new one.
     async fn order(
         &self,
         account: &Account,
@@ -106,11 +107,11 @@ impl Attempt<'_> {
                         .with(Cure::NewOrder)),
                     _ => Ok(order),
                 },
-                // Authorities forget orders after a while.
-                Err(Error::Api(problem)) if is_unknown(&problem) => Err(OrderError::new(
-                    "the authority does not know the order any more",
-                )
-                .with(Cure::NewOrder)),
+                // Authorities delete orders after a while.
+                Err(Error::Api(problem)) if is_unknown(&problem) => {
+                    Err(OrderError::new("the authority no longer knows the order")
+                        .with(Cure::NewOrder))
+                }
                 Err(error) => Err(error.into()),
             };
         }
@@ -128,7 +129,7 @@ impl Attempt<'_> {
         if let Some(profile) = &self.plan.profile {
             new = new.profile(profile);
         }
-        // It is only to be gentle with the authority's limits: after a failure it is left out.
+        // This only helps with the authority's limits: after a failure it is left out.
         let before = document.issued.as_ref();
         let before = before.and_then(|issued| issued.id.as_ref());
         if let (Some((authority, serial)), 0) = (before, document.failures) {
@@ -143,7 +144,7 @@ impl Attempt<'_> {
         Ok(order)
     }
 
-    /// Brings the order to its end: the chain.
+    /// Completes the order; returns the chain.
     async fn finish(
         &self,
         order: &mut Order,
@@ -169,7 +170,7 @@ impl Attempt<'_> {
         Ok(order.poll_certificate(&PATIENCE).await?)
     }
 
-    /// Answers the authority for each name that is not shown to be ours yet.
+    /// Responds to the challenge for each name that is not validated yet.
     async fn answer(&self, order: &mut Order, given: &mut Given) -> Result<(), OrderError> {
         let wanted = challenge_type(self.plan.challenge);
         let mut authorizations = order.authorizations();
@@ -182,12 +183,11 @@ impl Attempt<'_> {
                 continue;
             }
             let Some(challenge) = authorization.challenge(wanted.clone()) else {
-                let text =
-                    "the authority does not look whether the name is ours by this `challenge`";
+                let text = "the authority does not offer this `challenge` for the name";
                 return Err(OrderError::new(text).with(Cure::NewOrder));
             };
             if !is_token(&challenge.token) {
-                return Err(lie("a token that is none"));
+                return Err(lie("an invalid token"));
             }
             let (name, key) = (
                 challenge.identifier().identifier.clone(),
@@ -201,7 +201,7 @@ impl Attempt<'_> {
                 ChallengeKind::TlsAlpn => given.answers.push(challenges::certificate(&name, &key)?),
                 ChallengeKind::Dns => {
                     let record = challenges::record(&name, &key);
-                    // Before it is there: one that is half done is to be cleaned up, too.
+                    // Recorded before it exists: a half-added record must be removed, too.
                     given.records.push(record.clone());
                     self.record(RecordChange::Add, &record).await?;
                 }
@@ -222,7 +222,7 @@ impl Attempt<'_> {
             if let Some(mut challenge) = authorization.challenge(wanted.clone())
                 && challenge.status == ChallengeStatus::Pending
             {
-                // An authority that is quick has looked already, and what it says is of this name.
+                // A quick authority has validated the name already, and this is its result.
                 challenge.set_ready().await.map_err(|error| match error {
                     Error::Api(problem) if is_of_challenge(&problem) => {
                         refused(&[format!("`{name}`: {}", words(&problem))]).with(Cure::NewOrder)
@@ -234,7 +234,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Checks that an authority asks for names of the order, and for no more.
+    /// Checks that an authority asks for names of the order, and for no others.
     fn check(&self, count: usize, identifier: &Identifier) -> Result<(), OrderError> {
         if count > self.wanted.names.len() {
             return Err(lie("more names than were ordered"));
@@ -245,7 +245,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Changes a record in the DNS.
+    /// Changes a DNS record.
     async fn record(&self, change: RecordChange, record: &Record) -> Result<(), OrderError> {
         match &self.plan.nameserver {
             Some(nameserver) => updates::change(nameserver, record, change).await,
@@ -259,12 +259,12 @@ impl Attempt<'_> {
     async fn take_back(&self, given: &Given) {
         self.answers.end(self.bundle).await;
         for record in &given.records {
-            // A record left over harms nobody: the next order has another.
+            // A record left behind is harmless: the next order has another one.
             let _ = self.record(RecordChange::Remove, record).await;
         }
     }
 
-    /// The request for the certificate, with the order's key.
+    /// Returns the certificate signing request, with the order's key.
     fn request(&self, document: &CertificateDocument) -> Result<Vec<u8>, OrderError> {
         let failed = |error: rcgen::Error| OrderError::new(error.to_string());
         let key = document.key.as_deref().unwrap_or_default();
@@ -288,7 +288,7 @@ pub(crate) async fn hand_over(link: &Link, bundle: &str, pem: String) -> Result<
     let done = link.request(&make, Vec::new()).await;
     done.map(drop).map_err(|refused| {
         OrderError::new(format!(
-            "the certificate has come and cannot be put in force: {}",
+            "the certificate was issued but cannot be applied: {}",
             refused.message
         ))
     })
@@ -309,12 +309,12 @@ fn identifier(name: &str) -> Identifier {
     }
 }
 
-/// True if the authority does not know what it is asked for: it says so with 404, or as it can.
+/// True if the authority does not know the object: it responds 404, or with a problem type.
 fn is_unknown(problem: &instant_acme::Problem) -> bool {
     matches!(problem.status, Some(404 | 410)) || matches!(kind(problem), "orderNotFound")
 }
 
-/// Tells what the authority says of the names that it has not been shown to be ours.
+/// Describes why the authority could not validate the names.
 async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> OrderError {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
@@ -336,17 +336,17 @@ async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> OrderError 
         reasons.push(words(problem));
     }
     match reasons.is_empty() {
-        true => OrderError::new("the authority does not say why it has refused"),
+        true => OrderError::new("the authority gives no reason for refusing"),
         false => refused(&reasons),
     }
 }
 
-/// An authority asks for something that none may ask for. Nothing of it is answered.
+/// The failure for an authority that asks for something that it must not. No response is served for it.
 fn lie(what: &str) -> OrderError {
-    OrderError::new(format!("the authority asks for {what}")).with(Cure::NewOrder)
+    OrderError::new(format!("the authority requires {what}")).with(Cure::NewOrder)
 }
 
-/// True for a name of the order. That of a wildcard is the name below it (RFC 8555 §7.1.4).
+/// True for a name of the order. A wildcard is represented by the name below it (RFC 8555 §7.1.4).
 fn is_wanted(names: &[String], name: &str) -> bool {
     let mut names = names
         .iter()
@@ -354,7 +354,7 @@ fn is_wanted(names: &[String], name: &str) -> bool {
     names.any(|one| one.eq_ignore_ascii_case(name) || is_same_address(one, name))
 }
 
-/// True for two ways to write one address.
+/// True for two notations of the same address.
 fn is_same_address(one: &str, other: &str) -> bool {
     let address = |text: &str| text.parse::<IpAddr>().ok();
     address(one).is_some_and(|one| address(other) == Some(one))
@@ -370,7 +370,7 @@ fn refused(reasons: &[String]) -> OrderError {
     OrderError::new(format!("the authority has refused: {}", reasons.join("; ")))
 }
 
-/// True for what an authority says when it has looked and not found what it asked for (RFC 8555 §6.7).
+/// True for the problems of a failed validation (RFC 8555 §6.7).
 fn is_of_challenge(problem: &instant_acme::Problem) -> bool {
     let kinds = [
         "caa",
@@ -383,17 +383,17 @@ fn is_of_challenge(problem: &instant_acme::Problem) -> bool {
     kinds.contains(&kind(problem))
 }
 
-/// Reads from a certificate that has come the facts to be remembered.
+/// Reads the facts to remember from an issued certificate.
 fn describe(chain: &str) -> Result<Issued, OrderError> {
     let unreadable = || {
-        OrderError::new("the authority has sent something else than a certificate")
+        OrderError::new("the authority sent something other than a certificate")
             .with(Cure::NewOrder)
     };
     let first = CertificateDer::pem_slice_iter(chain.as_bytes()).next();
     let first = first.and_then(Result::ok).ok_or_else(unreadable)?;
     let (_, parsed) = X509Certificate::from_der(&first).map_err(|_| unreadable())?;
     let validity = parsed.validity();
-    // One without a name of its authority cannot be asked about (RFC 9773 §4.1).
+    // A certificate without an authority key identifier has no identifier (RFC 9773 §4.1).
     let id = CertificateIdentifier::try_from(&first).ok();
     Ok(Issued {
         since: validity.not_before.timestamp(),

@@ -1,6 +1,7 @@
-//! The question whether a name may have a certificate, to whoever the configuration names.
+//! Asks the URL in the configuration whether a name may have a certificate.
 //!
-//! Must never happen: that a redirect is followed, for it would ask somebody else; that an answer is waited for without end, or kept.
+//! Must never happen: that a redirect is followed, which would ask another server; that a response is awaited forever,
+//! or cached.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,27 +17,27 @@ use tutti_dialer::{
 
 use crate::http::NAME;
 
-/// Whoever is asked answers within this time, or it is a no.
+/// The server must respond within this time; otherwise the name is not allowed.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// It may.
+    /// The name may have one.
     Yes,
-    /// It may not: the answer had this status.
+    /// The name may not: the response had this status.
     No(StatusCode),
-    /// Nobody has said so: why.
+    /// There was no response, for this reason.
     Unknown(String),
 }
 
-/// Asks. It trusts the authorities of the system.
+/// Sends the requests. It trusts the system's root certificates.
 pub(crate) struct Asker(HttpClient<Empty<Bytes>>);
 
 impl Asker {
     pub(crate) fn new() -> Result<Asker, String> {
-        // Without root certificates no server is trusted by HTTPS; the URL may be one of plain HTTP.
+        // Without root certificates no HTTPS server is trusted; the URL may use plain HTTP.
         let tls = client_config(system_authorities().unwrap_or(RootCertStore::empty()), None)?;
-        // A question is rare, and the server that is asked may have been started anew meanwhile.
+        // Questions are rare, and the server may have been restarted in between.
         Ok(Asker(http_client(tls, HttpUse::Http1, 0)))
     }
 
@@ -58,7 +59,7 @@ impl Asker {
     }
 }
 
-/// The URL with name and client: they have no letters that mean anything there.
+/// Returns the URL with name and client, which need no encoding.
 fn question(url: &str, name: &str, client: Option<IpAddr>) -> String {
     let mark = if url.contains('?') { '&' } else { '?' };
     match client {

@@ -1,7 +1,6 @@
 //! When an order is due. Times are seconds since 1970; no I/O.
 //!
-//! Must never happen: that a clock which jumps, back or forth, keeps a certificate from being renewed for ever, or has one ordered
-//! again and again.
+//! Must never happen: that a clock that is set back or forward prevents a renewal forever, or causes repeated orders.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -9,29 +8,30 @@ use std::time::Duration;
 
 use crate::documents::{CertificateDocument, Issued};
 
-/// Certificates that live no longer are renewed at half their life, for a failure leaves little time (Let's Encrypt, "Decreasing
-/// Certificate Lifetimes").
+/// Certificates with a shorter life are renewed halfway through it, because a failure leaves little time (Let's
+/// Encrypt, "Decreasing Certificate Lifetimes").
 const SHORT_LIFE: i64 = 10 * 86_400;
 
-/// The last part of a life that no authority's advice reaches into: one part of twenty.
+/// The last part of a life, for which an authority's suggestion is ignored: a twentieth.
 const LAST_PART: i64 = 20;
 
-/// A certificate of which nothing is known but its end is renewed so long before that.
+/// A certificate of which only the expiry is known is renewed this long before it.
 pub(crate) const LAST_MONTH: i64 = 30 * 86_400;
 
-/// Pause after the first failure; doubled each time. Let's Encrypt allows five failures of a name in an hour.
+/// Pause after the first failure; doubled each time. Let's Encrypt allows five failures of a name per hour.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
-/// Longest pause that an authority may ask for: a week is the window of the longest limits.
+/// Longest pause that an authority may request: a week is the window of the longest limits.
 pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
 
-/// The authority is asked again for its advice after as long as it says, within these bounds (RFC 9773 §4.3.2).
+/// Limits for the time after which the authority is asked for a suggestion again, which it sets itself (RFC 9773
+/// §4.3.2).
 const ADVICE: (i64, i64) = (60, 86_400);
 
-/// A fraction from 0 to 1 that is always the same for the same thing, and another for another: not all that begins together is to be
-/// renewed together.
+/// Returns a fraction from 0 to 1 that is constant for a value and differs between values, so that certificates
+/// obtained together are not renewed together.
 pub(crate) fn fraction(thing: &impl Hash) -> f64 {
     let mut hasher = DefaultHasher::new();
     thing.hash(&mut hasher);
@@ -39,7 +39,7 @@ pub(crate) fn fraction(thing: &impl Hash) -> f64 {
     f64::from(number) / f64::from(u32::MAX)
 }
 
-/// A share of a number of seconds.
+/// Returns a fraction of a number of seconds.
 fn share(seconds: i64, fraction: f64) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -50,7 +50,8 @@ fn share(seconds: i64, fraction: f64) -> i64 {
     part
 }
 
-/// When a certificate is to be renewed: when its authority advises it, else at two thirds of its life, some earlier than others.
+/// Returns when a certificate should be renewed: when its authority suggests it, or else after two thirds of its life,
+/// some earlier than others.
 pub(crate) fn renewal(issued: &Issued, bundle: &str) -> i64 {
     let life = (issued.until - issued.since).max(0);
     let part = if life <= SHORT_LIFE {
@@ -66,18 +67,18 @@ pub(crate) fn renewal(issued: &Issued, bundle: &str) -> i64 {
     }
 }
 
-/// A time in the window that an authority advises.
+/// Returns a time in the window that an authority suggests.
 pub(crate) fn advised(start: i64, end: i64, bundle: &str) -> i64 {
     start + share((end - start).max(0), fraction(&(bundle, start, end)))
 }
 
-/// How long an advice holds.
+/// Returns how long a suggestion is valid.
 pub(crate) fn advice_holds(delay: Duration) -> i64 {
     let delay = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
     delay.clamp(ADVICE.0, ADVICE.1)
 }
 
-/// The pause after this many failures, with what the authority asks for.
+/// Returns the pause after this many failures, considering the authority's request.
 pub(crate) fn pause(
     first: Duration,
     failures: u32,
@@ -91,7 +92,7 @@ pub(crate) fn pause(
     (pause + jitter).max(asked)
 }
 
-/// When an order for a certificate is due. `stored`: the one that there is.
+/// Returns when an order for a certificate is due. `stored`: the expiry of the existing one.
 pub(crate) fn due(
     document: &CertificateDocument,
     bundle: &str,
@@ -102,7 +103,7 @@ pub(crate) fn due(
     let Some(until) = document.retry_at else {
         return wanted;
     };
-    // No pause is longer: a clock that was ahead has gone back.
+    // No pause is longer: otherwise the clock has been set back.
     let longest = i64::try_from(LONGEST_ASKED.as_secs()).unwrap_or(i64::MAX) * 11 / 10;
     let is_sound = until <= now.saturating_add(longest);
     if is_sound {
@@ -173,16 +174,16 @@ mod tests {
         };
         let now = 1_000_000 + DAY;
         assert!(due(&document, "a", document.issued.as_ref(), now) > now);
-        // It is not there any more, whatever the document says.
+        // It no longer exists, whatever the document says.
         assert_eq!(due(&document, "a", None, now), now);
-        // A failure pauses.
+        // A failure causes a pause.
         document.issued = None;
         document.retry_at = Some(now + 300);
         assert_eq!(due(&document, "a", None, now), now + 300);
-        // Noted by a clock that was years ahead: not believed.
+        // Recorded by a clock that was years ahead: ignored.
         document.retry_at = Some(now + 4000 * DAY);
         assert_eq!(due(&document, "a", None, now), now);
-        // The clock is years back: what is due is later, and no pause is longer than a week.
+        // The clock is years back: due times are later, but no pause is longer than a week.
         document.retry_at = None;
         document.issued = Some(issued(90));
         assert!(due(&document, "a", document.issued.as_ref(), 0) > 0);

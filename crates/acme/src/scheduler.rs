@@ -1,8 +1,8 @@
-//! Which order is next: one scheduler for all certificates.
+//! Chooses the next order: one scheduler for all certificates.
 //!
-//! Each round it looks what is due, by the documents and by the clock as it is now. Of one certificate there is never more than one
-//! order under way, of all together a few. What must never happen: that a failure, a crash or a clock that jumps has an order begun
-//! before its pause is over.
+//! Each round it determines what is due, from the documents and the current time. There is never more than one order in
+//! progress for a certificate, and only a few for all together. Must never happen: that a failure, a crash or a changed
+//! clock starts an order before its pause is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,31 +26,31 @@ use crate::permission::Asker;
 use crate::shared::Shared;
 use crate::{accounts, schedule};
 
-/// Orders at the same time.
+/// Maximum orders at the same time.
 const MOST_ORDERS: usize = 4;
 
-/// The clock is looked at so often: it may be set meanwhile.
+/// How often the clock is checked, because it may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// An attempt is begun anew at once so often, where nothing is wrong but the moment.
+/// How often an attempt is repeated immediately after a temporary failure.
 const MOST_REPEATS: u32 = 8;
 
-/// The variable in the server's environment with another first pause after a failure, in seconds: for tests.
+/// The environment variable that overrides the first pause after a failure, in seconds, for tests.
 const PAUSE: &str = "TUTTI_ACME_PAUSE";
 
-/// An order that another node of the fleet may go on with is looked at again after so many seconds.
+/// Seconds until an order that another node of the fleet may continue is checked again.
 const LEFT_AGAIN: i64 = 5;
 
-/// The end of a renewal of a certificate that the configuration does not have any more.
-pub(crate) const NOT_WANTED: &str = "the configuration does not ask for it any more";
+/// The result of a renewal of a certificate that is no longer in the configuration.
+pub(crate) const NOT_WANTED: &str = "the configuration no longer requests it";
 
-/// A certificate that could not be deleted is deleted after this time.
+/// Time until the deletion of a certificate is retried.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
-/// The use of a certificate is noted on disk so often, in seconds.
+/// How often the use of a certificate is recorded on disk, in seconds.
 const NOTE_AGAIN: i64 = 86_400;
 
-/// A handle: clones are the same thing.
+/// A handle: clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Scheduler(pub(crate) Arc<Inner>);
 
@@ -64,50 +64,50 @@ pub(crate) struct Inner {
     first_pause: Duration,
     /// Held while a name is added.
     pub(crate) beginning: tokio::sync::Mutex<()>,
-    /// Made when it is needed.
+    /// Created when first needed.
     pub(crate) asker: OnceLock<Result<Asker, String>>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) plan: AcmePlan,
-    /// The same as the controller has said it.
+    /// The plan as received from the controller.
     pub(crate) base: AcmePlan,
-    /// Bundles that something is done for.
+    /// Bundles with a task in progress.
     pub(crate) busy: BTreeSet<String>,
-    /// Those of them that are ordered.
+    /// Those of them that are being ordered.
     pub(crate) ordering: BTreeSet<String>,
-    /// The news that the controller has.
-    pub(crate) told: Option<BTreeMap<String, CertificateNews>>,
-    /// The controller may be another: it is told everything anew.
+    /// The state that the controller knows.
+    pub(crate) sent: Option<BTreeMap<String, CertificateNews>>,
+    /// The controller may have been restarted: everything is sent again.
     pub(crate) is_new: bool,
     /// Names that clients ask for.
     pub(crate) demands: Demands,
-    /// Everything that is known of the fleet's certificates.
+    /// The state of the fleet's certificates.
     pub(crate) shared: Shared,
 }
 
-/// Something to be done for a certificate.
+/// A task for a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Order,
-    /// Ask the authority when it is to be renewed.
+    /// Ask the authority when to renew it.
     AskAdvice,
-    /// Note that it is used: nothing is known of that.
+    /// Record that it is used: there is no record yet.
     NoteUse,
-    /// Let it go: nobody uses it.
+    /// Delete it: it is no longer used.
     LetGo,
-    /// Put in force what another node of the fleet, or this one, has got.
+    /// Put in force what another node of the fleet, or this one, has obtained.
     TakeUp,
-    /// Let it go here: the fleet has it no longer.
+    /// Delete it here: the fleet no longer has it.
     Forget,
 }
 
-/// The next thing to be done for a certificate, and when.
+/// The next task for a certificate, and its time.
 pub(crate) enum Next {
-    /// This, now.
+    /// Do this now.
     Do(Task),
-    /// Nothing before this time.
+    /// Do nothing before this time.
     At(i64),
 }
 
@@ -141,7 +141,7 @@ impl Scheduler {
         }))
     }
 
-    /// Other certificates are to be got from now on.
+    /// Uses another plan of certificates from now on.
     pub(crate) fn follow(&self, plan: AcmePlan) {
         let dropped: Vec<String> = {
             let mut state = self.0.state();
@@ -165,23 +165,23 @@ impl Scheduler {
         self.0.wake.notify_one();
     }
 
-    /// Gets and renews, for ever.
+    /// Obtains and renews certificates, forever.
     pub(crate) async fn run(self) {
         loop {
             let now = unix_time();
             match self.0.documents.fleet {
-                Some(_) => self.0.tell_of_waiting(now),
+                Some(_) => self.0.report_waiting(now),
                 None => self.0.forget_old(now).await,
             }
             let next = self.begin_due(now);
-            self.0.tell_news(now).await;
+            self.0.send_news(now).await;
             let left = u64::try_from(next.saturating_sub(now)).unwrap_or(0).max(1);
             let sleep = Duration::from_secs(left).min(LONGEST_SLEEP);
             let _ = tokio::time::timeout(sleep, self.0.wake.notified()).await;
         }
     }
 
-    /// Begins what is due; when the next is.
+    /// Starts due tasks; returns the time of the next one.
     fn begin_due(&self, now: i64) -> i64 {
         let mut next = i64::MAX;
         let mut state = self.0.state();
@@ -225,7 +225,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next thing to be done for a certificate.
+    /// Returns the next task for a certificate.
     fn next(
         &self,
         state: &State,
@@ -250,15 +250,15 @@ impl Inner {
                 Next::Do(Task::NoteUse)
             }
             () if due <= now && state.ordering.len() < MOST_ORDERS => Next::Do(Task::Order),
-            // One that ends wakes the scheduler.
+            // The end of a task wakes the scheduler.
             () if due <= now => Next::At(i64::MAX),
             () if is_stored && asks <= now => Next::Do(Task::AskAdvice),
             () => Next::At(due.min(asks)),
         }
     }
 
-    /// Does what is due; that nobody else does it is seen to.
-    pub(crate) async fn perform(
+    /// Carries out a due task; the caller ensures that no other node does.
+    pub(crate) async fn carry_out(
         &self,
         task: Task,
         bundle: &str,
@@ -275,7 +275,7 @@ impl Inner {
         }
     }
 
-    /// True if a task is still to be done.
+    /// True if a task is still due.
     pub(crate) fn is_due(
         &self,
         task: Task,
@@ -301,7 +301,8 @@ impl Inner {
         }
     }
 
-    /// The document of a certificate. What was got elsewhere is no order of this authority's, and no reason not to ask it.
+    /// Returns the document of a certificate. A certificate obtained elsewhere does not count as an order from this
+    /// authority.
     pub(crate) fn document(
         &self,
         bundle: &str,
@@ -320,8 +321,8 @@ impl Inner {
         }
     }
 
-    /// When an order is due. A pause of another certificate that is not wanted any more holds for its names, too: a configuration that
-    /// is changed again and again must not get around it.
+    /// Returns when an order is due. The pause of another certificate that is no longer wanted also applies to its
+    /// names: repeated changes of the configuration must not bypass it.
     pub(crate) fn due(
         &self,
         document: &CertificateDocument,
@@ -333,7 +334,7 @@ impl Inner {
     ) -> i64 {
         let is_stored = wanted.until.is_some();
         if is_stored && demands.is_renewal(bundle) {
-            // At once, but for a pause: as if there were none yet.
+            // Immediately, except for a pause: as if there were none yet.
             return schedule::due(document, bundle, None, now);
         }
         let stored = document.issued.as_ref().filter(|_| is_stored);
@@ -341,10 +342,10 @@ impl Inner {
         let is_lost = document.issued.is_none() && document.demand.is_none();
         match wanted.until {
             _ if !wanted.is_on_demand => {}
-            // Nothing is known of it any more but how long it holds: not all of them are ordered anew at once.
+            // Only its expiry is known: such certificates are not all ordered again at once.
             Some(until) if is_lost => return own.max(until.saturating_sub(schedule::LAST_MONTH)),
             Some(_) => return own,
-            // Nobody waits for one that has failed: its next handshake begins anew.
+            // No client waits for one that has failed: its next handshake starts again.
             None if demands.is_waited_for(bundle) || document.is_under_way() => return own,
             None => return i64::MAX,
         }
@@ -364,22 +365,22 @@ impl Inner {
         pauses.fold(own, i64::max)
     }
 
-    /// Orders a certificate, and notes what has come of it.
+    /// Orders a certificate, and records the result.
     async fn order(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
         let mut document = self.document(bundle, wanted, account);
         if let (true, None, [name]) = (wanted.is_on_demand, &document.demand, &wanted.names[..]) {
-            // The node that was asked for it has gone before it could note so.
+            // The node that received the request has ended before it could record it.
             document.demand = Some(demand::demand(name, None, unix_time()));
         }
         let verb = if document.order.is_some() {
-            "going on with the order of"
+            "resuming the order of"
         } else {
             "ordering"
         };
         let names = wanted.names.join("`, `");
         self.log
             .line(Level::Info, &format!("{verb} a certificate for `{names}`"));
-        self.tell_news(unix_time()).await;
+        self.send_news(unix_time()).await;
         match self.try_order(bundle, wanted, account, &mut document).await {
             Ok(()) => {
                 self.has_come(bundle, &document).await;
@@ -388,7 +389,7 @@ impl Inner {
                 }
             }
             Err(failure) if failure.cure == Cure::Elsewhere => {
-                let text = format!("the order of `{names}` is left: {}", failure.message);
+                let text = format!("the order of `{names}` is abandoned: {}", failure.message);
                 self.log.line(Level::Warn, &text);
                 self.put_off(bundle, LEFT_AGAIN);
                 self.end_wishes(bundle, Some(&failure.message));
@@ -438,7 +439,7 @@ impl Inner {
     }
 
     async fn has_come(&self, bundle: &str, document: &CertificateDocument) {
-        // A node of a fleet has it once it is taken up, as all others.
+        // A node of a fleet has it only once it is applied, like all others.
         if let (None, Some(issued)) = (&self.documents.fleet, &document.issued) {
             self.note_until(bundle, issued.until);
         }
@@ -446,8 +447,8 @@ impl Inner {
         if schedule::due(document, bundle, document.issued.as_ref(), now) > now {
             return;
         }
-        // By this clock it would be ordered again and again.
-        let text = "the certificate that has come is already to be renewed by this machine's clock; hint: is it right?";
+        // By this clock it would be ordered repeatedly.
+        let text = "by this machine's clock, the new certificate is already due for renewal; hint: check the clock";
         let mut document = document.clone();
         self.note_failure(bundle, &mut document, &OrderError::new(text))
             .await;
@@ -489,7 +490,8 @@ impl Inner {
         self.keep_or_note(bundle, document, pause).await;
     }
 
-    /// Keeps a document, or what it says for as long as this process lives. One of a fleet that is not kept may be another node's by now.
+    /// Stores a document, or remembers it as long as this process lives. A document of a fleet that is not stored may
+    /// belong to another node by now.
     pub(crate) async fn keep_or_note(
         &self,
         bundle: &str,
@@ -504,7 +506,7 @@ impl Inner {
         }
     }
 
-    /// Notes until when a certificate holds that this node has.
+    /// Records the expiry of a certificate that this node has.
     pub(crate) fn note_until(&self, bundle: &str, until: i64) {
         let state = &mut *self.state();
         for plan in [&mut state.plan, &mut state.base] {
@@ -518,7 +520,7 @@ impl Inner {
         self.link.send(&FromAcme::Wanted { id, error });
     }
 
-    /// Those who wait for a certificate have it, or do not get it.
+    /// Sends the result to the requests that wait for a certificate.
     pub(crate) fn end_wishes(&self, bundle: &str, error: Option<&str>) {
         let waiting = self.state().demands.end(bundle);
         for id in waiting {
@@ -526,13 +528,13 @@ impl Inner {
         }
     }
 
-    /// True if the use of a certificate has not been noted for a while.
+    /// True if the use of a certificate has not been recorded for a while.
     pub(crate) fn is_use_news(&self, bundle: &str) -> bool {
         let demand = self.documents.certificate(bundle).demand;
         demand.is_none_or(|demand| unix_time().abs_diff(demand.used) >= NOTE_AGAIN.unsigned_abs())
     }
 
-    /// Notes that a certificate is used.
+    /// Records that a certificate is used.
     pub(crate) async fn keep_use(
         &self,
         bundle: &str,
@@ -551,7 +553,7 @@ impl Inner {
         self.keep_or_note(bundle, &document, 0).await;
     }
 
-    /// Lets a certificate go.
+    /// Deletes an unused certificate.
     async fn let_go(&self, bundle: &str, wanted: &CertificatePlan) {
         if wanted.until.is_some() {
             let make = |id| FromAcme::Tell {
@@ -561,17 +563,17 @@ impl Inner {
                 },
             };
             if self.link.request(&make, Vec::new()).await.is_err() {
-                // Nothing is lost by another attempt, after a while.
+                // Another attempt after a while does no harm.
                 return tokio::time::sleep(LET_GO_AGAIN).await;
             }
-            let text = format!("the certificate `{bundle}` is not used any more, and is deleted");
+            let text = format!("the certificate `{bundle}` is no longer used, and is deleted");
             self.log.line(Level::Notice, &text);
         }
         self.drop_plan(bundle);
         self.documents.discard_certificate(bundle).await;
     }
 
-    /// Nothing is to be got for a bundle any more.
+    /// Removes the plan of a bundle.
     pub(crate) fn drop_plan(&self, bundle: &str) {
         let state = &mut *self.state();
         for plan in [&mut state.plan, &mut state.base] {
@@ -579,7 +581,7 @@ impl Inner {
         }
     }
 
-    /// Forgets certificates that nobody wants any more, once no pause of theirs is to be kept.
+    /// Forgets certificates that are no longer wanted, once none of their pauses is needed.
     async fn forget_old(&self, now: i64) {
         for bundle in self.documents.bundles() {
             if self.state().plan.certificates.contains_key(&bundle) {
@@ -600,7 +602,7 @@ impl Inner {
     }
 }
 
-/// Seconds since 1970 by the clock.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)

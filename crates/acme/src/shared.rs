@@ -1,4 +1,4 @@
-//! Everything that the scheduler knows of certificates that a fleet shares. No I/O.
+//! The scheduler's knowledge of certificates that a fleet shares. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +6,36 @@ use tutti_protocol::CertificatePlan;
 
 use crate::documents::Issued;
 
-/// An alert of a certificate that is about to end is repeated after so many seconds.
+/// Seconds after which an alert about an expiring certificate is repeated.
 const ALERT_AGAIN: i64 = 3600;
 
-/// The last part of a life in which a certificate that cannot be renewed is told of as an alert: one part of ten.
+/// The last part of a certificate's life in which a failing renewal is an alert: a tenth.
 const LAST_PART: i64 = 10;
 
-/// Nothing has been heard yet.
-const NOT_YET: &str = "nothing has been heard of the fleet's store yet";
+/// The reason before the first message.
+const NOT_YET: &str = "nothing has been received from the fleet's store yet";
 
-/// See the module.
+/// The state of a fleet's certificates (see the module).
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Serial numbers of certificates that this node has taken up, by bundle.
+    /// Serial numbers of certificates that this node has applied, by bundle.
     taken: BTreeMap<String, String>,
-    /// Nothing is done for these bundles before a time.
+    /// Bundles that are left alone until a time.
     put_off: BTreeMap<String, i64>,
-    /// Why a certificate could not be taken up, and since when.
+    /// Why a certificate could not be applied, and since when.
     troubles: BTreeMap<String, (String, i64)>,
     /// Why nothing is shared now, and since when.
     away: Option<(String, i64)>,
-    /// Renewals that wait and have been told of: when, and as what.
-    told: BTreeMap<String, (i64, Urgency)>,
+    /// Waiting renewals that have been logged: when, and how urgent.
+    reported: BTreeMap<String, (i64, Urgency)>,
 }
 
-/// How urgent a renewal is that waits.
+/// The urgency of a waiting renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// There is time.
+    /// It can wait.
     Later,
-    /// The certificate is about to end.
+    /// The certificate is about to expire.
     Soon,
 }
 
@@ -50,7 +50,7 @@ impl Urgency {
 }
 
 impl Shared {
-    /// As it is before anything is heard.
+    /// Returns the state before the first message.
     pub(crate) fn unheard(now: i64) -> Shared {
         let mut shared = Shared::default();
         shared.note_away(Some(NOT_YET), now);
@@ -61,7 +61,7 @@ impl Shared {
     pub(crate) fn has(&self, bundle: &str, wanted: &CertificatePlan, issued: &Issued) -> bool {
         match self.taken.get(bundle) {
             Some(serial) => *serial == issued.serial,
-            // The process before this one has taken it up.
+            // The former process has applied it.
             None => wanted.until == Some(issued.until),
         }
     }
@@ -80,13 +80,13 @@ impl Shared {
         self.put_off.insert(bundle.to_owned(), until);
     }
 
-    /// The time before which nothing is done, if it is not over.
+    /// Returns the time until which it is left alone, if that is in the future.
     pub(crate) fn waits_until(&self, bundle: &str, now: i64) -> Option<i64> {
         let until = self.put_off.get(bundle).copied();
         until.filter(|until| *until > now)
     }
 
-    /// Nothing is shared, or it is again.
+    /// Records that nothing is shared, or that sharing works again.
     pub(crate) fn note_away(&mut self, error: Option<&str>, now: i64) {
         match error {
             Some(error) => {
@@ -95,28 +95,29 @@ impl Shared {
             }
             None => {
                 self.away = None;
-                self.told.clear();
+                self.reported.clear();
             }
         }
     }
 
-    /// Why nothing is shared now.
+    /// Returns why nothing is shared now.
     pub(crate) fn away(&self) -> Option<&str> {
         self.away.as_ref().map(|(error, _)| error.as_str())
     }
 
-    /// The failure of a certificate that is the fleet's, and since when.
+    /// Returns the failure of a fleet's certificate, and since when.
     pub(crate) fn error_of(&self, bundle: &str) -> Option<(String, i64)> {
         let away = self.away.as_ref().map(|(error, since)| {
-            let text = format!("nothing is ordered or renewed at the moment: {error}");
+            let text = format!("no certificates are ordered or renewed at the moment: {error}");
             (text, *since)
         });
         away.or_else(|| self.troubles.get(bundle).cloned())
     }
 
-    /// True if a renewal that waits is to be told of now: once, once more when it becomes urgent, and from then on each hour.
+    /// True if a waiting renewal must be logged now: once, once more when it becomes urgent, and from then on every
+    /// hour.
     pub(crate) fn is_news(&mut self, bundle: &str, urgency: Urgency, now: i64) -> bool {
-        let is_news = match self.told.get(bundle) {
+        let is_news = match self.reported.get(bundle) {
             None => true,
             Some((at, before)) => {
                 let is_again = urgency == Urgency::Soon && now - at >= ALERT_AGAIN;
@@ -124,7 +125,7 @@ impl Shared {
             }
         };
         if is_news {
-            self.told.insert(bundle.to_owned(), (now, urgency));
+            self.reported.insert(bundle.to_owned(), (now, urgency));
         }
         is_news
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_that_waits_is_told_loudly_near_the_end() {
+    fn a_renewal_that_waits_is_reported_loudly_near_the_end() {
         let issued = issued("1");
         assert_eq!(Urgency::of(&issued, 60 * DAY), Urgency::Later);
         assert_eq!(Urgency::of(&issued, 82 * DAY), Urgency::Soon);
@@ -179,7 +180,7 @@ mod tests {
         shared.note_trouble("a", "no", 5);
         shared.note_taken("a", &first);
         assert!(shared.has("a", &wanted(None), &first));
-        // Another one that ends at the same second.
+        // Another certificate that expires in the same second.
         assert!(!shared.has("a", &wanted(Some(90 * DAY)), &second));
         assert!(shared.error_of("a").is_none());
     }

@@ -1,4 +1,4 @@
-//! The news of certificates, for `/status`.
+//! The state of certificates, for `/status`.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use tutti_protocol::{CertificateNews, ForController, FromAcme};
 use crate::scheduler::Inner;
 
 impl Inner {
-    /// Tells the controller what is new.
-    pub(crate) async fn tell_news(&self, now: i64) {
+    /// Sends changes to the controller.
+    pub(crate) async fn send_news(&self, now: i64) {
         let (news, is_new) = {
             let mut state = self.state();
             let plan = &state.plan;
@@ -32,10 +32,10 @@ impl Inner {
             });
             let news: BTreeMap<_, _> = news.collect();
             let is_new = std::mem::take(&mut state.is_new);
-            if !is_new && state.told.as_ref() == Some(&news) {
+            if !is_new && state.sent.as_ref() == Some(&news) {
                 return;
             }
-            state.told = Some(news.clone());
+            state.sent = Some(news.clone());
             (news, is_new)
         };
         if is_new {
@@ -48,7 +48,7 @@ impl Inner {
             },
         };
         if self.link.request(&make, Vec::new()).await.is_err() {
-            self.state().told = None;
+            self.state().sent = None;
         }
     }
 }

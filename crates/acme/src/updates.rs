@@ -1,7 +1,7 @@
-//! Records of `dns-01`, put into the DNS by updates (RFC 2136) that are signed with a key (TSIG, RFC 8945).
+//! DNS records for `dns-01`, added by updates (RFC 2136) that are signed with a key (TSIG, RFC 8945).
 //!
-//! By TCP, so that nothing has to be sent twice (RFC 7766). Must never happen: that an answer counts which is not signed with the same
-//! key, or that one is waited for without end.
+//! Over TCP, so that nothing must be outcome twice (RFC 7766). Must never happen: that an answer is accepted that is not
+//! signed with the same key, or that one is awaited forever.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,35 +19,35 @@ use tutti_protocol::NameserverPlan;
 use crate::challenges::{Record, RecordChange};
 use crate::failure::OrderError;
 
-/// A name server answers within this time, or not at all.
+/// Time limit for a name server's answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How long others may keep the record, in seconds.
+/// How long others may cache the record, in seconds.
 const TIME_TO_LIVE: u32 = 60;
 
-/// How far the clocks may be apart, in seconds (RFC 8945 §10).
+/// Tolerated difference between clocks, in seconds (RFC 8945 §10).
 const FUDGE: u16 = 300;
 
 /// Longest file with a secret.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// Puts a record into the DNS, or removes it.
+/// Adds a record to the DNS, or removes it.
 pub(crate) async fn change(
     plan: &NameserverPlan,
     record: &Record,
     change: RecordChange,
 ) -> Result<(), OrderError> {
     let done = tokio::time::timeout(LONGEST_ANSWER, try_change(plan, record, change));
-    let told = match done.await {
+    let outcome = match done.await {
         Ok(done) => done,
         Err(_) => Err(format!(
             "no answer within {} seconds",
             LONGEST_ANSWER.as_secs()
         )),
     };
-    told.map_err(|why| {
+    outcome.map_err(|why| {
         OrderError::new(format!(
-            "the name server `{}` of `rfc2136` does not take the record: {why}",
+            "the name server `{}` of `rfc2136` does not accept the record: {why}",
             plan.server
         ))
     })
@@ -88,22 +88,22 @@ async fn try_change(
     if let Some(mut verifier) = verifier
         && let Err(error) = verifier.verify(&bytes)
     {
-        // Who does not know the key cannot sign that.
+        // A server that does not know the key cannot sign this answer.
         return Err(format!(
-            "its answer is {code}, and not signed with the key `{}` ({error}); hint: name, algorithm and secret of the key, and the clocks",
+            "its answer is {code}, and not signed with the key `{}` ({error}); hint: check name, algorithm and secret of the key, and the clocks",
             plan.key
         ));
     }
     match code {
         ResponseCode::NoError => Ok(()),
         code => Err(format!(
-            "its answer is {code} for the zone `{zone}`; hint: may the key `{}` update it?",
+            "its answer is {code} for the zone `{zone}`; hint: check that the key `{}` may update it",
             plan.key
         )),
     }
 }
 
-/// The zone that a name is in: the server says it of the name, or of those above it.
+/// Returns the zone of a name: the server reports it for the name, or for one above it.
 async fn zone_of(plan: &NameserverPlan, name: &Name) -> Result<Name, String> {
     let mut asked = name.clone();
     while !asked.is_root() {
@@ -120,12 +120,10 @@ async fn zone_of(plan: &NameserverPlan, name: &Name) -> Result<Name, String> {
         }
         asked = asked.base_name();
     }
-    Err(format!(
-        "it has no zone for `{name}`; hint: `zone` names it"
-    ))
+    Err(format!("it has no zone for `{name}`; hint: set `zone`"))
 }
 
-/// Sends a message, and receives the answer to it.
+/// Sends a message, and receives the answer.
 async fn exchange(plan: &NameserverPlan, message: &Message) -> Result<Vec<u8>, String> {
     let unreachable = |error: std::io::Error| format!("it cannot be reached: {error}");
     let bytes = message.to_vec().map_err(|error| error.to_string())?;
@@ -140,7 +138,7 @@ async fn exchange(plan: &NameserverPlan, message: &Message) -> Result<Vec<u8>, S
     stream.read_exact(&mut answer).await.map_err(unreachable)?;
     match answer.get(..2) == bytes.get(..2) {
         true => Ok(answer),
-        false => Err("it answers something else".to_owned()),
+        false => Err("it sends an unexpected answer".to_owned()),
     }
 }
 
@@ -169,7 +167,7 @@ fn secret(path: &Path) -> Result<Vec<u8>, String> {
     };
     let metadata = std::fs::metadata(path).map_err(|error| unusable(&error.to_string()))?;
     if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return Err(unusable("it is no file of at most 64 KiB"));
+        return Err(unusable("it is not a file of at most 64 KiB"));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unusable(&error.to_string()))?;
     let decoded = BASE64.decode(encoded(&text).as_bytes()).unwrap_or_default();
@@ -179,7 +177,7 @@ fn secret(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The secret in a file: the value of `secret` where it is one of BIND (`tsig-keygen`), else all of it.
+/// Returns the secret in a file: the value of `secret` in the format of BIND (`tsig-keygen`), or else all of it.
 fn encoded(text: &str) -> String {
     let value = text.split_once("secret").and_then(|(before, rest)| {
         before.contains('{').then(|| {
@@ -200,14 +198,14 @@ mod tests {
         let key = "key \"tutti\" {\n\talgorithm hmac-sha256;\n\tsecret \"c2VjcmV0\";\n};\n";
         assert_eq!(encoded(key), "c2VjcmV0");
         assert_eq!(encoded("key a { secret c2VjcmV0; };"), "c2VjcmV0");
-        // A name of a key may have the word in it.
+        // The name of a key may contain the word.
         assert_eq!(encoded("secretsecret"), "secretsecret");
     }
 
     #[test]
-    fn what_is_no_secret_is_told_with_its_place() {
+    fn an_invalid_secret_is_reported_with_its_place() {
         let folder = std::env::temp_dir();
-        assert!(secret(&folder).unwrap_err().contains("no file"));
+        assert!(secret(&folder).unwrap_err().contains("not a file"));
         assert!(
             secret(&folder.join("tutti-none"))
                 .unwrap_err()

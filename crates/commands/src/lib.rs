@@ -1,18 +1,20 @@
 //! Commands of applications: mules, which run all the time, and runs of schedules, which end.
 //!
-//! Each process of a command has a runner, which main starts as the application's user and in its isolation, and which minds the command
-//! and all that it starts (`tutti_worker`). Owned by the router, which tells main to start runners and runners to stop.
+//! Each process of a command has a runner, which main starts as the application's user and in its isolation, and which
+//! supervises the command and its child processes (`tutti_worker`). Owned by the router, which asks main to start
+//! runners and sends orders to them.
 //!
 //! | Module | holds |
 //! |---|---|
-//! | `spec` | what is to be run, as the configuration says |
+//! | `spec` | the commands of a configuration |
 //! | `runner` | a runner as the router sees it |
-//! | `pace` | how long to wait before a command is started again |
-//! | `process` | one process of a mule: started, watched, started again, stopped |
-//! | `mules` | all mules, and what a change of the configuration means for each |
+//! | `pace` | the pause before a command is restarted |
+//! | `process` | one process of a mule: start, supervision, restart, stop |
+//! | `mules` | all mules, and the effect of a configuration change on each |
 //! | `run` | a command that is run once |
 //!
-//! Must never: start a process of a command beside one that is to be gone, or let the end of a command touch a request.
+//! Must never: start a process of a command beside one that should be gone, or let the end of a command affect a
+//! request.
 
 #![forbid(unsafe_code)]
 

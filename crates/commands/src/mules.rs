@@ -1,4 +1,4 @@
-//! All mules, and what a change of the configuration means for each; the way to run the command of a schedule.
+//! All mules, and the effect of a configuration change on each; also runs the commands of schedules.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use crate::run::{self, Ending, RunFailure, RunResult};
 use crate::runner::{Around, RunnerError, look};
 use crate::spec::{CommandSpec, all};
 
-/// Commands that are looked at together before a change.
+/// Commands that are checked at the same time before a change.
 const LOOKS_AT_ONCE: usize = 8;
 
-/// A mule as people see it.
+/// The status of a mule.
 #[derive(Clone, Debug)]
 pub struct MuleStatus {
     /// The application.
@@ -27,7 +27,7 @@ pub struct MuleStatus {
     pub processes: Vec<ProcessStatus>,
 }
 
-/// All commands. A handle: clones are the same thing.
+/// All commands. A handle: clones share the same state.
 #[derive(Clone)]
 pub struct Commands(Arc<Inner>);
 
@@ -35,17 +35,17 @@ struct Inner {
     around: Arc<dyn Around>,
     state: Mutex<State>,
     ending: watch::Sender<Ending>,
-    /// Held by each run while it goes on.
+    /// Counts the runs in progress.
     runs: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By their places.
+    /// Mules by their place in the configuration.
     mules: BTreeMap<String, Entry>,
-    /// Those of schedules, by their names.
+    /// Commands of schedules by name.
     schedules: BTreeMap<String, Arc<CommandSpec>>,
-    /// Processes that have been told to end for good.
+    /// Processes that have been stopped for good and have not ended yet.
     leaving: Vec<Process>,
     is_over: bool,
 }
@@ -66,7 +66,7 @@ impl State {
 }
 
 impl Commands {
-    /// None yet; inside a runtime.
+    /// Creates an empty set; must be called inside a runtime.
     pub fn new(around: Arc<dyn Around>) -> Commands {
         Commands(Arc::new(Inner {
             around,
@@ -77,11 +77,11 @@ impl Commands {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves it whole.
+        // Every change leaves the state consistent.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks whether the commands of a configuration can be run which are new in it.
+    /// Checks that the commands that are new in a configuration can be run.
     pub async fn look(&self, config: &Config) -> Result<(), Vec<RunnerError>> {
         let mut new: Vec<Arc<CommandSpec>> = Vec::new();
         {
@@ -113,7 +113,7 @@ impl Commands {
         }
     }
 
-    /// Puts the commands of a configuration in force. Processes whose command has not changed go on as they are.
+    /// Applies the commands of a configuration. Processes whose command has not changed keep running.
     pub fn configure(&self, config: &Config) {
         let state = &mut *self.state();
         if state.is_over {
@@ -141,7 +141,7 @@ impl Commands {
                 Some(entry) => state.leave(entry.processes),
                 None => {}
             }
-            // Main starts none of the same number beside one that is leaving.
+            // Main does not start a process while one with the same number is still ending.
             for number in (0..spec.processes).skip(processes.len()) {
                 processes.push(Process::start(&self.0.around, &spec, number));
             }
@@ -153,7 +153,7 @@ impl Commands {
         }
     }
 
-    /// Replaces the processes of an application's mules: each is started again when it has ended.
+    /// Replaces the processes of an application's mules: each is restarted once it has ended.
     pub fn restart(&self, application: &str) {
         for entry in self.state().mules.values() {
             if *entry.spec.application == *application {
@@ -162,7 +162,7 @@ impl Commands {
         }
     }
 
-    /// Ends all mules, for good.
+    /// Stops all mules for good.
     pub fn stop_mules(&self) {
         let state = &mut *self.state();
         state.is_over = true;
@@ -171,12 +171,12 @@ impl Commands {
         }
     }
 
-    /// Ends runs that go on as well.
+    /// Stops all runs in progress.
     pub fn stop_runs(&self) {
         self.0.ending.send_replace(Ending::Now);
     }
 
-    /// Completes when no command runs any more.
+    /// Completes when no command is running any more.
     pub async fn ended(&self) {
         let mut runs = self.0.runs.subscribe();
         let _ = runs.wait_for(|count| *count == 0).await;
@@ -185,7 +185,7 @@ impl Commands {
         }
     }
 
-    /// Runs the command of a schedule; `None`: it has none.
+    /// Runs the command of a schedule; `None` if the schedule has no command.
     pub async fn run(
         &self,
         schedule: &str,
@@ -198,7 +198,7 @@ impl Commands {
         Some(run::run(&self.0.around, &spec, timeout, ending).await)
     }
 
-    /// All mules.
+    /// Returns the status of all mules.
     pub fn status(&self) -> Vec<MuleStatus> {
         let state = self.state();
         let one = |entry: &Entry| MuleStatus {
@@ -210,7 +210,7 @@ impl Commands {
     }
 }
 
-/// A run that is counted until it is dropped.
+/// Counts a run until it is dropped.
 struct Counted<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Counted<'_> {

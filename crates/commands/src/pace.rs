@@ -1,18 +1,19 @@
-//! How long to wait before a command is started again. No I/O.
+//! The pause before a command is restarted. No I/O.
 
 use std::time::Duration;
 
-/// A command that has run so long was of use; the next end is the first again.
+/// A command that ran this long was stable; its next end counts as the first.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// The ends of one process, as far as they follow each other quickly.
+/// The recent ends of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     quick_ends: u32,
 }
 
 impl Pace {
-    /// It has ended after so long, or could not be started at all: the pause before the next start.
+    /// Records that the process ended after this time, or could not be started; returns the pause before the next
+    /// start.
     pub(crate) fn ended(
         &mut self,
         ran: Duration,
@@ -28,7 +29,7 @@ impl Pace {
         Duration::from_secs_f64(pause)
     }
 
-    /// It has run long enough, or is another one: what was before counts no more.
+    /// Forgets earlier ends: the process has run long enough, or is another one.
     pub(crate) fn forget(&mut self) {
         self.quick_ends = 0;
     }

@@ -1,6 +1,6 @@
-//! One process of a mule: started, watched, started again when it ends, stopped when it is told.
+//! One process of a mule: started, supervised, restarted when it ends, stopped on request.
 //!
-//! A task of its own for each, which alone acts on its runner. Orders come through a channel that holds the latest.
+//! Each has its own task, which alone controls its runner. Orders come through a channel that holds the latest one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,76 +15,76 @@ use crate::pace::Pace;
 use crate::runner::{Around, Runner, RunnerError, failure_of, log};
 use crate::spec::CommandSpec;
 
-/// How often it is looked whether a former process has ended.
+/// How often to check whether a former process has ended.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A runner kills what does not end in its time. If that takes so much longer, it does not run itself.
+/// A runner kills a process that does not end in time. A runner that takes this much longer is stuck itself.
 pub(crate) const TO_KILL: Duration = Duration::from_secs(5);
 
-/// How often memory is looked at where it has limits.
+/// How often memory is measured if it is limited.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Lines of the output that a report has.
+/// Lines of output in a report.
 pub(crate) const LINES: usize = 5;
 
-/// A mule is to run until it is told to stop.
+/// Explains that a mule must run until it is stopped.
 const ENDS_BY_ITSELF: &str =
-    "a mule runs until it is told to end; a command that ends by itself is for `schedules`";
+    "a mule must run until it is stopped; for a command that ends by itself, use `schedules`";
 
-/// The likely reason where nobody here has killed it.
+/// The likely reason for a SIGKILL that the server did not send.
 pub(crate) const KILLED: &str =
-    "SIGKILL from outside, mostly by the kernel for want of memory: its log (`dmesg`) says so";
+    "SIGKILL from outside, usually by the kernel when memory runs out: check its log (`dmesg`)";
 
-/// How far a process is.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It is being started, or waits until a former one has ended.
     Starting,
     /// It runs.
     Running,
-    /// It has been told to end, or what it left behind is being ended.
+    /// It has been stopped, or its remaining child processes are being ended.
     Stopping,
-    /// It has ended, and is started again after a pause.
+    /// It has ended, and is restarted after a pause.
     Waiting,
 }
 
-/// How the last process ended that was not told to.
+/// The last end of a process that was not requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastEnd {
     /// When.
     pub at: SystemTime,
-    /// How, or why it could not be started.
+    /// How it ended, or why it could not be started.
     pub how: String,
     /// The last lines of its output.
     pub output: String,
 }
 
-/// A process of a mule as people see it.
+/// The status of one process of a mule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessStatus {
-    /// How far it is.
+    /// Its state.
     pub state: ProcessState,
-    /// Its number, while there is one.
+    /// Its process id, while it exists.
     pub pid: Option<i32>,
     /// Since when it is in this state.
     pub since: Instant,
-    /// How often it was started again because it had ended.
+    /// How often it was restarted because it had ended.
     pub restarts: u64,
-    /// The last end that nobody had asked for.
+    /// The last end that was not requested.
     pub last: Option<LastEnd>,
 }
 
-/// The orders of a process: the latest counts.
+/// The orders for a process; the latest one counts.
 #[derive(Clone, Debug)]
 struct Order {
     spec: Arc<CommandSpec>,
-    /// Another number asks for another process.
+    /// A different number requests a new process.
     restart: u64,
     is_stopped: bool,
 }
 
 impl Order {
-    /// True if a process that was started by `before` cannot go on by this one.
+    /// True if a process started by `before` cannot be kept for this order.
     fn replaces(&self, before: &Order) -> bool {
         self.is_stopped
             || self.restart != before.restart
@@ -92,7 +92,7 @@ impl Order {
     }
 }
 
-/// The handle of a process. Dropped, the process is told to end.
+/// The handle of a process. Dropping it stops the process.
 pub(crate) struct Process {
     orders: watch::Sender<Order>,
     status: Arc<Mutex<ProcessStatus>>,
@@ -129,18 +129,18 @@ impl Process {
         }
     }
 
-    /// Goes on by another specification, with the process there is.
+    /// Applies another specification and keeps the current process.
     pub(crate) fn adapt(&self, spec: &Arc<CommandSpec>) {
         self.orders
             .send_modify(|order| order.spec = Arc::clone(spec));
     }
 
-    /// Ends the process and starts another.
+    /// Stops the process and starts another.
     pub(crate) fn restart(&self) {
         self.orders.send_modify(|order| order.restart += 1);
     }
 
-    /// Ends the process for good.
+    /// Stops the process for good.
     pub(crate) fn stop(&self) {
         self.orders.send_modify(|order| order.is_stopped = true);
     }
@@ -161,22 +161,22 @@ impl Drop for Process {
 }
 
 fn lock(status: &Mutex<ProcessStatus>) -> MutexGuard<'_, ProcessStatus> {
-    // Every change leaves it whole.
+    // Every change leaves the status consistent.
     status.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a process has ended.
 enum End {
-    /// It was told to.
-    Told,
-    /// By itself; with the last lines of its output.
+    /// It was stopped by an order.
+    Ordered,
+    /// It ended by itself; with the last lines of its output.
     Itself {
         status: Option<ExitStatus>,
         output: String,
     },
-    /// It used more memory than it may; the text of it.
+    /// It used more memory than it may; with the message.
     Memory(String),
-    /// It did not even begin.
+    /// It could not be started.
     NotStarted(RunnerError),
 }
 
@@ -184,23 +184,23 @@ struct Keeper {
     around: Arc<dyn Around>,
     number: u32,
     orders: watch::Receiver<Order>,
-    /// While there is one, waiting for an order never fails.
+    /// While this exists, waiting for an order never fails.
     _orderer: watch::Sender<Order>,
     status: Arc<Mutex<ProcessStatus>>,
     pace: Pace,
 }
 
-/// A process while it is watched.
+/// A process under supervision.
 struct Watched {
     runner: Runner,
     order: Order,
-    /// Its number, once it runs.
+    /// Its process id, once it runs.
     pid: Option<i32>,
     ended: Option<(ExitStatus, bool)>,
     failure: Option<RunnerError>,
-    /// It was told to end, and until when it should have.
-    told: Option<Instant>,
-    /// Why it was, if it was not ordered.
+    /// Set once it was stopped: the time by which it should have ended.
+    kill_at: Option<Instant>,
+    /// The reason, if it was stopped because of its memory.
     memory: Option<String>,
 }
 
@@ -221,7 +221,7 @@ impl Keeper {
                 Err(failure) => End::NotStarted(failure),
                 Ok(Some(runner)) => self.watch(runner, order).await,
             };
-            // It may have been adapted meanwhile: the pauses are those of now.
+            // The specification may have been adapted in the meantime: the current pauses count.
             let spec = Arc::clone(&self.orders.borrow().spec);
             if let Some(pause) = self.note(&spec, end, begun.elapsed()) {
                 self.set(ProcessState::Waiting, None);
@@ -230,7 +230,7 @@ impl Keeper {
         }
     }
 
-    /// Waits so long, or until there is an order.
+    /// Waits for this time, or until there is an order.
     async fn pause(&mut self, pause: Duration) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -247,7 +247,7 @@ impl Keeper {
         status.pid = pid;
     }
 
-    /// Watches a runner until it is gone.
+    /// Supervises a runner until it has ended.
     async fn watch(&mut self, runner: Runner, order: Order) -> End {
         let mut watched = Watched {
             runner,
@@ -255,12 +255,12 @@ impl Keeper {
             pid: None,
             ended: None,
             failure: None,
-            told: None,
+            kill_at: None,
             memory: None,
         };
         let mut measure = tokio::time::interval(MEASURE_INTERVAL);
         loop {
-            let overdue = watched.told;
+            let overdue = watched.kill_at;
             let too_long = async {
                 match overdue {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -276,7 +276,7 @@ impl Keeper {
                 _ = measure.tick() => self.measure(&mut watched),
                 () = too_long => {
                     watched.runner.kill();
-                    watched.told = Some(Instant::now() + TO_KILL);
+                    watched.kill_at = Some(Instant::now() + TO_KILL);
                 }
             }
         }
@@ -308,8 +308,8 @@ impl Keeper {
             }
             FromRunner::Ended { status, is_killed } => {
                 watched.ended = Some((status, is_killed));
-                // Those it has left behind have their time from now on.
-                watched.told = Some(Instant::now() + spec.stop_timeout + TO_KILL);
+                // The remaining child processes get the stop timeout from now on.
+                watched.kill_at = Some(Instant::now() + spec.stop_timeout + TO_KILL);
                 self.set(ProcessState::Stopping, None);
                 if is_killed && watched.memory.is_none() {
                     let text = format!(
@@ -324,11 +324,11 @@ impl Keeper {
         }
     }
 
-    /// Looks at the latest order.
+    /// Applies the latest order.
     fn obey(&mut self, watched: &mut Watched) {
         let order = self.orders.borrow_and_update().clone();
         if order.replaces(&watched.order) {
-            watched.is_told(order);
+            watched.stop(order);
             self.set(ProcessState::Stopping, watched.pid);
         } else {
             watched.order.spec = order.spec;
@@ -341,11 +341,11 @@ impl Keeper {
         if (soft.is_none() && hard.is_none()) || watched.ended.is_some() {
             return;
         }
-        // One that has just ended has no memory.
+        // A process that has just ended has no memory.
         let used = proc::rss_of_family(pid).unwrap_or(0);
         let (limit, how, order) = if hard.is_some_and(|hard| used > hard) {
             ("limits.memory_max", "is killed", ToRunner::Kill)
-        } else if soft.is_some_and(|soft| used > soft) && watched.told.is_none() {
+        } else if soft.is_some_and(|soft| used > soft) && watched.kill_at.is_none() {
             ("limits.memory", "is replaced", ToRunner::Stop)
         } else {
             return;
@@ -359,15 +359,15 @@ impl Keeper {
                 &format!("{title} process {pid} {text}"),
             );
             watched.memory = Some(text);
-            watched.tell_to_end(order);
+            watched.order_to_end(order);
             self.set(ProcessState::Stopping, watched.pid);
         }
     }
 
-    /// Notes an end and tells of it; the pause before the next start, if there is to be one.
+    /// Records and logs an end; returns the pause before the next start, if there is to be one.
     fn note(&mut self, spec: &CommandSpec, end: End, ran: Duration) -> Option<Duration> {
         let (level, how, output, hint) = match end {
-            End::Told => {
+            End::Ordered => {
                 self.pace.forget();
                 return None;
             }
@@ -399,13 +399,10 @@ impl Keeper {
             ));
         }
         line.push_str(&match pause.is_zero() {
-            true => "; it is started again".to_owned(),
-            false => format!(
-                "; it is started again in {:.1} seconds",
-                pause.as_secs_f64()
-            ),
+            true => "; restarting".to_owned(),
+            false => format!("; restarting in {:.1} seconds", pause.as_secs_f64()),
         });
-        // One that ends after a long time is meant to (`--max-time` and the like).
+        // A process that ends after a long time usually does so on purpose (`--max-time` and the like).
         if let Some(hint) = hint.filter(|hint| !pause.is_zero() || *hint == KILLED) {
             line.push_str(&format!("; hint: {hint}"));
         }
@@ -421,7 +418,7 @@ impl Keeper {
     }
 }
 
-/// Says how a process has ended.
+/// Describes how a process has ended.
 pub(crate) fn how_it_ended(status: Option<ExitStatus>) -> String {
     match status {
         Some(ExitStatus::Code(code)) => format!("exited with code {code}"),
@@ -431,30 +428,30 @@ pub(crate) fn how_it_ended(status: Option<ExitStatus>) -> String {
 }
 
 impl Watched {
-    /// It is to end because there is this order.
-    fn is_told(&mut self, order: Order) {
+    /// Stops the process because of this order.
+    fn stop(&mut self, order: Order) {
         self.memory = None;
         self.order = Order {
-            // Its own time counts, not that of the next.
+            // Its own stop timeout counts, not the new one.
             spec: Arc::clone(&self.order.spec),
             is_stopped: true,
             ..order
         };
-        self.tell_to_end(ToRunner::Stop);
+        self.order_to_end(ToRunner::Stop);
     }
 
-    fn tell_to_end(&mut self, order: ToRunner) {
-        self.runner.tell(order);
+    fn order_to_end(&mut self, order: ToRunner) {
+        self.runner.send(order);
         let time = match order {
             ToRunner::Stop => self.order.spec.stop_timeout,
             ToRunner::Kill => Duration::ZERO,
         };
-        self.told = Some(Instant::now() + time + TO_KILL);
+        self.kill_at = Some(Instant::now() + time + TO_KILL);
     }
 
     fn end(self) -> End {
         if self.order.is_stopped {
-            return End::Told;
+            return End::Ordered;
         }
         if let Some(how) = self.memory {
             return End::Memory(how);

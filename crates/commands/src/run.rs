@@ -21,19 +21,19 @@ pub struct RunResult {
 /// Why a run did not succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFailure {
-    /// For people.
+    /// The reason, for people.
     pub why: String,
-    /// The server ended it because it ends itself: that says nothing about the command.
+    /// True if the server ended the run because it stops itself, so the command is not at fault.
     pub is_ours: bool,
 }
 
-/// The server's own end, as runs see it.
+/// The stage of the server's stop, as runs see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Not now.
+    /// It is not stopping.
     #[default]
     No,
-    /// Runs that go on are stopped.
+    /// Runs in progress are stopped.
     Now,
 }
 
@@ -46,7 +46,7 @@ impl RunFailure {
     }
 }
 
-/// Waits until the server ends.
+/// Waits until the server stops.
 async fn ends(ending: &mut watch::Receiver<Ending>) {
     if ending
         .wait_for(|ending| *ending == Ending::Now)
@@ -57,7 +57,7 @@ async fn ends(ending: &mut watch::Receiver<Ending>) {
     }
 }
 
-/// Runs it; succeeds if it exits with 0 within `timeout`.
+/// Runs the command; succeeds if it exits with 0 within `timeout`.
 pub(crate) async fn run(
     around: &Arc<dyn Around>,
     spec: &Arc<CommandSpec>,
@@ -71,7 +71,7 @@ pub(crate) async fn run(
         };
         match started {
             Ok(Some(runner)) => break runner,
-            // That of a router before this one is being ended.
+            // The run of a former router is still being ended.
             Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
             Err(failure) => return Err(failed(failure.line())),
         }
@@ -99,7 +99,7 @@ pub(crate) async fn run(
             () = tokio::time::sleep_until(deadline.into()) => {
                 match stopped {
                     None => {
-                        runner.tell(ToRunner::Stop);
+                        runner.send(ToRunner::Stop);
                         stopped = Some(Stopped::TimeOut);
                         deadline = Instant::now() + spec.stop_timeout + TO_KILL;
                     }
@@ -110,7 +110,7 @@ pub(crate) async fn run(
                 }
             }
             () = ends(&mut ending), if stopped.is_none() => {
-                runner.tell(ToRunner::Stop);
+                runner.send(ToRunner::Stop);
                 stopped = Some(Stopped::Ours);
                 deadline = Instant::now() + spec.stop_timeout + TO_KILL;
             }
@@ -123,10 +123,10 @@ pub(crate) async fn run(
         (None, Some(Stopped::TimeOut), _) => {
             let how = match ended {
                 Some((_, false)) => "stopped",
-                _ => "killed, for it did not end by its signal",
+                _ => "killed, because it did not end after its signal",
             };
             format!(
-                "it went on for {} seconds (`timeout`) and was {how}",
+                "it ran for {} seconds (`timeout`) and was {how}",
                 timeout.as_secs_f64()
             )
         }
@@ -146,13 +146,13 @@ pub(crate) async fn run(
     }
 }
 
-/// Why a run ends.
+/// Why waiting for a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopped {
-    /// By itself.
+    /// The run ended by itself.
     Ended,
     TimeOut,
-    /// The server ends.
+    /// The server stops.
     Ours,
 }
 

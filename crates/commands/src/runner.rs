@@ -1,4 +1,4 @@
-//! A runner as the router sees it: the process that minds one process of a command.
+//! A runner as the router sees it: the process that supervises one process of a command.
 
 use std::future::Future;
 use std::io;
@@ -16,28 +16,28 @@ use tutti_wire::control::{MAX_MESSAGE, decode, encode};
 
 use crate::spec::CommandSpec;
 
-/// Everything a runner needs from outside.
+/// Everything needed to start a runner.
 #[derive(Debug)]
 pub struct StartRequest {
     /// The command.
     pub spec: Arc<CommandSpec>,
-    /// Which of its processes; `None`: only look whether it can be run.
+    /// The number of the process; `None`: only check that the command can be run.
     pub process: Option<u32>,
-    /// The runner's end of the line.
+    /// The runner's end of the control socket.
     pub control: OwnedFd,
-    /// Where the output goes.
+    /// The descriptor for the output.
     pub output: OwnedFd,
 }
 
 /// Future of [`Around::start`].
 pub type StartFuture = Pin<Box<dyn Future<Output = Result<Option<i32>, RunnerError>> + Send>>;
 
-/// Provides what commands need from outside.
+/// Provides the operations of the server that commands need.
 pub trait Around: LogSink {
-    /// Starts a runner; its process number. `None`: a former one of this process has not ended yet.
+    /// Starts a runner and returns its process id; `None` if a former runner of this process has not ended yet.
     fn start(&self, request: StartRequest) -> StartFuture;
 
-    /// Kills a runner, and what is in its process group.
+    /// Kills a runner and its process group.
     fn kill(&self, pid: i32);
 }
 
@@ -45,20 +45,20 @@ pub trait Around: LogSink {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{title} cannot be run ({step}): {message}")]
 pub struct RunnerError {
-    /// As people know it.
+    /// The name of the command, as messages show it.
     pub title: String,
-    /// The option at fault, a JSON pointer.
+    /// JSON pointer of the faulty option.
     pub place: String,
     /// The step that failed.
     pub step: String,
     /// The problem.
     pub message: String,
-    /// The cure.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
 impl RunnerError {
-    /// A failure at the place of the command.
+    /// Creates a failure at the place of the command.
     pub fn new(
         spec: &CommandSpec,
         step: impl Into<String>,
@@ -73,7 +73,7 @@ impl RunnerError {
         }
     }
 
-    /// Adds the option that is at fault and the cure.
+    /// Adds the faulty option and the remedy.
     #[must_use]
     pub fn because(
         mut self,
@@ -86,7 +86,7 @@ impl RunnerError {
         self
     }
 
-    /// As a line of the log.
+    /// Formats the failure as a log line.
     pub(crate) fn line(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{self}; hint: {hint}"),
@@ -95,9 +95,9 @@ impl RunnerError {
     }
 }
 
-/// See the module. Dropped, its line ends, and it ends the command.
+/// A running runner (see the module). Dropping it closes its control socket, on which it ends the command.
 pub(crate) struct Runner {
-    /// Its process number, which is that of the group.
+    /// Its process id, which is also the id of the process group.
     pub(crate) pid: i32,
     socket: AsyncFd<OwnedFd>,
     output: Arc<OutputPipe>,
@@ -107,7 +107,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Has one started. `Ok(None)`: a former one of this process has not ended yet.
+    /// Starts a runner. `Ok(None)`: a former one of this process has not ended yet.
     pub(crate) async fn start(
         around: &Arc<dyn Around>,
         spec: &Arc<CommandSpec>,
@@ -143,7 +143,7 @@ impl Runner {
         }))
     }
 
-    /// The next news; `None`: it has ended, or breaks the protocol.
+    /// Returns the next message; `None` if it has ended or violates the protocol.
     pub(crate) async fn next(&self) -> Option<FromRunner> {
         let mut buffer = vec![0; MAX_MESSAGE];
         loop {
@@ -161,7 +161,7 @@ impl Runner {
         }
     }
 
-    /// The number of a pid namespace means nothing here; a pidfd comes with it.
+    /// Translates a process id: inside a pid namespace it means nothing here, so a pidfd comes with it.
     fn translated(&self, news: FromRunner, pidfd: Option<&OwnedFd>) -> FromRunner {
         match (news, pidfd.map(number_of)) {
             (FromRunner::Started { .. }, Some(number)) => {
@@ -172,22 +172,22 @@ impl Runner {
         }
     }
 
-    /// The command has this number: lines of the log are its.
+    /// Records the process id of the command, which its log lines then show.
     pub(crate) fn is_running(&self, pid: i32) {
         self.output.is_of(pid);
     }
 
-    pub(crate) fn tell(&self, order: ToRunner) {
+    pub(crate) fn send(&self, order: ToRunner) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(self.socket.get_ref().as_fd(), &encode(&order), flags);
     }
 
-    /// Kills the runner itself: it does not do what it is told.
+    /// Kills the runner itself, because it does not react to orders.
     pub(crate) fn kill(&self) {
         self.around.kill(self.pid);
     }
 
-    /// The end of what was written, at most so many lines.
+    /// Returns the last lines of the output, at most this many.
     pub(crate) fn last_lines(&self, count: usize) -> String {
         self.output.drain_now(&self.name, &*self.around);
         let tail = self.output.tail();
@@ -204,7 +204,7 @@ impl Drop for Runner {
     }
 }
 
-/// The outcome of a failed start, as the runner tells it.
+/// Converts the outcome of a failed start that a runner reports.
 pub(crate) fn failure_of(
     spec: &CommandSpec,
     (step, message): (String, String),
@@ -214,7 +214,7 @@ pub(crate) fn failure_of(
     RunnerError::new(spec, step, message).because(spec, member, hint)
 }
 
-/// Looks whether a command can be run as it is.
+/// Checks that a command can be run.
 pub(crate) async fn look(
     around: &Arc<dyn Around>,
     spec: &Arc<CommandSpec>,
@@ -231,17 +231,17 @@ pub(crate) async fn look(
             member,
         }) => Err(failure_of(spec, (step, message), hint, member.as_deref())),
         _ => {
-            let mut text = "the process that was to look at it ended without a word".to_owned();
+            let mut text = "the process that was to check it ended without a message".to_owned();
             let words = runner.last_lines(3);
             if !words.is_empty() {
                 text = format!("{text}; its last output: {words}");
             }
-            Err(RunnerError::new(spec, "looking at the command", text))
+            Err(RunnerError::new(spec, "checking the command", text))
         }
     }
 }
 
-/// A line of the log about a command.
+/// Logs a line about a command.
 pub(crate) fn log(around: &Arc<dyn Around>, level: Level, line: &str) {
     around.log(level, line);
 }

@@ -1,7 +1,7 @@
-//! The commands of a configuration, as processes are made of them.
+//! The commands of a configuration, with everything needed to start their processes.
 //!
-//! Used by the router to start them, and by the controller to say what may be started: both make the same text of the same
-//! configuration, which main compares.
+//! Used by the router to start them, and by the controller to grant the starts: both derive the same text from the same
+//! configuration, and main compares the two.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,28 +18,28 @@ pub struct CommandSpec {
     pub place: String,
     /// The application.
     pub application: Arc<str>,
-    /// The JSON pointer of that.
+    /// JSON pointer of the application.
     pub application_place: String,
     /// The name of the mule or schedule.
     pub name: String,
-    /// As people know it: `"app" mule "queue"`.
+    /// The name in messages: `"app" mule "queue"`.
     pub title: String,
     /// The start document of its runner.
     pub start: String,
-    /// How many processes run it.
+    /// Number of processes that run it.
     pub processes: u32,
-    /// How long it may take to end when it is told to.
+    /// Time it may take to end after its stop signal.
     pub stop_timeout: Duration,
-    /// The first pause before it is started again, and the longest.
+    /// The first pause before a restart, and the longest.
     pub pauses: (Duration, Duration),
     /// Resident bytes beyond which a process is replaced, and beyond which it is killed.
     pub memory: (Option<u64>, Option<u64>),
-    /// The language of the application, and its version: another one means another process.
+    /// The language of the application and its version: if they change, the processes are replaced.
     host: (Special, String),
 }
 
 impl CommandSpec {
-    /// The mule of this name of an application.
+    /// Creates the specification of a mule.
     fn of_mule(application: &Application, name: &str, mule: &Mule) -> CommandSpec {
         let title = format!("\"{}\" mule \"{name}\"", application.name);
         let limits = &application.common.limits;
@@ -63,7 +63,7 @@ impl CommandSpec {
         }
     }
 
-    /// The command of a schedule.
+    /// Creates the specification of the command of a schedule.
     fn of_schedule(application: &Application, schedule: &Schedule, command: &Command) -> Self {
         let title = format!("\"{}\" schedule \"{}\"", application.name, schedule.name);
         let options = &schedule.options;
@@ -125,8 +125,7 @@ impl CommandSpec {
         }
     }
 
-    /// True if a process of the one can go on as one of the other: nothing differs but how many there are and what bounds them from
-    /// outside.
+    /// True if processes of one can be kept for the other: they differ only in their number and in limits from outside.
     pub(crate) fn has_same_processes(&self, other: &CommandSpec) -> bool {
         let adapted = CommandSpec {
             processes: other.processes,
@@ -137,12 +136,12 @@ impl CommandSpec {
         adapted == *other
     }
 
-    /// True if it is a mule.
+    /// True if it belongs to a mule.
     pub(crate) fn is_mule(&self) -> bool {
         self.place != self.application_place && self.place.starts_with(&self.application_place)
     }
 
-    /// The place of an option: one of the command's, else one of the application's.
+    /// Returns the place of an option: one of the command's, or else one of the application's.
     pub(crate) fn place_of(&self, option: Option<&str>) -> String {
         match option {
             None => self.place.clone(),

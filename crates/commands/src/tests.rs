@@ -1,4 +1,4 @@
-//! Mules and runs whose runners the tests play: what is told to a runner, and what becomes of what it says.
+//! Mules and runs with runners that the tests simulate: which orders a runner gets, and how its messages are handled.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -23,17 +23,17 @@ use crate::spec::{CommandSpec, tests::specs};
 /// Longer than anything takes here: reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Starts runners that the test plays.
+/// Starts simulated runners.
 struct Stage {
     runners: mpsc::UnboundedSender<Played>,
     next: AtomicI32,
-    /// Starts that meet a former runner.
+    /// Number of starts that still find a former runner.
     busy: AtomicI32,
     lines: Mutex<Vec<String>>,
     killed: watch::Sender<Vec<i32>>,
 }
 
-/// A runner as the test plays it; dropped, it has ended.
+/// A simulated runner; dropping it ends it.
 struct Played {
     pid: i32,
     control: OwnedFd,
@@ -78,7 +78,7 @@ impl Played {
         self.say(&FromRunner::Started { pid: self.pid });
     }
 
-    /// The command has ended so, and with it the runner.
+    /// Reports this exit status of the command, and ends the runner.
     fn ends(self, status: ExitStatus) {
         let is_killed = false;
         self.say(&FromRunner::Ended { status, is_killed });
@@ -135,7 +135,7 @@ impl Play {
         within("a runner", self.runners.recv()).await.unwrap()
     }
 
-    /// The next runner, once the process counts as running.
+    /// Returns the next runner, once the process counts as running.
     async fn running(&mut self, process: &Process) -> Played {
         let runner = self.runner().await;
         runner.runs();
@@ -149,7 +149,7 @@ impl Play {
     }
 }
 
-/// A mule with these pauses before it is started again.
+/// Creates a mule with these pauses before a restart.
 fn mule(first: Duration, longest: Duration) -> Arc<CommandSpec> {
     let mut spec = specs("", "").remove(0);
     spec.pauses = (first, longest);
@@ -160,7 +160,7 @@ fn quick() -> Arc<CommandSpec> {
     mule(Duration::from_millis(1), Duration::from_millis(2))
 }
 
-/// A mule that would not be started again by itself while the test runs.
+/// Creates a mule that is not restarted by itself during a test.
 fn slow() -> Arc<CommandSpec> {
     mule(Duration::from_secs(3600), Duration::from_secs(3600))
 }
@@ -258,7 +258,7 @@ fn numbers_and_pauses_change_without_another_process() {
         let process = Process::start(&play.around, &slow(), 0);
         let runner = play.running(&process).await;
         process.adapt(&quick());
-        // The new pause counts, and nothing was told to the runner.
+        // The new pause applies, and the runner got no order.
         runner.ends(ExitStatus::Code(1));
         play.runner().await;
         assert_eq!(process.status().restarts, 1);
@@ -276,7 +276,7 @@ fn a_former_runner_is_waited_for() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_tried_again_and_told_with_its_cure() {
+fn a_command_that_cannot_be_run_is_tried_again_and_reported_with_its_cure() {
     play(|mut play| async move {
         let process = Process::start(&play.around, &quick(), 0);
         let runner = play.runner().await;
@@ -296,7 +296,7 @@ fn a_command_that_cannot_be_run_is_tried_again_and_told_with_its_cure() {
     });
 }
 
-/// A run of the command of a schedule.
+/// Starts a run of a schedule's command.
 fn schedule(timeout: Duration, play: &Play) -> (watch::Sender<Ending>, Run) {
     let spec = Arc::new(specs("", "").remove(1));
     let (ending, ends) = watch::channel(Ending::No);
@@ -352,9 +352,9 @@ fn the_end_of_the_server_stops_a_run_and_says_nothing_about_the_command() {
     });
 }
 
-/// The runner kills a command that does not end; one that does not even do that is killed itself.
+/// The runner kills a command that does not end; a runner that fails to do so is killed itself.
 #[test]
-fn a_runner_that_does_not_do_what_it_is_told_is_killed() {
+fn a_runner_that_does_not_obey_is_killed() {
     play(|mut play| async move {
         let mut spec = specs("", "").remove(0);
         spec.stop_timeout = Duration::ZERO;

@@ -1,8 +1,9 @@
-//! Automatic certificates, as the controller sees them: what is to be got, what has come, and what `/status` says of it.
+//! Automatic certificates, as the controller sees them: which ones are required, which were issued, and their part of
+//! `/status`.
 //!
-//! The process that gets them reads what strangers send. So nothing that it says is believed here: a certificate is stored only where
-//! the configuration asks for one, for the names it asks for; an answer to an authority only if it can be nothing else. What must never
-//! happen: that this process changes anything but such a certificate.
+//! The acme process reads data from strangers. So it is not trusted here: a certificate is stored only if the
+//! configuration requires it, with the names that it requires; a challenge response only if it cannot be anything else.
+//! Must never happen: that this process changes anything but such a certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,28 +26,28 @@ use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
 
 use super::service::{ControllerService, Inner, News};
 
-/// A router that has not taken the answers by then hangs.
+/// A router that has not taken the challenge responses by then hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Answers at the same time: an order has at most a hundred names.
+/// Challenge responses at the same time: an order has at most a hundred names.
 const MOST_CHALLENGES: usize = 1000;
 
-/// Longest token and answer: they have 43 and 87 characters where authorities keep to what is usual.
+/// Longest token and challenge response: usually they have 43 and 87 characters.
 const LONGEST_TOKEN: usize = 512;
 
-/// Longest certificate with its key, of an answer.
+/// Longest certificate of a challenge, with its key.
 const LONGEST_PEM: usize = 16 * 1024;
 
-/// Longest reason of a failure.
+/// Longest error message of a failure.
 const LONGEST_ERROR: usize = 2000;
 
 impl ControllerService {
-    /// Tells main which certificates are to be got by themselves.
+    /// Sends main the list of automatic certificates.
     pub(super) fn plan_certificates(&self) {
         self.0.plan_certificates();
     }
 
-    /// Does what the process for automatic certificates wants.
+    /// Carries out a request of the acme process.
     pub(super) async fn obey_acme(self, id: u64, message: ForController) {
         let done = match message {
             ForController::Certificate { bundle, pem } => {
@@ -114,7 +115,7 @@ impl Inner {
         self.link.send(&FromController::Acme { plan });
     }
 
-    /// Stores a certificate that the configuration waits for.
+    /// Stores a certificate that the configuration requires.
     async fn take_certificate(&self, name: String, pem: String) -> Result<(), String> {
         let _alone = self.changing.lock().await;
         let config = self.config.load_full();
@@ -125,19 +126,22 @@ impl Inner {
                 let parts = tutti_options::acme_names::parts(&name);
                 parts.map(|(_, host)| host.to_owned()).into_iter().collect()
             }
-            None => return Err("the configuration does not ask for it any more".to_owned()),
+            None => return Err("the configuration no longer requests it".to_owned()),
         };
-        let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now())
-            .map_err(|error| format!("what the authority sent cannot be used: {error}"))?;
+        let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now()).map_err(|error| {
+            format!("the certificate from the authority cannot be used: {error}")
+        })?;
         let known = self.certificates.load().get(&name);
         if known.is_some_and(|known| known.is_same(&bundle)) {
-            // A node of a fleet that was started anew brings what is in force.
+            // A restarted node of a fleet sends the certificate that is in force.
             return Ok(());
         }
         let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
         let mut names = names.iter();
         if let Some(missing) = names.find(|name| !is_address(name) && !bundle.is_for(name)) {
-            return Err(format!("what the authority sent is not for `{missing}`"));
+            return Err(format!(
+                "the certificate from the authority is not for `{missing}`"
+            ));
         }
         let kept = self.keep_bundle(name.clone(), pem, Arc::new(bundle)).await;
         kept.map_err(|error| match error {
@@ -147,12 +151,12 @@ impl Inner {
             }
             _ => "it cannot be stored".to_owned(),
         })?;
-        let text = format!("the certificate `{name}` has come and is in force");
+        let text = format!("the certificate `{name}` was issued and is in force");
         self.log.line(Level::Notice, &text);
         Ok(())
     }
 
-    /// Has a certificate ordered now, or read again from its files.
+    /// Orders a certificate now, or reads it from its files again.
     pub(super) async fn renew(&self, name: String) -> Result<(), RenewError> {
         let config = self.config.load_full();
         let is_stored = self.certificates.load().get(&name).is_some();
@@ -183,13 +187,13 @@ impl Inner {
         }
     }
 
-    /// Deletes a certificate that was got on demand and is not used any more.
+    /// Deletes an on-demand certificate that is no longer used.
     async fn release(&self, name: String) -> Result<(), String> {
         if !is_on_demand(&self.config.load(), &name) {
-            return Err("it was not got on demand".to_owned());
+            return Err("it was not obtained on demand".to_owned());
         }
         match self.discard(StoreKind::Certificates, name).await {
-            // Then it stays, and is renewed like those of its kind.
+            // Otherwise it stays, and is renewed like others of its kind.
             Ok(()) | Err(StoreError::Unknown | StoreError::Used(_)) => Ok(()),
             Err(_) => Err("it cannot be deleted".to_owned()),
         }
@@ -200,7 +204,7 @@ impl Inner {
         challenges: Vec<Challenge>,
     ) -> Result<(), String> {
         if challenges.len() > MOST_CHALLENGES || !challenges.iter().all(is_plain) {
-            return Err("these are no answers to an authority".to_owned());
+            return Err("these are not challenge responses".to_owned());
         }
         let question = RouterQuery::Challenges { challenges };
         match self.ask(question, LONGEST_WAIT).await {
@@ -222,7 +226,7 @@ impl Inner {
         self.acme_news.store(Arc::new(news));
     }
 
-    /// `certificates` of `/status`; `None` where there are none.
+    /// Returns `certificates` of `/status`; `None` if there are none.
     pub(super) fn certificates_status(&self) -> Option<Value> {
         let mut all = serde_json::Map::new();
         let stored = self.certificates.load();
@@ -313,7 +317,7 @@ fn nameserver_plan(options: &NameserverOptions) -> Option<NameserverPlan> {
     })
 }
 
-/// True if it can be nothing but an answer to an authority.
+/// True if it cannot be anything but a challenge response.
 fn is_plain(challenge: &Challenge) -> bool {
     let is_word = |text: &str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -327,7 +331,7 @@ fn is_plain(challenge: &Challenge) -> bool {
     }
 }
 
-/// A time as people and programs read it.
+/// Formats a time for people and programs.
 fn moment(seconds: i64) -> Value {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     written(seconds.saturating_mul(1000)).into()

@@ -1,6 +1,7 @@
-//! The configuration that the server begins with: that of the files, or the stored one.
+//! The configuration that the server starts with: that of the files, or the stored one.
 //!
-//! Called once, at a start or an upgrade. What must never happen: that files with a fault take the place of a configuration that works.
+//! Called once, at a start or an upgrade. Must never happen: that files with a fault replace a configuration that
+//! works.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::certificate_files::{self, Read};
 use super::files::{combine, unreadable};
 use super::service::ControllerService;
 
-/// The answer to main, which asks what to begin with.
+/// Answers main's question for the configuration to start with.
 pub(super) async fn of(
     service: &ControllerService,
     hello: &ControllerHello,
@@ -59,18 +60,19 @@ pub(super) async fn of(
     }
 }
 
-/// The configuration that the server begins with.
+/// The configuration that the server starts with.
 enum Beginning {
-    /// The stored configuration, if there is one; with the faults of files that would have come first.
+    /// The stored configuration, if there is one, with the faults of the files that take precedence.
     Stored(Option<Document>, Diagnostics),
-    /// The configuration of the files, and the certificates that it names by their files. They are not stored yet.
+    /// The configuration of the files, and the certificates that it names by file. They are not stored yet.
     Files(Document, Vec<Read>),
-    /// Nothing: the files have these faults, and nothing takes their place. With what to do about it, if there is something.
+    /// None: the files have these faults, and there is no replacement. With a remedy, if there is one.
     Nothing(Diagnostics, Option<&'static str>),
 }
 
 impl Beginning {
-    /// Decides. Files come first; where they have a fault, the start fails, or what was stored last is used if that was asked for.
+    /// Chooses. Files take precedence; if they have a fault, the start fails, or the stored configuration is used if
+    /// `--lenient` is given.
     async fn choose(
         service: &ControllerService,
         hello: &ControllerHello,
@@ -104,7 +106,7 @@ impl Beginning {
             (Err(faults), stored) => {
                 log.line(
                     Level::Alert,
-                    "the configuration files cannot be used; `--lenient`: going on with what was in force before",
+                    "the configuration files cannot be used; `--lenient`: continuing with the configuration that was in force before",
                 );
                 log_faults(log, &faults);
                 Beginning::Stored(stored, faults)
@@ -113,7 +115,7 @@ impl Beginning {
     }
 }
 
-/// The document, if it can be served, with the certificates that it names by their files.
+/// Returns the document if it can be served, with the certificates that it names by file.
 async fn usable(
     service: &ControllerService,
     hello: &ControllerHello,
@@ -124,7 +126,7 @@ async fn usable(
     Ok((document, read.await?))
 }
 
-/// Who made the change that a start with configuration files is.
+/// The cause of the change that is made by a start with configuration files.
 fn cause() -> Cause {
     Cause {
         by: "tutti".to_owned(),

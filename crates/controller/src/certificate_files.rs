@@ -1,8 +1,8 @@
-//! Certificates that the configuration names by their files: main reads them, and they are stored like those that are uploaded, under
+//! Certificates that the configuration names by file: main reads them, and they are stored like uploaded ones, under
 //! their path.
 //!
-//! So a router, an upgrade and a start have them also when the files have gone since. An `impl` block of the service's [`Inner`]. What must
-//! never happen: that a file with a fault takes the place of a certificate that works.
+//! So a router, an upgrade and a start have them even if the files have been deleted since. An `impl` block of the
+//! service's [`Inner`]. Must never happen: that a file with a fault replaces a certificate that works.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use tutti_unprivileged::certificates::{self, Certificates};
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
 
-/// How often the files are looked at: whoever renews a certificate has to tell nobody.
+/// How often the files are checked, so that renewing a certificate needs no notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Ends the first line of every key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// The content of the files of one.
+/// The content of the files of one certificate.
 pub(super) struct Read {
     name: String,
     text: String,
     bundle: Arc<Bundle>,
 }
 
-/// The texts, by the names that they are stored under.
+/// Returns the texts by the names under which they are stored.
 pub(super) fn texts(read: &[Read]) -> BTreeMap<String, String> {
     let all = read.iter();
     all.map(|read| (read.name.clone(), read.text.clone()))
@@ -40,7 +40,7 @@ pub(super) fn texts(read: &[Read]) -> BTreeMap<String, String> {
 }
 
 impl Inner {
-    /// The content of these files now.
+    /// Reads the current content of these files.
     pub(super) async fn read_certificates(
         &self,
         named: &[CertificateFile],
@@ -85,7 +85,7 @@ impl Inner {
         })
     }
 
-    /// These are in force from now on. The names of those that were not. To be called by who holds `changing`.
+    /// Puts these in force, and returns the names of those that were not. The caller must hold `changing`.
     pub(super) async fn keep_certificates(
         &self,
         read: Vec<Read>,
@@ -107,7 +107,7 @@ impl Inner {
         Ok(changed)
     }
 
-    /// Files that the configuration in force does not name any more. To be called by who holds `changing`.
+    /// Forgets files that the configuration in force no longer names. The caller must hold `changing`.
     pub(super) async fn forget_certificates(&self) {
         let config = self.config.load_full();
         let all = self.certificates.load_full();
@@ -128,7 +128,7 @@ impl Inner {
         }
     }
 
-    /// Reads the files that the configuration in force names once more.
+    /// Reads the files that the configuration in force names again.
     ///
     /// # Errors
     /// One cannot be used; the others are in force.
@@ -148,11 +148,11 @@ impl Inner {
         }
     }
 
-    /// Reads the files of one certificate once more. The caller holds `changing`.
+    /// Reads the files of one certificate again. The caller must hold `changing`.
     pub(super) async fn renew_from_file(&self, named: &CertificateFile) -> Result<(), Diagnostics> {
         let read = self.read_certificates(std::slice::from_ref(named)).await?;
         for name in self.keep_certificates(read).await? {
-            let message = format!("the certificate `{name}` is renewed from its file");
+            let message = format!("the certificate `{name}` was renewed from its file");
             self.log.line(Level::Notice, &message);
         }
         Ok(())
@@ -170,15 +170,15 @@ impl ControllerService {
         self.0.certificates.store(Arc::new(certificates));
     }
 
-    /// Looks at the files again.
+    /// Checks the files again.
     pub(super) async fn renew_certificates(&self) -> Result<(), Diagnostics> {
         self.0.renew_certificates().await
     }
 
-    /// Looks at the files from time to time, as long as the controller lives. A certificate and its key are often replaced one after
-    /// the other: a fault is told when it is there at a second look.
+    /// Checks the files periodically as long as the controller runs. A certificate and its key are often replaced one
+    /// after the other: a fault is reported only if it persists at the second check.
     pub(super) async fn watch_certificates(self) {
-        let (mut seen, mut told) = (String::new(), String::new());
+        let (mut seen, mut reported) = (String::new(), String::new());
         loop {
             let takes_changes = self.0.must_take_changes().is_ok();
             if takes_changes && !self.0.config.load().certificate_files.is_empty() {
@@ -191,13 +191,13 @@ impl ControllerService {
                     }
                 };
                 if fault.is_empty() {
-                    told.clear();
-                } else if fault == seen && fault != told {
+                    reported.clear();
+                } else if fault == seen && fault != reported {
                     let message = format!(
-                        "a certificate cannot be renewed from its file, and the one from before goes on: {fault}"
+                        "a certificate cannot be renewed from its file, and the former one stays in use: {fault}"
                     );
                     self.0.log.line(Level::Alert, &message);
-                    told.clone_from(&fault);
+                    reported.clone_from(&fault);
                 }
                 seen = fault;
             }

@@ -1,4 +1,5 @@
-//! The check of a configuration in the trial of an upgrade: by a process without rights, which says what it has found and ends.
+//! The check of a configuration in the trial of an upgrade: by a process without rights, which reports its findings and
+//! exits.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use tutti_log::Log;
 use tutti_protocol::{CheckDocument, LONGEST, read_large};
 use tutti_unprivileged::{context, start};
 
-/// Checks the document that main's user has left, and says on standard error what is wrong with it.
+/// Checks the document that main passed in a memory file, and writes faults to standard error.
 pub fn check() -> ExitCode {
     match start::enter().and_then(checked) {
         Ok(()) => ExitCode::SUCCESS,
@@ -22,7 +23,7 @@ pub fn check() -> ExitCode {
 }
 
 fn checked(document: OwnedFd) -> io::Result<()> {
-    // Controller and router, which go on, tell which rights the kernel cannot take from them.
+    // The running controller and router report the rights that the kernel cannot drop.
     let nowhere = File::options().write(true).open("/dev/null")?;
     start::give_up_rights("check", None, &Log::to(nowhere.into()));
     let document: CheckDocument = serde_json::from_slice(&read_large(document, LONGEST)?)?;

@@ -1,4 +1,4 @@
-//! The control socket as this controller serves it, or leaves it to wait for another.
+//! The control socket: this controller serves it, or leaves connections waiting for another.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,17 +13,17 @@ use tutti_log::Log;
 
 use super::service::ControllerService;
 
-/// Clients get the answers that are due, also that to the upgrade, within this time.
+/// Time for the remaining responses to reach their clients, including the one to the upgrade.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// A handle: clones are the same thing.
+/// A handle: clones share the same state.
 #[derive(Clone)]
 pub(super) struct Control(Arc<Inner>);
 
 /// The sockets of the control API.
 pub(super) struct Sockets {
     pub(super) control: OwnedFd,
-    /// The one at which routers read the status.
+    /// The socket on which routers read the status.
     pub(super) status: OwnedFd,
 }
 
@@ -33,7 +33,7 @@ struct Inner {
     service: ControllerService,
     log: Log,
     serving: Mutex<Vec<AbortHandle>>,
-    /// One order for all changes, also those of connections from before a rest.
+    /// One order for all changes, including those of connections from before a pause.
     changes: Arc<Changes>,
 }
 
@@ -54,12 +54,12 @@ impl Control {
         }))
     }
 
-    /// Puts in force what the configuration files say now. Returns its warnings; `None` where that is nothing new.
+    /// Applies the current configuration files. Returns the warnings; `None` if nothing changes.
     pub(super) async fn reload(&self, by: &str) -> Result<Option<Diagnostics>, Diagnostics> {
         self.0.changes.reload(&self.0.service, by).await
     }
 
-    /// Puts a document of the fleet in force. Returns its warnings; `None` where that is nothing new.
+    /// Applies a document of the fleet. Returns the warnings; `None` if nothing changes.
     pub(super) async fn follow(
         &self,
         text: &[u8],
@@ -68,7 +68,7 @@ impl Control {
         self.0.changes.follow(&self.0.service, text, cause).await
     }
 
-    /// Accepts connections, unless it does already.
+    /// Accepts connections, unless it already does.
     pub(super) fn serve(&self) {
         let mut serving = self
             .0
@@ -103,7 +103,7 @@ impl Control {
         ])
     }
 
-    /// Accepts no more: whoever connects waits in the socket's queue. Connections there are go on.
+    /// Stops accepting: new connections wait in the socket's backlog. Open connections continue.
     pub(super) fn rest(&self) {
         let mut serving = self
             .0
@@ -116,7 +116,7 @@ impl Control {
         self.0.service.close_dashboard();
     }
 
-    /// Accepts no more, and waits for the answers that are due.
+    /// Stops accepting, and waits for the responses that are still to be sent.
     pub(super) async fn end(&self) {
         self.rest();
         let _ = tokio::time::timeout(LAST_ANSWERS, self.0.changes.answered()).await;

@@ -1,8 +1,10 @@
-//! The dashboard as the configuration wants it: main gives its socket and its token, and it is served as long as the control socket is.
+//! The dashboard as the configuration describes it: main provides its socket and its token, and it is served as long as
+//! the control socket is.
 //!
-//! A change is made ready before it is made, so that an address that is taken or a token that cannot be read refuses it; what was there goes on
-//! then. At a start there is nobody to refuse: what is wrong is a problem of `/status`, and tried again. What must never happen: a port that
-//! stays open when the configuration has none, or that serves somebody whom the configuration in force would not let in.
+//! A change is prepared before it is made, so that an address in use or an unreadable token rejects it; the former
+//! dashboard then continues. At a start there is no change to reject: a fault becomes a problem of `/status`, and is
+//! retried. Must never happen: a port that stays open although the configuration has no dashboard, or one that admits
+//! clients that the configuration in force would not.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,14 +24,15 @@ use super::dashboard_keeper::{Listening, Ready};
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
 
-/// How often its token and certificates are looked at, and what could not be had is tried again.
+/// How often its token and certificates are checked, and failed parts are retried.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The protocol inside TLS (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 impl Inner {
-    /// Has everything that the dashboard of this configuration needs, or says what cannot be had. To be called by who holds `changing`.
+    /// Obtains everything that the dashboard of this configuration needs, or reports what is missing. The caller must
+    /// hold `changing`.
     pub(super) async fn prepare_dashboard(
         &self,
         config: &Config,
@@ -100,7 +103,7 @@ impl Inner {
         serde_json::from_slice(&text).map_err(|error| error.to_string())
     }
 
-    /// The change will not be: main closes what was opened for it alone.
+    /// Cancels the change: main closes the descriptors that were opened only for it.
     pub(super) fn abandon_dashboard(&self, ready: Option<Ready>) {
         if let Some(ready) = ready.filter(|ready| ready.socket.is_some()) {
             self.unlisten(ready.address);
@@ -112,7 +115,7 @@ impl Inner {
         self.link.send(&FromController::Unlisten { place });
     }
 
-    /// Serves this from now on, and nothing else. To be called by who holds `changing`.
+    /// Serves this dashboard from now on, and no other. The caller must hold `changing`.
     pub(super) fn serve_dashboard(&self, ready: Option<Ready>) {
         let mut state = self.dashboard.state();
         state.problem = None;
@@ -153,7 +156,7 @@ impl Inner {
         }
     }
 
-    /// Serves what the configuration in force says, as far as it can be had now.
+    /// Serves the dashboard of the configuration in force, as far as possible now.
     async fn tend_dashboard(&self) {
         let _alone = self.changing.lock().await;
         if !self.dashboard.state().may_serve {
@@ -172,7 +175,7 @@ impl Inner {
                     && let Some(fault) = &fault
                 {
                     let goes_on = match &state.listening {
-                        Some(_) => "the dashboard goes on with what it had",
+                        Some(_) => "the dashboard continues with its former settings",
                         None => "there is no dashboard",
                     };
                     let text = format!("{goes_on}: {}", fault.detail());
@@ -184,7 +187,7 @@ impl Inner {
     }
 }
 
-/// Certificates of the configuration or of a file.
+/// Returns certificates of the configuration or of a file.
 fn found(
     source: CertificateSource<'_>,
     certificates: &Certificates,
@@ -205,7 +208,7 @@ fn found(
 }
 
 impl ControllerService {
-    /// Serves the dashboard from now on, if the configuration has one. `changes` remembers the last that was refused.
+    /// Starts serving the dashboard, if the configuration has one. `changes` remembers the last rejected change.
     pub(super) fn open_dashboard(&self, changes: &Arc<Changes>) {
         let mut state = self.0.dashboard.state();
         if state.site.is_none() {
@@ -230,7 +233,7 @@ impl ControllerService {
         self.0.dashboard.opened.notify_one();
     }
 
-    /// Serves it no more: another controller does, or nobody. Main keeps the socket for that.
+    /// Stops serving it: another controller does, or it is no longer configured. Main keeps the socket for that.
     pub(super) fn close_dashboard(&self) {
         let mut state = self.0.dashboard.state();
         state.may_serve = false;

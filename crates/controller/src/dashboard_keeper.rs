@@ -1,4 +1,4 @@
-//! The dashboard that is served now, and one that is ready to be.
+//! The dashboard that is served now, and one that is prepared.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -19,10 +19,10 @@ pub(super) struct Keeper {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) site: Option<Arc<Site>>,
-    /// The control socket is served, so the dashboard may be.
+    /// The control socket is served, so the dashboard may be too.
     pub(super) may_serve: bool,
     pub(super) listening: Option<Listening>,
-    /// Why it is not as the configuration says.
+    /// Why it differs from the configuration.
     pub(super) problem: Option<Diagnostic>,
 }
 
@@ -39,10 +39,10 @@ impl Drop for Listening {
     }
 }
 
-/// A dashboard that can be served.
+/// A prepared dashboard.
 pub(super) struct Ready {
     pub(super) address: SocketAddr,
-    /// `None`: it listens there already.
+    /// `None`: it already listens there.
     pub(super) socket: Option<OwnedFd>,
     pub(super) entry: DashboardAccess,
 }

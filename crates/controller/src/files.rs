@@ -1,13 +1,11 @@
-//! Configuration files and the history, both of which main reads and keeps.
-//!
-//! Called at the first start, for a reload, and by the control API.
+//! Configuration files and the history, which main reads and keeps.
 
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_protocol::{ConfigFile, FromController};
 
 use super::line::{Link, fetch};
 
-/// One document of all of them.
+/// Combines all files into one document.
 pub(super) fn combine(files: &[ConfigFile]) -> Result<Document, Diagnostics> {
     let files: Vec<tutti_config::File> = files
         .iter()
@@ -19,7 +17,7 @@ pub(super) fn combine(files: &[ConfigFile]) -> Result<Document, Diagnostics> {
     tutti_config::combine(&files, &|name| std::env::var(name).ok())
 }
 
-/// They cannot be read.
+/// The faults of files that cannot be read.
 pub(super) fn unreadable(reason: &str) -> Diagnostics {
     Diagnostics::one(Diagnostic::apply(Pointer::root(), reason))
 }
@@ -36,13 +34,13 @@ pub(super) async fn read(link: &Link) -> Result<Option<Document>, Diagnostics> {
     combine(&files).map(Some)
 }
 
-/// The last changes, as main tells them.
+/// Returns the last changes, as main reports them.
 pub(super) async fn history(link: &Link) -> Result<serde_json::Value, String> {
     let text = fetch(link, &|id| FromController::History { id }).await?;
     serde_json::from_slice(&text.unwrap_or_default()).map_err(|error| error.to_string())
 }
 
-/// The configuration after a change.
+/// Returns the configuration after a change.
 pub(super) async fn past(link: &Link, number: u64) -> Result<Option<Document>, String> {
     let Some(text) = fetch(link, &|id| FromController::Past { id, number }).await? else {
         return Ok(None);

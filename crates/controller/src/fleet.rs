@@ -1,9 +1,9 @@
-//! The source of the configuration, as the controller sees it: which there is, the documents that come from it, and what `/status` says
-//! of it.
+//! The source of the configuration, as the controller sees it: the configured source, its documents, and its part of
+//! `/status`.
 //!
-//! The process that follows the source reads what a store sends. A document of it is a change as any other: checked, prepared, stored, in
-//! force, and in the history. What must never happen: that a document is put in force that a `PUT` could not, or that the node loses its
-//! source by one.
+//! The source process reads data from a store. A document from it is a change like any other: checked, prepared,
+//! stored, put in force, and in the history. Must never happen: that a document is put in force that a `PUT` could not,
+//! or that a document disconnects the node from its source.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use super::fleet_certificates;
 use super::service::{ControllerService, Inner, LONGEST_STATUS};
 use super::source;
 
-/// Longest reason of a refusal.
+/// Longest reason for a rejection.
 const LONGEST_REASON: usize = 2000;
 
-/// The family that has requests by the class of their answer.
+/// The family that counts requests by status class.
 const REQUESTS: &str = "tutti_listener_requests_total{";
 
-/// The format of metrics in which a line is a number.
+/// The format of metrics with one number per line.
 const METRICS: &str = "text/plain; version=0.0.4";
 
-/// A digest of a configuration, without what is a node's own.
+/// Returns a digest of a configuration, without the node's own parts.
 fn form(document: &Document) -> String {
     let document = tutti_control::without_own(document.clone());
     let text = document.map_or_else(|_| String::new(), |one| one.root().to_compact_json());
@@ -38,12 +38,12 @@ fn form(document: &Document) -> String {
 }
 
 impl ControllerService {
-    /// Tells main which source to follow.
+    /// Sends main the source to follow.
     pub(super) fn plan_source(&self) {
         self.0.plan_source();
     }
 
-    /// Does what the process that follows the source wants.
+    /// Carries out a request of the source process.
     pub(super) async fn obey_fleet(self, control: Control, id: u64, request: FleetRequest) {
         let answer = match request {
             FleetRequest::Apply {
@@ -55,7 +55,7 @@ impl ControllerService {
                     by: FLEET.to_owned(),
                     change: format!("generation {generation} of `{selector}`"),
                 };
-                // Another version is about to take over, and takes it then.
+                // Another version is about to take over, and will take the document then.
                 let followed = match self.0.must_take_changes() {
                     Ok(()) => control.follow(text.as_bytes(), cause).await,
                     Err(_) => Err(Diagnostics::default()),
@@ -76,18 +76,18 @@ impl ControllerService {
                 FleetAnswer::Noted
             }
             FleetRequest::Purge { cache, purge } => self.0.purge_for_fleet(cache, purge).await,
-            FleetRequest::Standing { standing } => self.0.tell_standing(standing).await,
+            FleetRequest::Standing { standing } => self.0.report_standing(standing).await,
         };
         self.0.link.send(&FromController::FleetDone { id, answer });
     }
 }
 
-/// Faults as a node tells them: the first one's place, and all of them in one sentence.
+/// Formats faults for the fleet: the place of the first one, and all of them in one sentence.
 fn refused(faults: &Diagnostics) -> FleetAnswer {
     let details = faults.0.iter().enumerate();
     let details: Vec<String> = details
         .map(|(number, fault)| match number {
-            // Its place is told apart.
+            // Its place is reported separately.
             0 => Diagnostic {
                 pointer: Pointer::root(),
                 ..fault.clone()
@@ -123,11 +123,11 @@ impl Inner {
                 nodes: 1,
                 is_purged: true,
             };
-            tokio::spawn(async move { inner.tell_standing(alone).await });
+            tokio::spawn(async move { inner.report_standing(alone).await });
         }
     }
 
-    /// Has the router purge caches. One that is not in the configuration has nothing to purge.
+    /// Makes the router purge caches. A cache that is not in the configuration has nothing to purge.
     async fn purge_for_fleet(&self, store: Option<String>, purge: PurgeScope) -> FleetAnswer {
         match self
             .ask_for_value(RouterQuery::Purge { store, purge })
@@ -138,8 +138,8 @@ impl Inner {
         }
     }
 
-    /// Tells the router how the fleet is.
-    async fn tell_standing(&self, standing: FleetStanding) -> FleetAnswer {
+    /// Sends the state of the fleet to the router.
+    async fn report_standing(&self, standing: FleetStanding) -> FleetAnswer {
         match self
             .ask(RouterQuery::Fleet { standing }, LONGEST_STATUS)
             .await
@@ -175,18 +175,18 @@ impl Inner {
         }
     }
 
-    /// The warning of a change by hand on a node that follows a source.
+    /// Returns the warning for a manual change on a node that follows a source.
     pub(super) fn differs_from_fleet(&self, cause: &Cause) -> Option<Diagnostic> {
         let news = self.source_news.load_full()?;
         let generation = news.generation.filter(|_| cause.by != FLEET)?;
         let message = format!(
-            "this node follows a source and differs from generation {generation} of its fleet now, until the next one replaces this change"
+            "this node follows a source and now differs from generation {generation} of its fleet, until the next one replaces this change"
         );
         let hint = "`tutti fleet put` changes all nodes";
         Some(Diagnostic::new(Pointer::root(), message).suggest(hint))
     }
 
-    /// `source` of `/status`; `None` where there is none.
+    /// Returns `source` of `/status`; `None` if there is none.
     pub(super) fn source_status(&self) -> Option<Value> {
         let news = self.source_news.load_full()?;
         Some(status(&news))
@@ -239,7 +239,7 @@ fn status(news: &SourceNews) -> Value {
     status
 }
 
-/// Requests, and those of them with a 5xx, of a page of metrics.
+/// Returns the number of requests, and of those with a 5xx, from a page of metrics.
 fn requests(page: &str) -> (u64, u64) {
     let lines = page.lines().filter_map(|line| {
         let (labels, number) = line.strip_prefix(REQUESTS)?.rsplit_once(' ')?;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_told_in_one_word() {
+    fn the_state_is_one_word() {
         let state = |news: &SourceNews| {
             status(news)["state"]
                 .as_str()

@@ -1,7 +1,7 @@
 //! Certificates that come from a fleet, as the controller sees them.
 //!
-//! The process that follows the source reads what a store sends and has opened what was sealed. Its certificates are stored as by a `PUT`,
-//! with the same checks. What must never happen: that one of them takes the place of a certificate which comes by itself or from a file.
+//! The source process reads data from a store and has decrypted it. Its certificates are stored as by a `PUT`, with the
+//! same checks. Must never happen: that one of them replaces an automatic certificate or one from a file.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,7 @@ use super::service::Inner;
 const LONGEST_NAME: usize = 80;
 
 impl Inner {
-    /// Stores a certificate of the fleet, which is in force then where the configuration names it.
+    /// Stores a certificate of the fleet, and puts it in force if the configuration refers to it.
     pub(super) async fn take_from_fleet(&self, name: String, pem: String) -> FleetAnswer {
         if let Err(refusal) = check_name(&name) {
             return refusal;
@@ -40,7 +40,7 @@ impl Inner {
         }
     }
 
-    /// Deletes a certificate that the fleet has no longer, unless it is used.
+    /// Deletes a certificate that the fleet no longer has, unless it is used.
     pub(super) async fn discard_of_fleet(&self, name: String) -> FleetAnswer {
         if let Err(refusal) = check_name(&name) {
             return refusal;
@@ -51,7 +51,7 @@ impl Inner {
         }
     }
 
-    /// Has the router answer authorities for all nodes.
+    /// Makes the router serve challenge responses for all nodes.
     pub(super) async fn challenges_of_fleet(&self, challenges: Vec<Challenge>) -> FleetAnswer {
         match self.answer_authorities(challenges).await {
             Ok(()) => FleetAnswer::Noted,
@@ -60,14 +60,14 @@ impl Inner {
     }
 }
 
-/// Refuses a name that is another's: those of certificates that come by themselves, and of files.
+/// Rejects names of automatic certificates and of files.
 fn check_name(name: &str) -> Result<(), FleetAnswer> {
     let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
     let is_others =
         tutti_options::acme_names::is_bundle(name) || CertificateFile::is_named_by(name);
     if is_long || is_others || name.contains(char::is_control) {
         return Err(refused(
-            "this can be no name of a certificate of a fleet".to_owned(),
+            "this is not a valid name for a certificate of a fleet".to_owned(),
         ));
     }
     Ok(())
@@ -84,7 +84,7 @@ fn answer(error: StoreError) -> FleetAnswer {
     match error {
         StoreError::Invalid(fault) => refused(fault.detail()),
         StoreError::Used(places) => refused(format!(
-            "the fleet has it no longer, and the configuration uses it at `{}`",
+            "the fleet no longer has it, but the configuration uses it at `{}`",
             places.join("`, `")
         )),
         StoreError::Unknown => refused("there is no such certificate".to_owned()),
@@ -97,7 +97,7 @@ fn answer(error: StoreError) -> FleetAnswer {
     }
 }
 
-/// `source/certificates` of `/status`; `None` where there is nothing to be said.
+/// Returns `source/certificates` of `/status`; `None` if there is nothing to report.
 pub(super) fn status(certificates: &FleetCertificates) -> Option<Value> {
     if *certificates == FleetCertificates::default() {
         return None;

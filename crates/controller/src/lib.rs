@@ -1,8 +1,9 @@
-//! The controller role: unprivileged, answers the control API, and is alone in saying what the configuration is.
+//! The controller role: unprivileged, serves the control API, and alone decides what the configuration is.
 //!
-//! One thread, with the line to main and the connections of the control socket. It edits, parses and checks, and works out what
-//! a configuration lets a router have; main stores, and has the router put it in force. What must never happen: that a client is
-//! told anything else than what came of its change, or that a byte of a listener's clients is read here.
+//! It has one thread, with the connection to main and the connections of the control socket. It edits, parses and
+//! checks, and computes the grants of a configuration; main stores it, and makes the router apply it. Must never
+//! happen: that a client gets a response that differs from the actual result of its change, or that a byte of a
+//! listener's clients is read here.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,7 @@ use self::control::{Control, Sockets};
 use self::line::Link;
 use self::service::ControllerService;
 
-/// Runs until main says that it is to end.
+/// Runs until main stops it.
 pub fn run() -> ExitCode {
     start::run("controller", serve)
 }
@@ -66,7 +67,8 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 control.serve();
                 link.send(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
-                // In this order: whether a fleet shares certificates is known before the first is got.
+                // The order matters: it must be known whether a fleet shares certificates before the first one is
+                // ordered.
                 service.plan_source();
                 service.plan_certificates();
             }
@@ -101,7 +103,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Hello(_) | ToController::Done { .. } | ToController::Failed { .. } => {}
         }
     }
-    // The answers to those who wait are on their way already, or come with what main says next.
+    // The remaining responses are already on their way, or come with main's next message.
     let listening = async { while let Ok(Some(_)) = link.news().await {} };
     tokio::select! {
         () = control.end() => {}
@@ -118,7 +120,7 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, Sockets, Log)> {
     let mut descriptors = descriptors.into_iter();
     match (descriptors.next(), descriptors.next(), descriptors.next()) {
         (Some(control), Some(status), Some(log)) => {
-            // Standard error is where a crash is told of.
+            // Crash reports go to standard error.
             daemon::redirect_stderr(log.as_fd())?;
             let log = Log::of_threads(log, &hello.log, "controller");
             Ok((*hello, Sockets { control, status }, log))
@@ -127,7 +129,7 @@ async fn greeting(link: &Link) -> io::Result<(ControllerHello, Sockets, Log)> {
     }
 }
 
-/// Goes on with what is in force, or decides what the server begins with and tells main.
+/// Continues with the configuration in force, or chooses the one to start with and sends it to main.
 fn begin(service: &ControllerService, link: &Arc<Link>, hello: ControllerHello, log: &Log) {
     let (stored, set_aside) = stored_configuration(&hello, log);
     if hello.has_begun {
@@ -142,14 +144,15 @@ fn begin(service: &ControllerService, link: &Arc<Link>, hello: ControllerHello, 
         return link.send(&FromController::Unfit { message });
     }
     let (service, link, log) = (service.clone(), Arc::clone(link), log.clone());
-    // Main answers questions meanwhile: it reads certificates.
+    // Meanwhile main answers requests: it reads certificates.
     tokio::spawn(async move {
         let news = beginning::of(&service, &hello, stored, set_aside, &log).await;
         link.send(&news);
     });
 }
 
-/// Parses what main has stored, and whether it is to be kept aside because it cannot be read; then the server starts empty.
+/// Parses the stored configuration, and returns whether it must be set aside because it cannot be read; the server then
+/// starts with an empty one.
 fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>, bool) {
     let Some(text) = &hello.configuration else {
         return (None, false);
@@ -171,14 +174,14 @@ fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>
     }
 }
 
-/// Puts in force what the configuration files say now, or nothing.
+/// Applies the current configuration files, or changes nothing.
 async fn reload(control: &Control, log: &Log, by: &str) {
     match control.reload(by).await {
-        // The log has its warnings already.
+        // Its warnings have been logged already.
         Ok(Some(_)) => log.line(Level::Notice, "the configuration files are in force"),
         Ok(None) => log.line(
             Level::Notice,
-            "the configuration files say what is in force already",
+            "the configuration files match the configuration in force",
         ),
         Err(faults) => {
             log.line(

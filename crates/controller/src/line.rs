@@ -1,13 +1,13 @@
-//! The controller's line to main.
+//! The controller's connection to main.
 
 use std::os::fd::OwnedFd;
 
 use tutti_protocol::{FromController, ToController};
 
-/// Asks main, and hears its news.
+/// Sends requests to main, and receives its messages.
 pub(crate) type Link = tutti_unprivileged::link::Link<FromController, ToController>;
 
-/// The memory file that main answers with, if it does.
+/// Returns the memory file of main's answer, if it has one.
 pub(super) async fn fetch(
     link: &Link,
     make: &(dyn Fn(u64) -> FromController + Sync),

@@ -1,4 +1,4 @@
-//! `server.log` of `/status`: the place where people read the daemon's log.
+//! `server.log` of `/status`: where to read the daemon's log.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tutti_log::Log;
 
-/// The place of a log. `file` is the path that main opened for it; `None` stands for standard error and syslog servers.
+/// Returns the destination of a log. `file` is the path that main opened for it; `None` means standard error or a
+/// syslog server.
 pub(super) fn place(file: Option<&Path>, log: &Log) -> Value {
     if let Some(target) = &log.style().syslog {
         return json!({"syslog": target.server.to_string(), "tag": target.tag});
@@ -34,7 +35,7 @@ fn is_journal(log: &Log) -> bool {
     found.is_ok_and(|found| named == format!("{}:{}", found.dev(), found.ino()))
 }
 
-/// The systemd unit of this process, if there is one.
+/// Returns the systemd unit of this process, if there is one.
 fn unit() -> Option<String> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let names = groups.lines().flat_map(|line| line.rsplit('/'));

@@ -1,7 +1,8 @@
-//! The orders of the control API: a change is checked here, prepared by the router, stored by main, and then in force.
+//! The operations of the control API: a change is checked here, prepared by the router, stored by main, and then in
+//! force.
 //!
-//! Must never happen: that a configuration is in force or stored which has not been checked, that `/config` shows anything
-//! but what is in force, or that a router which hangs holds up the API.
+//! Must never happen: that a configuration is in force or stored without being checked, that `/config` shows anything
+//! but the configuration in force, or that a hanging router blocks the API.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -35,17 +36,17 @@ use super::{files, log_place, source};
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
 
-/// A router that has not told its status after so long hangs, or main would have started another.
+/// A router that has not reported its status after this time hangs, or main would have started another.
 pub(super) const LONGEST_STATUS: Duration = Duration::from_secs(10);
 
-/// Time that a change or restart may take beyond the longest start of an application: the start of another router, a machine with far
-/// too much to do.
+/// Time that a change or restart may take beyond the longest start of an application: for the start of another router,
+/// or an overloaded machine.
 const DEFAULT_SLACK: Duration = Duration::from_secs(90);
 
-/// The variable in the server's environment for another number of seconds.
+/// The environment variable that overrides this number of seconds.
 const SLACK: &str = "TUTTI_CHANGE_SLACK";
 
-/// The news of all automatic certificates, by bundle.
+/// The state of all automatic certificates, by bundle.
 pub(super) type News = BTreeMap<String, CertificateNews>;
 
 fn slack() -> Duration {
@@ -54,7 +55,7 @@ fn slack() -> Duration {
     given.map_or(DEFAULT_SLACK, Duration::from_secs)
 }
 
-/// The controller's side of the control API. A handle: clones are the same thing.
+/// The controller's implementation of the control API. A handle: clones share the same state.
 #[derive(Clone)]
 pub(super) struct ControllerService(pub(super) Arc<Inner>);
 
@@ -65,21 +66,21 @@ pub(super) struct Inner {
     pub(super) certificates: ArcSwap<Certificates>,
     pub(super) js_modules: ArcSwap<Modules>,
     pub(super) document: ArcSwap<Document>,
-    /// The document as far as it is valid: a stored one need not be.
+    /// The valid part of the document: a stored one may have faults.
     pub(super) config: ArcSwap<Config>,
-    /// Parts of the configuration at the start that are not in force, until the next change.
+    /// Parts of the configuration that are not in force since the start, until the next change.
     problems: ArcSwap<Diagnostics>,
-    /// Held by a change, and by an upgrade that allows none.
+    /// Held by a change, and by an upgrade, which allows no changes.
     pub(super) changing: tokio::sync::Mutex<()>,
     standings: Standings,
     pub(super) dashboard: Keeper,
-    /// Everything that is known of automatic certificates.
+    /// The state of all automatic certificates.
     pub(super) acme_news: ArcSwap<News>,
     /// The source that `--source` names.
     pub(super) given_source: Option<Box<SourcePlan>>,
-    /// Everything that is known of the source.
+    /// The state of the source.
     pub(super) source_news: ArcSwapOption<SourceNews>,
-    /// Of `/status`: where the log is read.
+    /// The log's destination in `/status`.
     log_place: Value,
     /// See [`SLACK`].
     slack: Duration,
@@ -87,9 +88,9 @@ pub(super) struct Inner {
 
 impl ControllerService {
     pub(super) fn new(link: Arc<Link>, log: Log, hello: &ControllerHello) -> ControllerService {
-        // A controller before this one has told of what cannot be used.
-        let told = (!hello.has_begun).then_some(&log);
-        let certificates = Certificates::read(&hello.certificates, told);
+        // A former controller has already logged the parts that cannot be used.
+        let startup_log = (!hello.has_begun).then_some(&log);
+        let certificates = Certificates::read(&hello.certificates, startup_log);
         ControllerService(Arc::new(Inner {
             link,
             modules: hello.modules.clone(),
@@ -102,7 +103,7 @@ impl ControllerService {
             standings: Standings::default(),
             dashboard: Keeper::default(),
             acme_news: ArcSwap::default(),
-            // Its faults have been told before.
+            // Its faults have been logged already.
             given_source: source::given(hello.source.as_ref()).ok().flatten(),
             source_news: ArcSwapOption::empty(),
             slack: slack(),
@@ -111,7 +112,7 @@ impl ControllerService {
         }))
     }
 
-    /// Takes this for what is in force.
+    /// Uses this document as the one in force.
     pub(super) fn begin_with(&self, document: Document) {
         let inner = &self.0;
         let config = partial::sound(&document, &inner.context()).unwrap_or_default();
@@ -119,7 +120,8 @@ impl ControllerService {
         inner.document.store(Arc::new(document));
     }
 
-    /// Tells main the configuration to begin with. A configuration that another version serves has to be valid as a whole.
+    /// Sends main the configuration to start with. A configuration that another version serves must be valid as a
+    /// whole.
     pub(super) fn beginning(
         &self,
         document: Option<Document>,
@@ -156,35 +158,36 @@ impl ControllerService {
         }
     }
 
-    /// Tells more of what is not as it was meant.
+    /// Adds further problems.
     pub(super) fn add_problems(&self, faults: Diagnostics) {
         self.0.problems.store(Arc::new(faults));
     }
 
-    /// Refuses changes from now on; done when none is under way.
+    /// Rejects changes from now on; completes when none is in progress.
     pub(super) async fn freeze(&self) {
         self.0.standings.freeze();
         drop(self.0.changing.lock().await);
     }
 
-    /// Takes changes again.
+    /// Accepts changes again.
     pub(super) fn thaw(&self) {
         self.0.standings.thaw();
     }
 
-    /// Refuses changes from now on. What comes of the one under way main says.
+    /// Rejects changes from now on. Main reports the result of the one in progress.
     pub(super) fn stop(&self) {
         self.0.standings.stop();
     }
 }
 
 impl Inner {
-    /// The knowledge that configurations are checked against now.
+    /// Returns the context against which configurations are checked now.
     pub(super) fn context(&self) -> ValidationContext {
         self.context_with(&self.certificates.load(), &self.js_modules.load())
     }
 
-    /// The same for changes. What was stored before is not asked where its source is: a server that is started without one serves the rest.
+    /// Returns the context for changes. A stored configuration is not checked for its source: a server that is started
+    /// without one serves the rest.
     fn context_of_changes(&self) -> ValidationContext {
         self.context()
             .with_given_source(self.given_source.is_some())
@@ -196,7 +199,8 @@ impl Inner {
             .with_js_modules(modules.clone())
     }
 
-    /// The rights that the configuration gives a router when these are stored: one that had a fault without them may have none now.
+    /// Returns the grants of the configuration with these certificates and modules: a part that was faulty without them
+    /// may be valid now.
     pub(super) fn grants_with(&self, certificates: &Certificates, modules: &Modules) -> Grants {
         let context = self.context_with(certificates, modules);
         grants::of(&partial::sound(&self.document.load(), &context).unwrap_or_default())
@@ -218,7 +222,7 @@ impl Inner {
         }
     }
 
-    /// Returns what does not stand against it.
+    /// Returns the warnings.
     async fn apply(
         self: &Arc<Self>,
         document: Document,
@@ -250,7 +254,7 @@ impl Inner {
         self.forget_certificates().await;
         self.plan_source();
         self.plan_certificates();
-        // A warning that the former configuration had already says nothing about this change.
+        // A warning that the former configuration also had does not concern this change.
         let known = automatic::warnings(&former).0;
         let found = automatic::warnings(&self.config.load()).0;
         let is_new = |one: &Diagnostic| !known.contains(one);
@@ -259,8 +263,8 @@ impl Inner {
         Ok(warnings)
     }
 
-    /// Has main make a change. What main answers is what has come of it, also when it is given up for the time it takes: by then
-    /// it may be stored.
+    /// Makes main carry out a change. Main's answer is the result, even if it takes longer than allowed: by then the
+    /// change may be stored.
     pub(super) async fn have_changed(
         &self,
         change: Change,
@@ -287,7 +291,7 @@ impl Inner {
             .map_err(faults_of)
     }
 
-    /// Has the router answer a question, within this time; its descriptors.
+    /// Asks the router a question, with a time limit; returns the answer's descriptors.
     pub(super) async fn ask(
         &self,
         question: RouterQuery,
@@ -314,12 +318,12 @@ impl Inner {
         }
     }
 
-    /// Has the router answer a question with a file; its content.
+    /// Asks the router a question that it answers with a file; returns its content.
     pub(super) async fn ask_for_content(&self, question: RouterQuery) -> Result<Vec<u8>, String> {
         let descriptors = self.ask(question, LONGEST_STATUS).await;
         let descriptors = descriptors.map_err(|refused| refused.message)?;
         let file = descriptors.into_iter().next();
-        let file = file.ok_or("the router has told nothing")?;
+        let file = file.ok_or("the router has reported nothing")?;
         tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
             .map_err(|e| e.to_string())
     }
@@ -327,7 +331,7 @@ impl Inner {
     async fn status(&self) -> Result<Value, String> {
         let text = self.ask_for_content(RouterQuery::Status).await?;
         let mut status: Value = serde_json::from_slice(&text)
-            .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
+            .map_err(|error| format!("the router's report cannot be read: {error}"))?;
         if let Some(status) = status.as_object_mut() {
             status.insert("server".to_owned(), self.server_status());
             if let Some(maintenance) = &self.config.load().settings.maintenance {
@@ -355,7 +359,8 @@ impl Inner {
         Ok(status)
     }
 
-    /// `server` of `/status`: the version, and main as people look for it; what the system does not tell is left out.
+    /// Returns `server` of `/status`: the version, and main's process as seen by its users; values that the system does
+    /// not provide are left out.
     fn server_status(&self) -> Value {
         let main = tutti_sys::process::parent();
         let mut server = json!({
@@ -374,7 +379,7 @@ impl Inner {
             .await
     }
 
-    /// Has the router answer a question with JSON; `None`: it does not know what it is about.
+    /// Asks the router a question that it answers with JSON; `None` if it does not know the object.
     pub(super) async fn ask_for_value(
         &self,
         question: RouterQuery,
@@ -389,7 +394,7 @@ impl Inner {
             }
         };
         let file = descriptors.into_iter().next();
-        let file = file.ok_or("the router has told nothing")?;
+        let file = file.ok_or("the router has reported nothing")?;
         let text = tutti_protocol::read_large(file, tutti_protocol::LONGEST_OF_ROUTER)
             .map_err(|error| error.to_string())?;
         serde_json::from_slice(&text)
@@ -418,14 +423,14 @@ fn maintenance_status(maintenance: &Maintenance) -> Value {
     status
 }
 
-/// The longest that an application of this configuration may take to start.
+/// Returns the longest time that an application of this configuration may take to start.
 fn longest_start(config: &Config) -> Duration {
     let limits = config.applications.values();
     let limits = limits.map(|application| application.common.limits.start_timeout);
     limits.max().unwrap_or_default()
 }
 
-/// Why main did not do it, as the client is told.
+/// Returns the faults to report to the client if main rejected the change.
 fn faults_of(refused: Refused) -> Diagnostics {
     let mut faults = faults::received(refused.faults);
     if faults.0.is_empty() {
@@ -456,7 +461,7 @@ impl Service for ControllerService {
     fn files(&self) -> ServiceFuture<Result<Option<Document>, Diagnostics>> {
         let service = self.clone();
         Box::pin(async move {
-            // Also where the configuration has not changed: who reloads may have renewed a certificate.
+            // Even if the configuration has not changed: a reload may follow the renewal of a certificate.
             service.renew_certificates().await?;
             files::read(&service.0.link).await
         })

@@ -4,7 +4,7 @@ use tutti_config::model::Source;
 use tutti_config::{Diagnostic, Diagnostics, Format, Pointer};
 use tutti_protocol::{EtcdPlan, GivenSource, SourcePlan};
 
-/// Reads what `--source` names.
+/// Reads the value of `--source`.
 pub(super) fn given(given: Option<&GivenSource>) -> Result<Option<Box<SourcePlan>>, Diagnostics> {
     let source = match given {
         None => return Ok(None),
@@ -20,7 +20,7 @@ pub(super) fn given(given: Option<&GivenSource>) -> Result<Option<Box<SourcePlan
     Ok(Some(Box::new(plan(&source))))
 }
 
-/// The source as the process that follows it gets it.
+/// Returns the source in the form that the source process gets.
 pub(super) fn plan(source: &Source) -> SourcePlan {
     let etcd = &source.etcd;
     let tls = &source.tls;

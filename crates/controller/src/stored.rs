@@ -1,6 +1,6 @@
-//! Certificate bundles and script modules that come and go, in turn with changes of the configuration.
+//! Storing and deleting certificate bundles and script modules, one at a time with changes of the configuration.
 //!
-//! An `impl` block of the service's [`Inner`]. What must never happen: one of them in force that is not stored, or the
+//! An `impl` block of the service's [`Inner`]. Must never happen: that one of them is in force but not stored, or the
 //! other way round.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tutti_unprivileged::{js_modules, partial};
 use super::service::Inner;
 
 impl Inner {
-    /// Stores a bundle, which is in force then where the configuration names it. Connections go on with what they began with.
+    /// Stores a bundle, and puts it in force if the configuration refers to it. Open connections keep the former one.
     pub(super) async fn store_certificate(
         &self,
         name: String,
@@ -34,7 +34,7 @@ impl Inner {
         Ok(bundle.warnings().to_vec())
     }
 
-    /// Stores a bundle that has been checked. To be called by who holds `changing`.
+    /// Stores a bundle that has been checked. The caller must hold `changing`.
     pub(super) async fn keep_bundle(
         &self,
         name: String,
@@ -55,8 +55,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Stores a script module, which is in force then where the configuration names it, if all that is in force can be loaded
-    /// with it.
+    /// Stores a script module, and puts it in force if the configuration refers to it, provided everything in force can
+    /// be loaded with it.
     pub(super) async fn store_module(
         &self,
         name: String,
@@ -85,7 +85,7 @@ impl Inner {
         Ok(Vec::new())
     }
 
-    /// A stored configuration may have had a part that could not be served without what has just been stored.
+    /// A stored configuration may have had a part that could not be served without this object.
     fn note_what_is_sound(&self) {
         let config = partial::sound(&self.document.load(), &self.context()).unwrap_or_default();
         self.config.store(Arc::new(config));
@@ -124,13 +124,13 @@ impl Inner {
         self.certificates.store(Arc::new(certificates));
         self.js_modules.store(Arc::new(modules));
         if is_on_demand {
-            // The next client who asks for it has it got anew.
+            // The next client that asks for it triggers a new order.
             self.plan_certificates();
         }
         Ok(())
     }
 
-    /// Has main change what is stored to these. To be called by who holds `changing`.
+    /// Makes main replace the stored objects with these. The caller must hold `changing`.
     pub(super) async fn change_stored(
         &self,
         change: Change,
@@ -139,7 +139,7 @@ impl Inner {
     ) -> Result<(), StoreError> {
         self.must_take_changes().map_err(StoreError::Failed)?;
         let grants = self.grants_with(certificates, modules);
-        // No application is started for it.
+        // No application is started for this.
         self.have_changed(change, grants, Cause::default(), Duration::ZERO)
             .await
             .map(drop)

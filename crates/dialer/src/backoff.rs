@@ -1,7 +1,7 @@
-//! Pauses between attempts that fail: longer after each failure, and never the same for two servers.
+//! Pauses between failing attempts: longer after each failure, and randomized so that servers differ.
 //!
-//! Called by the clients of stores and of API servers, which many servers have in common: those must not be asked by all of them at one
-//! moment. Pure but for randomness, which is that of the standard library: good enough to be apart from others, and no secret.
+//! Used by clients of stores and API servers that many servers share, and that must not get all their requests at the
+//! same moment. No I/O; the randomness of the standard library is good enough for this, as nothing here is secret.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -18,12 +18,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses of at most this length.
+    /// Creates pauses of at most this length.
     pub fn new(longest: Duration) -> Backoff {
         Backoff::beginning_with(FIRST, longest)
     }
 
-    /// The same with another first pause.
+    /// Creates pauses that start with another first one.
     pub fn beginning_with(first: Duration, longest: Duration) -> Backoff {
         Backoff {
             first,
@@ -32,25 +32,25 @@ impl Backoff {
         }
     }
 
-    /// The pause after a failure: from a half to the whole of what is doubled each time.
+    /// Returns the pause after a failure: between half and all of a time that doubles each time.
     pub fn after_failure(&mut self) -> Duration {
         let bound = self.next.min(self.longest);
         self.next = bound.saturating_mul(2);
         bound / 2 + random_time_below(bound / 2)
     }
 
-    /// An attempt has succeeded.
+    /// Must be called after a successful attempt.
     pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
-/// A random number below a bound: each `RandomState` has keys of its own.
+/// Returns a random number below a limit: each `RandomState` has its own keys.
 pub fn random_below(bound: u64) -> u64 {
     RandomState::new().build_hasher().finish() % bound.max(1)
 }
 
-/// A random time below a bound, in milliseconds.
+/// Returns a random time below a limit, in milliseconds.
 pub fn random_time_below(bound: Duration) -> Duration {
     let bound = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(random_below(bound))

@@ -1,4 +1,4 @@
-//! One socket, connected.
+//! Connects a single socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tutti_sys::tcp::refuse_itself;
 
 use crate::stream::Socket;
 
-/// Time between two attempts to get into the full queue of a Unix socket.
+/// Pause between two attempts while the backlog of a Unix socket is full.
 const QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// The address of a socket.
@@ -22,7 +22,7 @@ pub enum Address {
     Unix(UnixAddress),
 }
 
-/// Connects. Small messages are sent at once over TCP (`TCP_NODELAY`).
+/// Connects. Small messages are sent immediately over TCP (`TCP_NODELAY`).
 ///
 /// # Errors
 /// The system's error; it may take as long as the system tries.
@@ -36,7 +36,7 @@ pub async fn connect(address: &Address) -> io::Result<Socket> {
         }
         Address::Unix(address) => loop {
             match UnixStream::connect_addr(&address.clone().into()).await {
-                // The queue is full, and there is no event for when it is not (unix(7), `EAGAIN`).
+                // The backlog is full, and the kernel does not report when it has room again (unix(7), `EAGAIN`).
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     tokio::time::sleep(QUEUE_PAUSE).await;
                 }

@@ -1,4 +1,4 @@
-//! The whole way to a peer: its addresses, a connection, TLS.
+//! Reaches a peer: resolves its addresses, connects, and starts TLS.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,24 +13,24 @@ use crate::connect::{Address, connect};
 use crate::error::DialError;
 use crate::stream::{DialedStream, DialedTls};
 
-/// A peer that is reached over TCP.
+/// A peer to connect to over TCP.
 #[derive(Clone, Debug)]
 pub struct DialTarget<'a> {
-    /// Its name or address, an IPv6 address with brackets or without.
+    /// Its name or address, an IPv6 address with or without brackets.
     pub host: &'a str,
     /// Its port.
     pub port: u16,
     /// The addresses of the name; `None`: the system resolves it.
     pub addresses: Option<&'a [IpAddr]>,
-    /// The terms of TLS; `None`: plain TCP.
+    /// The TLS configuration; `None`: plain TCP.
     pub tls: Option<&'a Arc<ClientConfig>>,
-    /// The name that its certificate is for, where that is not `host`.
+    /// The name that its certificate must have, if it is not `host`.
     pub server_name: Option<&'a str>,
-    /// The time that each of its addresses has; `None`: as long as the system tries.
+    /// Time limit for each of its addresses; `None`: as long as the system tries.
     pub patience: Option<Duration>,
 }
 
-/// Connects to the first address that takes a connection, and shakes hands.
+/// Connects to the first address that accepts a connection, and performs the TLS handshake.
 ///
 /// # Errors
 /// The name is not valid, or the last address failed.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_without_tls_and_a_name_that_is_none_are_told_apart() {
+    async fn a_peer_without_tls_and_an_invalid_name_are_distinguished() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let config = client_config(RootCertStore::empty(), None).unwrap();

@@ -1,24 +1,25 @@
-//! Why there is no connection, and errors in one line.
+//! Connection errors, and error chains in one line.
 
 use std::fmt::Write as _;
 use std::io;
 
-/// Why there is no connection. Never the fault of a client of this server.
+/// Why connecting failed. Never the fault of a client of this server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// The name that the peer's certificate would be for is not valid. Another attempt does not help.
-    #[error("`{0}` is not a valid name of a server")]
+    /// The name to verify the peer's certificate against is not valid. Retrying does not help.
+    #[error("`{0}` is not a valid server name")]
     Name(String),
-    /// There is no address, or no address takes a connection.
+    /// There is no address, or none accepts a connection.
     #[error("{0}")]
     Connect(io::Error),
-    /// The handshake of TLS failed.
+    /// The TLS handshake failed.
     #[error("TLS: {0}")]
     Tls(io::Error),
 }
 
-/// An error with its sources: the outermost seldom says what was wrong. A source that its error quotes is not repeated.
+/// Formats an error with its sources, because the outermost rarely contains the cause. A source that its error already
+/// quotes is not repeated.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -46,7 +47,7 @@ mod tests {
     struct Middle(#[source] io::Error);
 
     #[test]
-    fn an_error_is_told_with_its_sources_once() {
+    fn an_error_is_shown_with_its_sources_once() {
         let error = Outer(Middle(io::Error::other("no route")));
         assert_eq!(
             error_chain(&error),

@@ -1,11 +1,11 @@
-//! Puts a failure of a server's TLS into words for the log: whose fault it is, and how to cure it.
+//! Describes a TLS failure of a server for the log: the cause, and the remedy.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// In words, as what the server did.
+/// Describes the failure, with the server as the subject.
 pub(crate) fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(fault) => certificate(fault),
@@ -14,7 +14,7 @@ pub(crate) fn explain(error: &Error) -> String {
         }
         Error::AlertReceived(alert) => refusal(*alert),
         Error::PeerIncompatible(why) => {
-            format!("it speaks no TLS that is allowed here: {why:?}")
+            format!("it offers no TLS version that is allowed here: {why:?}")
         }
         Error::NoApplicationProtocol => refusal(AlertDescription::NoApplicationProtocol),
         other => other.to_string(),
@@ -36,7 +36,7 @@ fn certificate(fault: &CertificateError) -> String {
                 .to_owned()
         }
         CertificateError::NotValidForName => {
-            "its certificate is for another name; hint: say which with `server_name`".to_owned()
+            "its certificate is for another name; hint: set it with `server_name`".to_owned()
         }
         CertificateError::NotValidForNameContext {
             expected,
@@ -49,7 +49,7 @@ fn certificate(fault: &CertificateError) -> String {
                 presented.join(", ")
             };
             format!(
-                "its certificate is not for `{}` but for {presented}; hint: say which with `server_name`",
+                "its certificate is not for `{}` but for {presented}; hint: set it with `server_name`",
                 expected.to_str()
             )
         }
@@ -58,15 +58,15 @@ fn certificate(fault: &CertificateError) -> String {
             "its certificate is not meant for servers".to_owned()
         }
         CertificateError::BadSignature => "the signature of its certificate is wrong; hint: `ca` may name another authority of the same name".to_owned(),
-        // webpki's `CaUsedAsEndEntity`, which has no name of its own there.
+        // webpki's `CaUsedAsEndEntity` has no variant here.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "its certificate is that of an authority (CA:TRUE), which no server may show".to_owned()
+            "its certificate is a CA certificate (CA:TRUE), which servers must not use".to_owned()
         }
-        other => format!("its certificate does not hold: {other}"),
+        other => format!("its certificate is not valid: {other}"),
     }
 }
 
-/// Names are told as `DnsName("a.example")` or `IpAddress(10.0.0.1)`.
+/// Names have the form `DnsName("a.example")` or `IpAddress(10.0.0.1)`.
 fn name(presented: &str) -> String {
     let inner = presented
         .split_once('(')
@@ -88,11 +88,11 @@ fn refusal(alert: AlertDescription) -> String {
             format!("it does not accept our certificate ({alert:?})")
         }
         AlertDescription::UnrecognisedName => {
-            "it does not know the name it was asked for; hint: say which with `server_name`"
+            "it does not know the requested server name; hint: set `server_name`"
                 .to_owned()
         }
         AlertDescription::NoApplicationProtocol => {
-            "it does not speak the version of HTTP inside TLS that it is asked for; hint: `http_version`"
+            "it does not support the requested version of HTTP over TLS; hint: `http_version`"
                 .to_owned()
         }
         AlertDescription::ProtocolVersion => "it refuses the versions of TLS offered".to_owned(),

@@ -1,4 +1,4 @@
-//! A pooling HTTP client whose TLS is ours.
+//! An HTTP client with a connection pool that uses the TLS of this crate.
 
 use http_body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -7,13 +7,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 
-/// An HTTP client with a pool of connections.
+/// An HTTP client with a connection pool.
 pub type HttpClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// The URLs and protocols of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpUse {
-    /// HTTP/1.1, and nothing without TLS.
+    /// HTTP/1.1, only over TLS.
     HttpsOnly,
     /// HTTP/1.1, with TLS or without.
     Http1,
@@ -21,7 +21,7 @@ pub enum HttpUse {
     Http2,
 }
 
-/// Makes a client that keeps at most so many idle connections to a host.
+/// Creates a client that keeps at most this many idle connections to a host.
 pub fn http_client<B>(tls: ClientConfig, kind: HttpUse, most_idle: usize) -> HttpClient<B>
 where
     B: Body + Send,

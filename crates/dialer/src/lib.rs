@@ -1,18 +1,20 @@
-//! Connections that this server opens: the way to a peer over TCP or a Unix socket, TLS on it, and when to try again.
+//! Outgoing connections of this server: reaching a peer over TCP or a Unix socket, TLS, and when to retry.
 //!
-//! Called by everything that speaks to another server: upstreams, automatic certificates, etcd, the API server of Kubernetes, collectors of
-//! traces, stores of limits, and components of WebAssembly. None of them opens a socket, loads root certificates, or puts an error into words
-//! by itself. Protocols are the callers'. Names are resolved by the system; a caller that resolves by `settings.resolver` passes addresses.
+//! Used by everything that connects to another server: upstreams, automatic certificates, etcd, the Kubernetes API
+//! server, trace collectors, limit stores, and WebAssembly components. None of them opens sockets, loads root
+//! certificates, or formats errors itself. Protocols belong to the callers. Names are resolved by the system; a caller
+//! that uses `settings.resolver` passes addresses.
 //!
-//! Must never happen: that a server is trusted without a certificate that root certificates lead to (but for upstreams with `verify` off);
-//! or that a connection leads back to this process because its port has no listener (a simultaneous open of TCP).
+//! Must never happen: that a server is trusted without a certificate that chains to a root certificate (except for
+//! upstreams with `verify` off); or that a connection leads back to this process because its port has no listener (a
+//! simultaneous open of TCP).
 //!
 //! | Module | does |
 //! |---|---|
-//! | [`dial`] | resolves, connects, and shakes hands |
+//! | [`dial`] | resolves, connects, and performs the handshake |
 //! | [`connect()`] | connects one socket |
 //! | [`DialedStream`], [`DialedTls`], [`Socket`] | the bytes of a connection |
-//! | [`client_config`], [`system_roots`] | whom TLS trusts, and the certificate that is shown |
+//! | [`client_config`], [`system_roots`] | trusted root certificates, and the client certificate |
 //! | [`http_client`] | a pooling HTTP client on top of this TLS |
 //! | [`Backoff`] | pauses between attempts |
 //! | [`error_chain`] | an error with its sources in one line |

@@ -1,6 +1,6 @@
-//! The bytes of a connection: a socket, with TLS around what is said on it or without.
+//! The bytes of a connection: a socket, with or without TLS.
 //!
-//! Must never: say that something has been sent when nothing has been taken, or go on after TLS has ended.
+//! Must never: report bytes as sent that were not accepted, or continue after TLS has ended.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// As far as the event loop knows, nothing has come. Costs no system call.
+    /// As far as the event loop knows, nothing has been received. Costs no system call.
     fn is_silent(&self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         match self {
@@ -39,7 +39,7 @@ impl Socket {
 }
 
 impl Socket {
-    /// The address of this end; `None` of a Unix socket.
+    /// Returns the local address; `None` for a Unix socket.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Socket::Tcp(stream) => stream.local_addr().ok(),
@@ -94,7 +94,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// The stream that a connection is read from and written to.
+/// A stream to read from and write to.
 #[derive(Debug)]
 pub enum DialedStream {
     /// The socket alone.
@@ -103,12 +103,12 @@ pub enum DialedStream {
     Tls(DialedTls),
 }
 
-/// A socket on which TLS is spoken; says so when it ends.
+/// A socket with TLS, which sends `close_notify` when dropped.
 #[derive(Debug)]
 pub struct DialedTls(Box<TlsStream<Socket>>);
 
 impl DialedTls {
-    /// Shakes hands on a connected socket.
+    /// Performs the handshake on a connected socket.
     ///
     /// # Errors
     /// The server's fault in words, or the system's error.
@@ -119,7 +119,7 @@ impl DialedTls {
     ) -> io::Result<DialedTls> {
         match TlsConnector::from(config).connect(name, socket).await {
             Ok(stream) => Ok(DialedTls(Box::new(stream))),
-            Err(error) if inner(&error).is_some() => Err(told(error)),
+            Err(error) if inner(&error).is_some() => Err(with_cause(error)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(io::Error::new(
                 error.kind(),
                 "it closed the connection during the handshake; perhaps it does not speak TLS on this port",
@@ -128,7 +128,7 @@ impl DialedTls {
         }
     }
 
-    /// The protocol that was agreed on for inside (RFC 7301).
+    /// Returns the negotiated protocol (ALPN, RFC 7301).
     pub fn protocol(&self) -> Option<&[u8]> {
         self.0.get_ref().1.alpn_protocol()
     }
@@ -136,7 +136,7 @@ impl DialedTls {
 
 impl Drop for DialedTls {
     fn drop(&mut self) {
-        // RFC 8446 §6.1: an end in good order says so. What the socket does not take at once is not waited for.
+        // RFC 8446 §6.1: an orderly end is announced. Bytes that the socket does not accept immediately are lost.
         let mut context = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut *self.0).poll_shutdown(&mut context);
     }
@@ -152,7 +152,7 @@ impl AsyncRead for DialedStream {
             DialedStream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
             DialedStream::Tls(DialedTls(stream)) => Pin::new(&mut **stream)
                 .poll_read(context, buffer)
-                .map_err(told),
+                .map_err(with_cause),
         }
     }
 }
@@ -176,7 +176,8 @@ impl AsyncWrite for DialedStream {
 }
 
 impl DialedStream {
-    /// Sends some of `bytes`. With TLS, what has been taken may still be on its way out: it goes on with every other call here.
+    /// Sends some of `bytes`. With TLS, accepted bytes may still be buffered: every other call here continues to send
+    /// them.
     pub fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -187,53 +188,55 @@ impl DialedStream {
             DialedStream::Tls(DialedTls(stream)) => {
                 let taken = Pin::new(&mut **stream).poll_write(context, bytes);
                 if matches!(taken, Poll::Ready(Ok(_))) {
-                    // A failure is told by whatever is done next.
+                    // The next operation reports a failure.
                     let _ = Pin::new(&mut **stream).poll_flush(context);
                 }
-                taken.map_err(told)
+                taken.map_err(with_cause)
             }
         }
     }
 
-    /// Waits until all that was taken has gone out.
+    /// Waits until all accepted bytes have been sent.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             DialedStream::Plain(_) => Poll::Ready(Ok(())),
-            DialedStream::Tls(DialedTls(stream)) => {
-                Pin::new(&mut **stream).poll_flush(context).map_err(told)
-            }
+            DialedStream::Tls(DialedTls(stream)) => Pin::new(&mut **stream)
+                .poll_flush(context)
+                .map_err(with_cause),
         }
     }
 
-    /// Reads behind what `buffer` has, which must have room left; 0 at the end.
+    /// Reads into the free space of `buffer`, which must have some; 0 at the end.
     pub fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>> {
-        // The futures keep nothing between two calls.
+        // The futures keep no state between two calls.
         match self {
             DialedStream::Plain(socket) => pin!(socket.read_buf(buffer)).poll(context),
             DialedStream::Tls(DialedTls(stream)) => {
-                // Bytes that were taken to be sent go out while an answer is waited for.
+                // Buffered bytes are sent while waiting for an answer.
                 let _ = Pin::new(&mut **stream).poll_flush(context);
-                pin!(stream.read_buf(buffer)).poll(context).map_err(told)
+                pin!(stream.read_buf(buffer))
+                    .poll(context)
+                    .map_err(with_cause)
             }
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Announces that nothing more will be sent.
     pub fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             DialedStream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
-            DialedStream::Tls(DialedTls(stream)) => {
-                Pin::new(&mut **stream).poll_shutdown(context).map_err(told)
-            }
+            DialedStream::Tls(DialedTls(stream)) => Pin::new(&mut **stream)
+                .poll_shutdown(context)
+                .map_err(with_cause),
         }
     }
 
-    /// As far as the event loop knows: the server has neither closed it nor said anything unasked. What TLS says for itself (tickets,
-    /// new keys) is no such thing.
+    /// As far as the event loop knows, the server has neither closed the connection nor sent anything. TLS's own
+    /// messages (tickets, new keys) do not count.
     pub fn seems_at_rest(&mut self) -> bool {
         match self {
             DialedStream::Plain(socket) => socket.is_silent(),
@@ -247,7 +250,7 @@ impl DialedStream {
         }
     }
 
-    /// The socket below.
+    /// Returns the underlying socket.
     pub fn socket(&self) -> &Socket {
         match self {
             DialedStream::Plain(socket) => socket,
@@ -256,16 +259,16 @@ impl DialedStream {
     }
 }
 
-/// The error of TLS in one of I/O.
+/// Returns the TLS error in an I/O error.
 fn inner(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// An error that says what was wrong with TLS, if something was.
-fn told(error: io::Error) -> io::Error {
+/// Describes the TLS error in an I/O error, if there is one.
+fn with_cause(error: io::Error) -> io::Error {
     match inner(&error) {
         Some(fault) => io::Error::new(error.kind(), explain(fault)),
-        // An attacker can cut a connection, but not say goodbye in the server's name (RFC 9112 §9.8).
+        // An attacker can cut a connection, but cannot end it in the server's name (RFC 9112 §9.8).
         None if error.kind() == io::ErrorKind::UnexpectedEof => io::Error::new(
             error.kind(),
             "it closed the connection without TLS's `close_notify`",

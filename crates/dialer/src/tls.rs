@@ -1,6 +1,6 @@
-//! TLS as a client: whom it trusts, and the certificate that it shows. Texts are PEM.
+//! TLS as a client: trusted root certificates, and the client certificate. Texts are PEM.
 //!
-//! For upstreams, which have options for versions and ciphers and bundles that are stored, `tutti-tls` makes the configuration.
+//! For upstreams, which have options for versions, ciphers and stored bundles, `tutti-tls` creates the configuration.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,11 +15,11 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
 }
 
-/// Loads the root certificates that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others). Those that cannot be read are left
-/// out: among the many there may be an odd one.
+/// Loads the system's root certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` override them). Those that cannot be read
+/// are skipped: among the many there may be an odd one.
 ///
 /// # Errors
-/// There is none, with the cure.
+/// There are none, with a remedy.
 pub fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -32,14 +32,14 @@ pub fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found.certs)
 }
 
-/// The same, ready to be trusted.
+/// Loads the system's root certificates into a store.
 pub fn system_authorities() -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(system_roots()?);
     Ok(store)
 }
 
-/// The root certificates in a text.
+/// Parses the root certificates in a text.
 pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -47,13 +47,13 @@ pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
         store.add(certificate).map_err(|error| error.to_string())?;
     }
     match store.is_empty() {
-        true => Err("there is no certificate in it".to_owned()),
+        true => Err("it contains no certificate".to_owned()),
         false => Ok(store),
     }
 }
 
-/// A client that trusts these authorities, and shows a certificate with its chain and key if it has one. Without authorities it trusts no
-/// server.
+/// Creates a client configuration that trusts these authorities, and presents a certificate with its chain and key if
+/// there is one. Without authorities it trusts no server.
 pub fn client_config(
     roots: RootCertStore,
     identity: Option<(&[u8], &[u8])>,

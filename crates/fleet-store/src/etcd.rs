@@ -1,7 +1,7 @@
-//! etcd as a store: several members, of which any may be dead, hang, or be restored from an older copy.
+//! etcd as a store: several members, any of which may be dead, hang, or be restored from an older copy.
 //!
-//! One connection at a time. A call that fails is made again with the next member, once with each. What is followed is listed anew with
-//! each connection: no revision is remembered beyond a watch, since a store that was restored has others.
+//! One connection at a time. A failed call is repeated with the next member, once with each. Followed keys are listed
+//! again with each connection: no revision is remembered beyond a watch, since a restored store has others.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,16 +15,16 @@ use tutti_dialer::{BoxFuture, random_below};
 
 use crate::store::{Entries, FleetStore, FleetStoreError, Following, LeasedEntries, StoreEntry};
 
-/// Most news that are told together.
+/// Maximum events that are reported together.
 const MOST_AT_ONCE: usize = 1000;
 
-/// The same in bytes: ten of etcd's largest requests.
+/// Maximum bytes of events that are reported together: ten of etcd's largest requests.
 const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Most bytes of what is followed: fifty documents of etcd's largest request, which is more than a fleet keeps.
+/// Maximum bytes of followed keys: fifty documents of etcd's largest request, which is more than a fleet keeps.
 const MOST_FOLLOWED: usize = 128 << 20;
 
-/// The longest text that is stored: etcd takes requests of 1.5 MiB.
+/// The longest stored text: etcd accepts requests of 1.5 MiB.
 pub const LONGEST_TEXT: usize = 1 << 20;
 
 /// A store in an etcd.
@@ -34,11 +34,12 @@ pub struct EtcdStore {
     /// How long a held text outlives its owner.
     life: Duration,
     state: Mutex<MemberConnection>,
-    /// Held while one call connects: others wait for its connection, and do not ask for another, each of which costs etcd a password.
+    /// Held while one call connects: others wait for its connection instead of opening another, each of which costs
+    /// etcd a password check.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// The connection, and which member is next.
+/// The connection, and the next member to try.
 struct MemberConnection {
     client: Option<EtcdClient>,
     next: usize,
@@ -54,8 +55,8 @@ impl From<EtcdError> for FleetStoreError {
 }
 
 impl EtcdStore {
-    /// A store whose names are below a prefix, and whose held texts live so long. It begins with any of the members, so that not
-    /// all of a fleet are with the first.
+    /// Creates a store whose names are below a prefix, and whose held texts have this lifetime. It starts with a random
+    /// member, so that the nodes of a fleet are distributed.
     pub fn new(options: ClusterOptions, prefix: &str, life: Duration) -> EtcdStore {
         let members = u64::try_from(options.endpoints.len()).unwrap_or(1);
         let next = usize::try_from(random_below(members)).unwrap_or_default();
@@ -72,7 +73,7 @@ impl EtcdStore {
         format!("{}{name}", self.prefix).into_bytes()
     }
 
-    /// The name of a key, without the prefix.
+    /// Returns the name of a key, without the prefix.
     fn name(&self, key: &[u8]) -> Option<String> {
         let key = std::str::from_utf8(key).ok()?;
         key.strip_prefix(&self.prefix).map(str::to_owned)
@@ -82,7 +83,7 @@ impl EtcdStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection there is, or one to the next member.
+    /// Returns the current connection, or one to the next member.
     async fn client(&self) -> Result<EtcdClient, EtcdError> {
         let connected = || self.state().client.clone();
         if let Some(client) = connected() {
@@ -112,7 +113,7 @@ impl EtcdStore {
         }
     }
 
-    /// The next call is made with another member than this, unless that is so already.
+    /// Makes the next call use another member than this, unless it does already.
     fn leave(&self, endpoint: &str) {
         let mut state = self.state();
         let connected = state.client.as_ref();
@@ -123,7 +124,7 @@ impl EtcdStore {
         state.next = state.next.wrapping_add(1);
     }
 
-    /// Makes a call with one member after the other, until one of them has done it.
+    /// Makes a call with one member after the other, until it succeeds.
     pub(crate) async fn with<T, F>(
         &self,
         call: impl Fn(EtcdClient) -> F,
@@ -132,7 +133,7 @@ impl EtcdStore {
         F: Future<Output = Result<T, EtcdError>>,
     {
         let mut failure = None;
-        // One more than there are: a connection may have been of no use any more.
+        // One more than there are members: an existing connection may be broken.
         for _ in 0..=self.options.endpoints.len() {
             let client = match self.client().await {
                 Ok(client) => client,
@@ -146,7 +147,7 @@ impl EtcdStore {
             match call(client).await {
                 Ok(done) => return Ok(done),
                 Err(error) => {
-                    // Also after a refusal: tokens end.
+                    // Even after a rejection: tokens expire.
                     self.leave(&endpoint);
                     let is_final = error.is_final();
                     failure = Some(at(&endpoint, error));
@@ -163,7 +164,7 @@ impl EtcdStore {
         }))
     }
 
-    /// How long something that is held outlives its owner.
+    /// Returns how long a held text outlives its owner.
     pub(crate) fn life(&self) -> Duration {
         self.life
     }
@@ -186,7 +187,7 @@ impl EtcdStore {
     }
 }
 
-/// An error with the member that it is of.
+/// Creates an error that names the member.
 fn at(endpoint: &str, error: EtcdError) -> EtcdError {
     match error {
         EtcdError::Connection(text) => EtcdError::Connection(format!("`{endpoint}`: {text}")),
@@ -254,7 +255,7 @@ impl FleetStore for Arc<EtcdStore> {
             if self.with(swap).await? {
                 return Ok(true);
             }
-            // An attempt before this one may have done it, and only its answer been lost.
+            // An earlier attempt may have succeeded, with only its answer lost.
             match wanted.first() {
                 Some(first) if first.1.is_some() => self.has(first).await,
                 _ => Ok(false),
@@ -301,7 +302,7 @@ impl FleetStore for Arc<EtcdStore> {
             if held.number.is_some() && held.texts == *texts {
                 return Ok(());
             }
-            // Unless this succeeds they are not there, and the next call begins anew.
+            // Until this succeeds they count as absent, and the next call starts over.
             let number = match held.number.take() {
                 Some(number) => number,
                 None => {
@@ -346,8 +347,8 @@ struct EtcdFollowing {
 }
 
 impl EtcdFollowing {
-    /// The next events, with those that have come meanwhile: a thousand nodes may answer at once, and whoever follows them looks at all
-    /// answers each time.
+    /// Returns the next events, with those that have arrived in the meantime: a thousand nodes may answer at once, and
+    /// followers read all answers each time.
     async fn events(&mut self) -> Result<Vec<KeyChange>, EtcdError> {
         let mut events = self.watch.next().await?;
         for _ in 0..MOST_AT_ONCE {
@@ -377,7 +378,7 @@ impl Following for EtcdFollowing {
             let events = match self.events().await {
                 Ok(events) => events,
                 Err(error) => {
-                    // The reason why the watch has ended may hold up other calls, too.
+                    // The cause of the watch's end may affect other calls, too.
                     self.store.leave(&self.endpoint);
                     return Err(error.into());
                 }
@@ -385,7 +386,7 @@ impl Following for EtcdFollowing {
             for event in events {
                 match event {
                     KeyChange::Put(pair) => {
-                        // Its former text is no more, also if the new value is no text.
+                        // Its former text is gone, even if the new value is not text.
                         if let Some(name) = self.store.name(&pair.key) {
                             self.entries.remove(&name);
                         }
@@ -411,7 +412,7 @@ impl Following for EtcdFollowing {
     }
 }
 
-/// Bytes of an event.
+/// Returns the bytes of an event.
 fn size(event: &KeyChange) -> usize {
     match event {
         KeyChange::Put(pair) => pair.key.len() + pair.value.len(),

@@ -1,4 +1,4 @@
-//! Locks in an etcd: keys under a lease.
+//! Locks in etcd: keys under a lease.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Locks for Arc<EtcdStore> {
         node: &'a str,
     ) -> BoxFuture<'a, Result<LockAttempt, FleetStoreError>> {
         Box::pin(async move {
-            // Most claims of a large fleet end here, without a lease.
+            // Most claims in a large fleet end here, without a lease.
             let mut found = self.list(name).await?;
             if let Some(text) = found.remove(name) {
                 return Ok(LockAttempt::Theirs(Owner::node_of(&text)));
@@ -68,7 +68,7 @@ impl Locks for Arc<EtcdStore> {
             let operations = vec![self.operation(&entry, Some(lease))];
             let made = match self.change_if((name, None), operations).await {
                 Ok(true) => Ok(true),
-                // An attempt before this one may have done it, and only its answer been lost.
+                // An earlier attempt may have succeeded, with only its answer lost.
                 Ok(false) => self.has(&entry).await,
                 Err(error) => Err(error),
             };
@@ -79,7 +79,7 @@ impl Locks for Arc<EtcdStore> {
                     number: lease,
                 }));
             }
-            // Left over, it ends by itself, and the lock with it.
+            // If this fails, the lease expires, and the lock with it.
             let _ = self.revoke(lease).await;
             made?;
             let owner = self.list(name).await?.remove(name);

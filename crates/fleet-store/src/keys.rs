@@ -1,73 +1,73 @@
-//! Names of things in the store, below the fleet's prefix.
+//! Names in the store, below the fleet's prefix.
 
 pub use tutti_options::source::ALL;
 
-/// Heads are below this: `heads/all`, `heads/LABEL=VALUE`.
+/// Prefix of heads: `heads/all`, `heads/LABEL=VALUE`.
 pub const HEADS: &str = "heads/";
 
-/// Documents are below this, by their generation.
+/// Prefix of documents, by generation.
 pub const DOCUMENTS: &str = "documents/";
 
-/// Answers of nodes are below this, by the node's name.
+/// Prefix of nodes' answers, by the node's name.
 pub const NODES: &str = "nodes/";
 
-/// The addresses of nodes are below this, by the node's name. They change seldom, and are followed by all nodes: answers are not.
+/// Prefix of nodes' addresses, by the node's name. They change rarely, and are followed by all nodes, unlike answers.
 pub const ADDRESSES: &str = "addresses/";
 
-/// Roll-outs are below this, by their number.
+/// Prefix of roll-outs, by number.
 pub const LOG: &str = "log/";
 
-/// Certificates for all nodes are below this, sealed, by their names.
+/// Prefix of certificates for all nodes, encrypted, by name.
 pub const CERTIFICATES: &str = "certificates/";
 
-/// Owners of certificates and accounts that come by themselves are below this, by the names of their documents.
+/// Prefix of the owners of automatic certificates and accounts, by the names of their documents.
 pub const LOCKS: &str = "acme/state/locks/";
 
-/// Documents of certificates and accounts that come by themselves are below this, sealed.
+/// Prefix of the documents of automatic certificates and accounts, encrypted.
 pub const STATE: &str = "acme/state/documents/";
 
-/// Locks and documents together are below this.
+/// Common prefix of locks and documents.
 pub const ACME: &str = "acme/state/";
 
-/// Certificates that have come by themselves are below this, sealed, with their keys.
+/// Prefix of automatic certificates, encrypted, with their keys.
 pub const CHAINS: &str = "acme/chains/";
 
-/// Answers to authorities are below this, sealed, for as long as the order's owner is there.
+/// Prefix of challenge responses, encrypted, which live as long as the order's owner.
 pub const ANSWERS: &str = "acme/answers/";
-/// Purges of caches are below this, by their number.
+/// Prefix of cache purges, by number.
 pub const PURGES: &str = "purges/";
 
-/// The head for all nodes, or for those with a label.
+/// Returns the name of the head for all nodes, or for those with a label.
 pub fn head(selector: &str) -> String {
     format!("{HEADS}{selector}")
 }
 
-/// The document of a generation. Names are in the order of generations.
+/// Returns the name of the document of a generation. Names sort by generation.
 pub fn document(generation: u64) -> String {
     format!("{DOCUMENTS}{generation:012}")
 }
 
-/// The answer of a node.
+/// Returns the name of a node's answer.
 pub fn node(name: &str) -> String {
     format!("{NODES}{name}")
 }
 
-/// The address of a node.
+/// Returns the name of a node's address.
 pub fn address(name: &str) -> String {
     format!("{ADDRESSES}{name}")
 }
 
-/// The record of a roll-out. Names are in the order of numbers.
+/// Returns the name of the record of a roll-out. Names sort by number.
 pub fn roll_out(number: u64) -> String {
     format!("{LOG}{number:012}")
 }
 
-/// A purge of caches. Names are in the order of numbers.
+/// Returns the name of a cache purge. Names sort by number.
 pub fn purge(number: u64) -> String {
     format!("{PURGES}{number:012}")
 }
 
-/// The number at the end of a name, of a document or a roll-out.
+/// Returns the number at the end of a name of a document or a roll-out.
 pub fn number(key: &str) -> Option<u64> {
     key.rsplit('/').next()?.parse().ok()
 }

@@ -1,23 +1,23 @@
-//! Everything that the nodes of a fleet and those who administer it share: documents with a generation, which of them nodes are to run, what each
-//! node answers; and the store that all of it is in.
+//! The data that the nodes of a fleet and their administrators share: documents with a generation, which of them nodes
+//! should run, the answers of the nodes; and the store that contains all of it.
 //!
-//! Called by the process that follows a source, and by `tutti fleet`. Both take what they decide from here, so that they cannot disagree.
-//! It must never happen that a document is told apart from another by its generation alone, since a store that is restored from a copy
-//! gives generations a second time.
+//! Used by the source process and by `tutti fleet`. Both take their decisions from here, so that they cannot disagree.
+//! Must never happen: that documents are distinguished by generation alone, since a store that is restored from a copy
+//! issues generations a second time.
 //!
 //! | Module | holds |
 //! |---|---|
-//! | [`keys`] | names of things in the store |
-//! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
-//! | [`purges`] | purges of caches, and those that a node has yet to make; no I/O |
+//! | [`keys`] | names in the store |
+//! | [`records`] | documents, heads, answers of nodes; the document that a node should run; no I/O |
+//! | [`purges`] | cache purges, and those that a node has yet to make; no I/O |
 //! | [`waves`] | when a wave of a roll-out is over; no I/O |
 //! | [`sharing`] | how a node takes part in the certificates of its fleet; no I/O |
-//! | [`store`] | what a store has to do |
-//! | [`locks`] | names that one owner has at a time |
-//! | [`seal`] | texts that only those can read who have the key of the fleet; no I/O |
+//! | [`store`] | the trait of a store |
+//! | [`locks`] | names that have one owner at a time |
+//! | [`seal`] | texts encrypted with the key of the fleet; no I/O |
 //! | [`etcd`], `etcd_locks` | etcd as a store, and its locks |
-//! | [`etcd_client`] | a client of etcd's third API |
-//! | `random`, `times` | random words, the clock |
+//! | [`etcd_client`] | a client of etcd's v3 API |
+//! | `random`, `times` | random ids, the clock |
 
 #![forbid(unsafe_code)]
 

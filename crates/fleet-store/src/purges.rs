@@ -1,48 +1,48 @@
-//! Purges of caches as they are in the store, and those among them that a node has yet to make. No I/O.
+//! Cache purges in the store, and those of them that a node has yet to make. No I/O.
 //!
-//! Purges are numbered as they come, and each names the one before it, so that a node sees whether it has missed one: a store keeps the
-//! last of them only, and one that is restored from a copy gives numbers a second time. It must never happen that a node takes itself
-//! for up to date when it is not: where it cannot tell, everything goes.
+//! Purges are numbered consecutively, and each refers to the one before it, so that a node notices if it has missed
+//! one: a store keeps only the last of them, and one that is restored from a copy issues numbers a second time. Must
+//! never happen: that a node considers itself up to date when it is not. If it cannot know, it purges everything.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tutti_protocol::PurgeScope;
 
-/// Purges that are kept for nodes which are away.
+/// Maximum number of purges that are kept for offline nodes.
 pub const MOST_KEPT: u64 = 1000;
 
-/// How long they are kept at least, in seconds, while there are not more of them.
+/// How long they are kept at least, in seconds, if there are not more of them.
 pub const KEPT_FOR: u64 = 86_400;
 
-/// Old purges that go with a new one: a transaction of etcd has 128 operations (its `--max-txn-ops`).
+/// Old purges that are removed with a new one: an etcd transaction has at most 128 operations (its `--max-txn-ops`).
 const MOST_REMOVED: usize = 100;
 
 /// A purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgeRecord {
-    /// A random word.
+    /// A random id.
     pub id: String,
     /// Its number, from 1 on.
     pub number: u64,
-    /// The word of the one before; empty: this is the first.
+    /// The id of the one before; empty: this is the first.
     pub former: String,
-    /// The cache that it is of, by its name; `None`: all of a node.
+    /// The name of the cache; `None`: all caches of a node.
     pub cache: Option<String>,
-    /// The responses that go.
+    /// The responses to purge.
     pub what: PurgeScope,
-    /// Who wanted it.
+    /// The user who requested it.
     pub by: String,
-    /// When, in seconds since 1970.
+    /// Its time, in seconds since 1970.
     pub time: u64,
 }
 
-/// The last purge that a node has made. The default is that of a node which has made none.
+/// The last purge that a node has made. The default is that of a node that has made none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPurge {
     /// Its number.
     pub number: u64,
-    /// Its word.
+    /// Its id.
     pub id: String,
 }
 
@@ -67,19 +67,19 @@ impl LastPurge {
 /// The purges that a node has yet to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due<'p> {
-    /// These, in this order; none: it is up to date.
+    /// These, in this order; if empty, the node is up to date.
     These(Vec<&'p PurgeRecord>),
-    /// More than the store has, or nobody knows which: everything goes, and its mark is this one then.
+    /// More than the store has, or unknown: everything must be purged, and the mark becomes this one.
     Everything(LastPurge),
 }
 
-/// Finds those that a node has yet to make, whose last one has this mark.
+/// Returns the purges that a node with this mark has yet to make.
 pub fn due<'p>(mark: &LastPurge, purges: &'p BTreeMap<String, PurgeRecord>) -> Due<'p> {
     let kept = chain(purges);
     let Some(first) = kept.first() else {
         return match mark.number {
             0 => Due::These(Vec::new()),
-            // The store has forgotten all of them, or is another.
+            // The store has lost all of them, or is another.
             _ => Due::Everything(LastPurge::default()),
         };
     };
@@ -93,7 +93,7 @@ pub fn due<'p>(mark: &LastPurge, purges: &'p BTreeMap<String, PurgeRecord>) -> D
     Due::Everything(last.unwrap_or_default())
 }
 
-/// The last purges of which each names the one before.
+/// Returns the last purges, each of which refers to the one before.
 fn chain(purges: &BTreeMap<String, PurgeRecord>) -> Vec<&PurgeRecord> {
     let mut all: Vec<&PurgeRecord> = purges.values().collect();
     all.sort_by_key(|purge| purge.number);
@@ -107,13 +107,13 @@ fn chain(purges: &BTreeMap<String, PurgeRecord>) -> Vec<&PurgeRecord> {
     }
 }
 
-/// The mark that the next purge follows.
+/// Returns the mark that the next purge follows.
 pub fn last(purges: &BTreeMap<String, PurgeRecord>) -> LastPurge {
     let last = purges.values().max_by_key(|purge| purge.number);
     last.map(LastPurge::of).unwrap_or_default()
 }
 
-/// The names of purges that need not be kept any more when another is added: the oldest first, and without a gap.
+/// Returns the names of purges that can be removed when another is added: the oldest first, and without a gap.
 pub fn outdated(purges: &BTreeMap<String, PurgeRecord>, now: u64) -> Vec<String> {
     let newest = last(purges).number.saturating_add(1);
     let mut all: Vec<(&String, &PurgeRecord)> = purges.iter().collect();
@@ -156,7 +156,7 @@ mod tests {
         LastPurge::of(&purge(number, 0))
     }
 
-    /// The numbers that are due; `None`: everything.
+    /// Returns the numbers of the due purges; `None`: everything.
     fn numbers(mark: &LastPurge, purges: &BTreeMap<String, PurgeRecord>) -> Option<Vec<u64>> {
         match due(mark, purges) {
             Due::These(these) => Some(these.iter().map(|purge| purge.number).collect()),
@@ -171,15 +171,15 @@ mod tests {
         assert_eq!(numbers(&none, &store(1..=3)), Some(vec![1, 2, 3]));
         assert_eq!(numbers(&mark(2), &store(1..=4)), Some(vec![3, 4]));
         assert_eq!(numbers(&mark(4), &store(1..=4)), Some(vec![]));
-        // Its own is not kept any more, and it has missed none.
+        // Its own purge is no longer kept, but it has missed none.
         assert_eq!(numbers(&mark(4), &store(5..=6)), Some(vec![5, 6]));
     }
 
     #[test]
-    fn a_node_that_cannot_tell_purges_everything() {
+    fn a_node_that_does_not_know_purges_everything() {
         assert_eq!(numbers(&mark(3), &store(5..=6)), None);
         assert_eq!(due(&mark(3), &store(5..=6)), Due::Everything(mark(6)));
-        // One that has never followed, and a store that has forgotten the first.
+        // A node that has never followed, and a store that has lost the first purge.
         assert_eq!(numbers(&LastPurge::default(), &store(5..=6)), None);
         // A store that was restored from a copy: with fewer, with others of the same number, with none.
         assert_eq!(due(&mark(7), &store(1..=4)), Due::Everything(mark(4)));
@@ -193,7 +193,7 @@ mod tests {
             due(&mark(7), &store([])),
             Due::Everything(LastPurge::default())
         );
-        // Somebody has removed one in the middle.
+        // One in the middle was removed.
         assert_eq!(numbers(&mark(2), &store([1, 2, 4, 5])), None);
         assert_eq!(numbers(&mark(4), &store([1, 2, 4, 5])), Some(vec![5]));
     }
@@ -208,7 +208,7 @@ mod tests {
         let old = outdated(&full, KEPT_FOR + 1);
         assert_eq!(old.len(), MOST_REMOVED);
         assert_eq!(old[0], "000000000001");
-        // A clock that is behind leaves no gap.
+        // A clock that is behind causes no gap.
         let mut mixed = store(1..=3);
         mixed.get_mut("000000000002").unwrap().time = 10;
         assert_eq!(outdated(&mixed, KEPT_FOR + 5), ["000000000001"]);

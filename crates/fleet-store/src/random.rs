@@ -1,9 +1,9 @@
-//! Random words.
+//! Random ids.
 
-/// A random word, for a roll-out or a process.
+/// Returns a random id, for a roll-out or a process.
 pub fn random_word() -> String {
     let mut bytes = [0; 8];
-    // Without randomness a machine has other troubles; the time tells words apart as well.
+    // A machine without randomness has bigger problems; the time is unique enough.
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = now.map_or(0, |time| time.as_nanos());

@@ -1,4 +1,4 @@
-//! Documents, heads and answers as they are in the store, and which document a node is to run.
+//! Documents, heads and answers as stored, and the document that a node should run.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::keys;
 use crate::purges::LastPurge;
 use crate::sharing::Sharing;
 
-/// A document, by its generation and by what is in it.
+/// Identifies a document by its generation and its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DocumentVersion {
-    /// Documents are numbered as they come.
+    /// The number of the document.
     pub generation: u64,
-    /// SHA-256 of its text: a store that is restored from a copy gives generations a second time.
+    /// SHA-256 of its text: a store that is restored from a copy issues generations a second time.
     pub digest: String,
 }
 
 impl DocumentVersion {
-    /// The version of a text.
+    /// Returns the version of a text.
     pub fn of(generation: u64, text: &str) -> DocumentVersion {
         DocumentVersion {
             generation,
@@ -28,13 +28,13 @@ impl DocumentVersion {
     }
 }
 
-/// SHA-256 of a text, in hexadecimal digits.
+/// Returns the SHA-256 of a text, in hexadecimal digits.
 pub fn digest(text: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
     data_encoding::HEXLOWER.encode(digest.as_ref())
 }
 
-/// How far a roll-out is.
+/// The progress of a roll-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RolloutState {
@@ -42,7 +42,7 @@ pub enum RolloutState {
     Rolling,
     /// All nodes run the new one.
     Done,
-    /// All nodes are back at the former one.
+    /// All nodes run the former one again.
     Returned,
 }
 
@@ -57,42 +57,42 @@ impl RolloutState {
     }
 }
 
-/// The document that nodes are to run, and the roll-out that brings it to them. Nothing that a roll-out needs is anywhere else: whoever
-/// does it may end at any moment, and another goes on from here.
+/// The document that nodes should run, and its roll-out. It contains everything that a roll-out needs: the command that
+/// drives it may be interrupted at any moment, and another one continues from here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
-    /// A random word: no two roll-outs have the same, so that a head is equal to another only if it is that one.
+    /// A random id: no two roll-outs have the same, so that equal heads belong to the same roll-out.
     pub id: String,
     /// The number of the roll-out.
     pub number: u64,
-    /// The nodes it is for: `all`, or those with a label, `LABEL=VALUE`.
+    /// The nodes it applies to: `all`, or those with a label, `LABEL=VALUE`.
     pub selector: String,
-    /// The new document; `None`: these nodes have none of their own any more.
+    /// The new document; `None`: these nodes no longer have a separate one.
     pub version: Option<DocumentVersion>,
-    /// The one before.
+    /// The former document.
     pub former: Option<DocumentVersion>,
-    /// How far it is.
+    /// The progress.
     pub state: RolloutState,
-    /// The sizes of its waves, as they were asked for.
+    /// The sizes of its waves, as requested.
     pub waves: Vec<String>,
-    /// The number of the last wave that was begun, from 1 on.
+    /// The number of the last started wave, from 1 on.
     pub wave: usize,
-    /// The nodes of the waves that were begun.
+    /// The nodes of the started waves.
     pub nodes: Vec<String>,
-    /// Who wanted it.
+    /// The user who requested it.
     pub by: String,
-    /// When it was begun, in seconds since 1970.
+    /// When it started, in seconds since 1970.
     pub time: u64,
-    /// Words of who wanted it.
+    /// The user's message.
     #[serde(default)]
     pub comment: Option<String>,
-    /// Why it was returned.
+    /// Why it was rolled back.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Rollout {
-    /// The document for a node; `None`: none of this head.
+    /// Returns the document for a node; `None`: this head has none.
     pub fn for_node(&self, name: &str) -> Option<&DocumentVersion> {
         match self.state {
             RolloutState::Done => self.version.as_ref(),
@@ -104,12 +104,12 @@ impl Rollout {
         }
     }
 
-    /// True if the roll-out waits for this node: it is to say at once how it is.
+    /// True if the roll-out waits for this node, which should then report its state immediately.
     pub fn waits_for(&self, name: &str) -> bool {
         self.state == RolloutState::Rolling && self.nodes.iter().any(|node| node == name)
     }
 
-    /// The document that nodes have for certain: what the next roll-out goes back to.
+    /// Returns the document that all nodes have: the one to which the next roll-out would roll back.
     pub fn settled(&self) -> Option<&DocumentVersion> {
         match self.state {
             RolloutState::Done => self.version.as_ref(),
@@ -117,25 +117,25 @@ impl Rollout {
         }
     }
 
-    /// As it is stored.
+    /// Returns the stored text.
     pub fn to_text(&self) -> String {
         // Strings and numbers: this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A document that a node could not put in force.
+/// A document that a node could not apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The document.
     pub version: DocumentVersion,
-    /// The place of its fault, a JSON pointer.
+    /// The place of its fault, as a JSON pointer.
     pub pointer: String,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
-/// How a node is since it runs its document.
+/// The health of a node since it runs its document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeHealth {
@@ -143,7 +143,7 @@ pub struct NodeHealth {
     pub requests: u64,
     /// Those of them with a 5xx.
     pub errors: u64,
-    /// Starts of applications that have failed.
+    /// Failed starts of applications.
     pub start_failures: u64,
 }
 
@@ -157,25 +157,25 @@ pub struct NodeReport {
     pub labels: BTreeMap<String, String>,
     /// The version of its server.
     pub server: String,
-    /// The document that it has put in force last.
+    /// The last document that it has applied.
     pub version: Option<DocumentVersion>,
-    /// Since when, in seconds since 1970.
+    /// When it applied it, in seconds since 1970.
     pub since: u64,
-    /// Somebody has changed its configuration by hand since.
+    /// Its configuration has been changed manually since.
     pub differs: bool,
-    /// The document that it is to run and cannot.
+    /// The document that it should run but cannot.
     pub refused: Option<Rejection>,
-    /// How it is.
+    /// Its health.
     pub health: NodeHealth,
     /// How it takes part in the certificates of the fleet.
     pub certificates: Sharing,
     /// The last purge of caches that it has made.
     pub purged: LastPurge,
-    /// When it said so, in seconds since 1970.
+    /// The time of this answer, in seconds since 1970.
     pub time: u64,
 }
 
-/// Reads what is stored under each name; what cannot be read is left out.
+/// Parses the text stored under each name; unreadable ones are skipped.
 pub fn read_all<T: for<'de> Deserialize<'de>>(
     entries: &BTreeMap<String, String>,
     prefix: &str,
@@ -187,8 +187,8 @@ pub fn read_all<T: for<'de> Deserialize<'de>>(
     entries.collect()
 }
 
-/// The document that a node is to run, and the selector of its head. A head for a label of the node goes before that for all nodes; of
-/// several such heads the first by its name counts.
+/// Returns the document that a node should run, and the selector of its head. A head for a label of the node takes
+/// precedence over the one for all nodes; of several such heads, the first by name.
 pub fn choose<'h>(
     heads: &'h BTreeMap<String, Rollout>,
     name: &str,
@@ -205,7 +205,8 @@ pub fn choose<'h>(
     })
 }
 
-/// The names of the nodes that a head of this selector is for: those that no other head has a document for.
+/// Returns the names of the nodes that a head of this selector applies to: those for which no other head takes
+/// precedence.
 pub fn concerned(
     heads: &BTreeMap<String, Rollout>,
     answers: &BTreeMap<String, NodeReport>,
@@ -321,7 +322,7 @@ mod tests {
         let with = heads(head("role=canary", RolloutState::Done, Some(2), None, &[]));
         assert_eq!(of(&with, "a", &own), Some(("role=canary".to_owned(), 2)));
         assert_eq!(of(&with, "a", &of_zone), Some(("all".to_owned(), 1)));
-        // Not its wave yet, and there was none before.
+        // Its wave has not started, and there was no former document.
         let rolling = heads(head(
             "role=canary",
             RolloutState::Rolling,
@@ -350,7 +351,7 @@ mod tests {
         let heads = BTreeMap::from([("role=canary".to_owned(), canary)]);
         assert_eq!(concerned(&heads, &answers, "all"), ["c"]);
         assert_eq!(concerned(&heads, &answers, "role=canary"), ["a", "b"]);
-        // The first by its name counts.
+        // The first by name takes precedence.
         assert!(concerned(&heads, &answers, "zone=z").is_empty());
     }
 }

@@ -1,13 +1,14 @@
-//! Texts that only those can read who have the key of the fleet: certificates with their keys, accounts, orders under way. No I/O.
+//! Texts encrypted with the key of the fleet: certificates with their keys, accounts, orders in progress. No I/O.
 //!
-//! Called by the process that follows a source and by `tutti fleet cert`. A text is sealed with AES-256-GCM-SIV (RFC 8452), whose nonces may
-//! come twice without harm, and with its name in the store, so that nobody can put one under the name of another. The first key of a file
-//! seals, all of them open: so keys can be changed while all nodes run. It must never happen that a key or a text is in an error.
+//! Used by the source process and by `tutti fleet cert`. A text is encrypted with AES-256-GCM-SIV (RFC 8452), which
+//! tolerates repeated nonces, and bound to its name in the store, so that it cannot be moved to another name. The first
+//! key of a file encrypts, all of them decrypt: so keys can be changed while all nodes run. Must never happen: that an
+//! error contains a key or a text.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 
-/// Every sealed text begins so: it has the version of the form.
+/// Prefix of every encrypted text, with the version of the format.
 const FORM: &str = "tutti1";
 
 /// Bound to each text, before its name.
@@ -16,35 +17,35 @@ const DOMAIN: &str = "tutti fleet 1:";
 /// Bytes of a key.
 const KEY_LENGTH: usize = 32;
 
-/// Keys in a file.
+/// Maximum number of keys in a file.
 const MOST_KEYS: usize = 8;
 
 /// Digits of the id of a key.
 const ID_DIGITS: usize = 8;
 
-/// Why a text cannot be sealed or opened.
+/// Why a text cannot be encrypted or decrypted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// It has not the form of a sealed text.
-    #[error("this is no sealed text of a fleet")]
+    /// It does not have the format of an encrypted text.
+    #[error("this is not an encrypted text of a fleet")]
     Form,
-    /// The key is not here.
-    #[error("it is sealed with the key `{id}`, and the secret file here has {known}")]
+    /// The key is not available here.
+    #[error("it is encrypted with the key `{id}`, but the secret file here has {known}")]
     OtherKey {
         /// The id of the key.
         id: String,
-        /// Those that are here.
+        /// The available keys.
         known: String,
     },
-    /// The key does not fit, somebody has changed the text, or it is that of another name.
-    #[error("it was not sealed under this name with the key `{id}`, or has been changed since")]
+    /// The key does not match, the text was changed, or it belongs to another name.
+    #[error("it was not encrypted under this name with the key `{id}`, or has been changed since")]
     Broken {
         /// The id of the key.
         id: String,
     },
     /// There is no randomness, or no memory.
-    #[error("it cannot be sealed")]
+    #[error("it cannot be encrypted")]
     Unable,
 }
 
@@ -63,8 +64,8 @@ impl std::fmt::Debug for SealingKeys {
 }
 
 impl SealingKeys {
-    /// Reads a secret file: a key on each line, 32 bytes in Base64, the first of which seals; empty lines and those that begin with `#` are
-    /// left out.
+    /// Parses a secret file: a key on each line, 32 bytes in Base64, the first of which encrypts; empty lines and those
+    /// that begin with `#` are ignored.
     ///
     /// # Errors
     /// The number of the line and what is expected, without any of the content.
@@ -77,7 +78,7 @@ impl SealingKeys {
             }
             let wrong = || {
                 format!(
-                    "line {} is no key: expected 32 random bytes in Base64, as `tutti fleet secret` prints them",
+                    "line {} is not a key: expected 32 random bytes in Base64, as `tutti fleet secret` prints them",
                     number + 1
                 )
             };
@@ -88,18 +89,18 @@ impl SealingKeys {
             keys.push(Key::of(&bytes).ok_or_else(wrong)?);
         }
         match keys.len() {
-            0 => Err("there is no key in it: `tutti fleet secret` prints one".to_owned()),
+            0 => Err("it contains no key: `tutti fleet secret` prints one".to_owned()),
             1..=MOST_KEYS => Ok(SealingKeys(keys)),
             _ => Err(format!("it has more than {MOST_KEYS} keys")),
         }
     }
 
-    /// The id of the key that seals: it says nothing about the key.
+    /// Returns the id of the key that encrypts; it reveals nothing about the key.
     pub fn id(&self) -> &str {
         self.0.first().map_or("", |key| &key.id)
     }
 
-    /// Seals a text for a name in the store.
+    /// Encrypts a text for a name in the store.
     pub fn seal(&self, name: &str, text: &str) -> Result<String, SealError> {
         let key = self.0.first().ok_or(SealError::Unable)?;
         let mut nonce = [0; NONCE_LEN];
@@ -114,10 +115,10 @@ impl SealingKeys {
         Ok(format!("{FORM}:{}:{}", key.id, BASE64.encode(&bytes)))
     }
 
-    /// Opens what was sealed for this name.
+    /// Decrypts a text that was encrypted for this name.
     ///
     /// # Errors
-    /// It is of another key, of another name, or was changed.
+    /// It belongs to another key or another name, or was changed.
     pub fn open(&self, name: &str, sealed: &str) -> Result<String, SealError> {
         let (id, rest) = parts(sealed)?;
         let broken = || SealError::Broken { id: id.to_owned() };
@@ -137,7 +138,8 @@ impl SealingKeys {
         String::from_utf8(opened.to_vec()).map_err(|_| broken())
     }
 
-    /// True for a text that the first key has sealed: it need not be sealed anew when another key goes.
+    /// True for a text that is encrypted with the first key: it need not be encrypted again before another key is
+    /// removed.
     pub fn is_current(&self, sealed: &str) -> bool {
         parts(sealed).is_ok_and(|(id, _)| id == self.id())
     }
@@ -165,7 +167,7 @@ impl Key {
     }
 }
 
-/// The id of the key and the bytes of a sealed text.
+/// Returns the id of the key and the bytes of an encrypted text.
 fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
     let rest = sealed
         .strip_prefix(FORM)
@@ -181,7 +183,7 @@ fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
     }
 }
 
-/// A new key, as a line of a secret file.
+/// Creates a new key, as a line of a secret file.
 pub fn new_key() -> Result<String, SealError> {
     let mut bytes = [0; KEY_LENGTH];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| SealError::Unable)?;
@@ -206,7 +208,7 @@ mod tests {
             there.open("certificates/a", &sealed).unwrap(),
             "secret words"
         );
-        // Nobody sees that two texts are the same.
+        // Equal texts cannot be recognized.
         assert_ne!(here.seal("certificates/a", "secret words").unwrap(), sealed);
         assert_eq!(
             here.seal("a", "")
@@ -262,10 +264,12 @@ mod tests {
         let sealed = before.seal("a", "text").unwrap();
         assert_eq!(both.open("a", &sealed).unwrap(), "text");
         assert!(!both.is_current(&sealed) && before.is_current(&sealed));
-        let told = after.open("a", &sealed).unwrap_err().to_string();
+        let message = after.open("a", &sealed).unwrap_err().to_string();
         assert!(
-            told.contains(before.id()) && told.contains(after.id()) && !told.contains(&new),
-            "{told}"
+            message.contains(before.id())
+                && message.contains(after.id())
+                && !message.contains(&new),
+            "{message}"
         );
         let anew = both.seal("a", "text").unwrap();
         assert_eq!(after.open("a", &anew).unwrap(), "text");
@@ -273,15 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_file_that_is_none_is_told_without_its_words() {
+    fn an_invalid_secret_file_is_reported_without_its_content() {
         let short = BASE64.encode(&[7; 31]);
         let long = BASE64.encode(&[7; 33]);
         for wrong in ["", "# nothing\n", "correct horse", &short, &long] {
-            let told = SealingKeys::read(wrong).unwrap_err();
-            assert!(told.contains("tutti fleet secret"), "{told}");
+            let message = SealingKeys::read(wrong).unwrap_err();
+            assert!(message.contains("tutti fleet secret"), "{message}");
             assert!(
-                wrong.is_empty() || wrong.starts_with('#') || !told.contains(wrong),
-                "{told}"
+                wrong.is_empty() || wrong.starts_with('#') || !message.contains(wrong),
+                "{message}"
             );
         }
         // As `openssl rand -base64 32` prints it.

@@ -4,22 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Certificates of the fleet at one node.
+/// The fleet's certificates on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sharing {
-    /// It has keys, and gives the answers to authorities that the fleet has.
+    /// It has keys, and serves the fleet's challenge responses.
     pub has_key: bool,
-    /// Digests of the answers that it gives, as they are stored.
+    /// Digests of the challenge responses that it serves, as stored.
     pub answers: BTreeSet<String>,
-    /// Certificates that it could not take up, and why.
+    /// Certificates that it could not apply, and why.
     pub refused: BTreeMap<String, String>,
-    /// Why it takes part in none.
+    /// Why it does not take part.
     pub error: Option<String>,
 }
 
 impl Sharing {
-    /// True if nobody has to wait for this node before an authority is asked to look: it gives these answers, or never will.
+    /// True if an authority can be asked to validate without waiting for this node: it serves these responses, or never
+    /// will.
     pub fn is_ready(&self, digest: &str) -> bool {
         !self.has_key || self.answers.contains(digest)
     }

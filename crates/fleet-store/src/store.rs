@@ -1,7 +1,7 @@
-//! A store, as nodes and administrators use it: texts under names, changed by compare-and-swap; changes that are told; a text that goes
-//! with its owner.
+//! A store, as used by nodes and administrators: texts under names, changed by compare-and-swap; notifications of
+//! changes; texts that are removed with their owner.
 //!
-//! Names are relative to the fleet's prefix, which the store puts before them.
+//! Names are relative to the fleet's prefix, which the store adds.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,77 +11,77 @@ use tutti_dialer::BoxFuture;
 /// Texts by their names.
 pub type Entries = BTreeMap<String, String>;
 
-/// A name, and the text that it has; `None`: none.
+/// A name, and its text; `None`: it has none.
 pub type StoreEntry = (String, Option<String>);
 
-/// Why a store did not do it.
+/// Why an operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct FleetStoreError {
-    /// In one sentence, without a period.
+    /// The message in one sentence, without a period.
     pub message: String,
-    /// Asking again does not help.
+    /// Retrying does not help.
     pub is_final: bool,
 }
 
-/// Texts that are in the store as long as their owner says that they are there.
+/// Texts that are in the store as long as their owner prolongs them.
 #[derive(Debug, Default)]
 pub struct LeasedEntries {
-    /// The store's number of them; `None`: they are not there.
+    /// The store's id for them; `None`: they are not in the store.
     pub(crate) number: Option<i64>,
-    /// As they are in the store.
+    /// The texts as stored.
     pub(crate) texts: Entries,
 }
 
 impl LeasedEntries {
-    /// The store may not have them as they were: it may be an older copy of itself.
+    /// Forgets what is in the store, which may be an older copy of itself.
     pub fn say_again(&mut self) {
         self.texts.clear();
     }
 }
 
-/// Where a fleet keeps what it shares. Who it is connected to, and with whom it tries again, is the store's own.
+/// The store of a fleet. Connecting and retrying are its own business.
 pub trait FleetStore: Send + Sync {
-    /// All texts whose names begin so.
+    /// Returns all texts with this prefix.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Entries, FleetStoreError>>;
 
-    /// The names alone.
+    /// Returns only the names.
     fn names<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<String>, FleetStoreError>>;
 
-    /// How many names begin so.
+    /// Returns the number of names with this prefix.
     fn count<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, FleetStoreError>>;
 
-    /// Gives each name its text if the expected ones are there, all at once; false if they are not. The first wanted text has to be one
-    /// that nobody else writes: by it the store sees whether a swap was made whose answer was lost.
+    /// Sets all texts at once if the expected ones are present; false if they are not. The first wanted text must be
+    /// unique to this writer: by it the store recognizes a successful swap whose answer was lost.
     fn swap<'a>(
         &'a self,
         expected: &'a [StoreEntry],
         wanted: &'a [StoreEntry],
     ) -> BoxFuture<'a, Result<bool, FleetStoreError>>;
 
-    /// Follows all texts whose names begin so.
+    /// Follows all texts with this prefix.
     fn follow<'a>(
         &'a self,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn Following>, FleetStoreError>>;
 
-    /// Puts texts there, or keeps them there, and takes those out that were held before and are not among them: called again and again, at
-    /// most a third of their life apart. All of them go together with their owner.
+    /// Stores texts or prolongs them, and removes held ones that are no longer listed: must be called at least three
+    /// times in their lifetime. All of them are removed with their owner.
     fn hold<'a>(
         &'a self,
         texts: &'a Entries,
         held: &'a mut LeasedEntries,
     ) -> BoxFuture<'a, Result<(), FleetStoreError>>;
 
-    /// The address of this machine from which it is connected.
+    /// Returns the local address of the connection.
     fn local_address(&self) -> Option<IpAddr>;
 }
 
 /// Texts that are followed.
 pub trait Following: Send {
-    /// All of them as they are now: the first time at once, then after each change. An error ends it: to be followed anew.
+    /// Returns all of them: the first time immediately, then after each change. An error ends it: follow again.
     fn next(&mut self) -> BoxFuture<'_, Result<Entries, FleetStoreError>>;
 
-    /// The server that they come from, for people.
+    /// The server that they come from, for messages.
     fn server(&self) -> String;
 }

@@ -1,20 +1,20 @@
-//! The clock, and times that the environment may say.
+//! The clock, and times that the environment may set.
 
 use std::time::Duration;
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |time| time.as_secs())
 }
 
-/// How long a member of the store may take to answer, and how long it may be silent before it is asked whether it is there.
+/// Time limit for an answer from a member of the store, and for its silence before it is checked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The variable of the environment for another number of seconds.
+/// The environment variable that overrides this number of seconds.
 const PATIENCE_VARIABLE: &str = "TUTTI_FLEET_PATIENCE";
 
-/// A time that a variable of the environment may say in seconds.
+/// Returns a time in seconds from an environment variable.
 pub fn seconds(variable: &str, default: Duration) -> Duration {
     let given = std::env::var(variable).ok();
     let given = given.and_then(|text| text.parse::<f64>().ok());
@@ -22,7 +22,7 @@ pub fn seconds(variable: &str, default: Duration) -> Duration {
     given.filter(|given| !given.is_zero()).unwrap_or(default)
 }
 
-/// How long a member of the store may take to answer.
+/// Returns the time limit for an answer from a member of the store.
 pub fn patience() -> Duration {
     seconds(PATIENCE_VARIABLE, PATIENCE)
 }

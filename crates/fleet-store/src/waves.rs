@@ -1,22 +1,22 @@
-//! The waves of a roll-out: how large they are, and whether the nodes of one have applied the document and are well.
+//! The waves of a roll-out: their sizes, and whether the nodes of one have applied the document and are healthy.
 
 use std::collections::BTreeMap;
 
 use crate::records::{DocumentVersion, NodeReport};
 
-/// With fewer requests than this a share of errors says nothing.
+/// With fewer requests than this, a percentage of errors means nothing.
 const LEAST_REQUESTS: u64 = 20;
 
-/// The size of a wave: so many nodes, or a share of all.
+/// The size of a wave: a number or a percentage of nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// A number of nodes.
     Nodes(usize),
-    /// Percent of them.
+    /// A percentage of all nodes.
     Percent(f64),
 }
 
-/// Reads `1,10%,100%`. The last wave always has all nodes.
+/// Parses `1,10%,100%`. The last wave always covers all nodes.
 ///
 /// # Errors
 /// The reason, without a period.
@@ -24,7 +24,7 @@ pub fn read_waves(text: &str) -> Result<Vec<Size>, String> {
     let sizes = text.split(',').map(|size| {
         let size = size.trim();
         let wrong = || {
-            format!("`{size}` is neither a number of nodes, as `1`, nor a share of them, as `10%`")
+            format!("`{size}` is neither a number of nodes like `1` nor a percentage like `10%`")
         };
         match size.strip_suffix('%') {
             Some(percent) => match percent.parse::<f64>() {
@@ -40,13 +40,14 @@ pub fn read_waves(text: &str) -> Result<Vec<Size>, String> {
     sizes.collect()
 }
 
-/// The nodes of each wave and those before it, in the order of their names. A wave that would have nobody new is left out.
+/// Returns the nodes of each wave, including those of earlier waves, ordered by name. A wave without new nodes is left
+/// out.
 pub fn waves(sizes: &[Size], nodes: &[String]) -> Vec<Vec<String>> {
     let mut waves: Vec<Vec<String>> = Vec::new();
     for size in sizes.iter().chain([&Size::Percent(100.0)]) {
         let count = match size {
             Size::Nodes(count) => *count,
-            // At least one: a wave of nobody shows nothing.
+            // At least one: an empty wave proves nothing.
             Size::Percent(percent) => {
                 ((nodes.len() as f64 * percent / 100.0).ceil() as usize).max(1)
             }
@@ -60,25 +61,25 @@ pub fn waves(sizes: &[Size], nodes: &[String]) -> Vec<Vec<String>> {
     waves
 }
 
-/// How the nodes of a wave are.
+/// The state of the nodes of a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaveStatus {
-    /// All have applied the document, and are well.
+    /// All have applied the document, and are healthy.
     Good,
-    /// These have not applied it yet, or are not heard of.
+    /// These have not applied it yet, or are offline.
     Waiting(Vec<String>),
-    /// One has refused it, or is not well with it.
+    /// One has rejected it, or is unhealthy with it.
     Bad {
         /// Its name.
         node: String,
-        /// The place of the fault, where the document has one.
+        /// The place of the fault in the document, if there is one.
         pointer: Option<String>,
-        /// Why, in one sentence.
+        /// The reason, in one sentence.
         reason: String,
     },
 }
 
-/// Judges the nodes of a wave. `most_errors` is the largest share of requests that may end with a 5xx.
+/// Judges the nodes of a wave. `most_errors` is the maximum percentage of 5xx responses.
 pub fn judge(
     answers: &BTreeMap<String, NodeReport>,
     nodes: &[String],
@@ -217,9 +218,9 @@ mod tests {
                 ..
             }
         ));
-        // An older refusal says nothing.
+        // An older rejection does not count.
         assert_eq!(judged(refused(&former)), WaveStatus::Waiting(names(1)));
-        let nobody = judge(&BTreeMap::new(), &names(2), &version, 0.05);
-        assert_eq!(nobody, WaveStatus::Waiting(names(2)));
+        let none = judge(&BTreeMap::new(), &names(2), &version, 0.05);
+        assert_eq!(none, WaveStatus::Waiting(names(2)));
     }
 }

@@ -1,4 +1,4 @@
-//! Answers to authorities that ask whether names are ours, from the store to the router: whatever node they ask, it answers.
+//! Challenge responses from the store to the router: whichever node an authority asks can respond.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::controller::Controller;
 use crate::state::Node;
 use crate::watching::Again;
 
-/// Has the router give all answers that are in the store, and tells the fleet once it does.
+/// Makes the router serve all challenge responses in the store, and reports it to the fleet.
 pub(crate) async fn give(
     node: &Node,
     controller: &Controller,
@@ -33,7 +33,7 @@ pub(crate) async fn give(
                 given.insert(digest(sealed));
             }
             Err(reason) => {
-                let text = format!("an answer of the fleet to an authority is left out: {reason}");
+                let text = format!("a challenge response of the fleet is skipped: {reason}");
                 log.line(Level::Warn, &text);
             }
         }

@@ -1,7 +1,7 @@
-//! Certificates that the fleet has for all its nodes, from the store to the controller.
+//! The fleet's certificates for all its nodes, from the store to the controller.
 //!
-//! They are opened here and nowhere else. It must never happen that one which cannot be opened or used takes the place of the one before,
-//! or that a document which needs one is put in force before it.
+//! They are decrypted here and nowhere else. Must never happen: that one that cannot be decrypted or used replaces the
+//! former one, or that a document that needs one is applied before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,15 @@ use crate::controller::Controller;
 use crate::state::Node;
 use crate::watching::Again;
 
-/// The keys of this node; an error says why it has none.
+/// The keys of this node; an error is the reason why it has none.
 pub(crate) type OwnKeys = Result<Arc<SealingKeys>, String>;
 
-/// Reads the keys in the text of a secret file.
+/// Parses the keys in the text of a secret file.
 pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
     match secret {
-        None => Err(
-            "this node has no key of the fleet: `secret_file` of its source names the file"
-                .to_owned(),
-        ),
+        None => {
+            Err("this node has no key of the fleet: set `secret_file` of its source".to_owned())
+        }
         Some(Err(reason)) => Err(reason),
         Some(Ok(text)) => match SealingKeys::read(&text) {
             Ok(keys) => Ok(Arc::new(keys)),
@@ -37,15 +36,16 @@ pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
     }
 }
 
-/// The certificates that the controller has taken, as main keeps them for the next process: digests of what is stored, by name.
+/// The certificates that the controller has accepted, as main keeps them for the next process: digests of the stored
+/// texts, by name.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Taken(BTreeMap<String, String>);
 
-/// Certificates that were brought, and those that were refused.
+/// Certificates that were sent, and those that were rejected.
 struct Outcome {
     taken: Taken,
-    /// Digests of those that could not be taken: they are not tried again before they change.
+    /// Digests of those that were rejected: they are not retried before they change.
     refused: BTreeMap<String, String>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Certificates {
     controller: Arc<Controller>,
     log: Log,
     keys: OwnKeys,
-    /// Held while certificates are brought: one after the other.
+    /// Held while certificates are sent: one after the other.
     outcome: Mutex<Outcome>,
 }
 
@@ -87,14 +87,14 @@ impl Certificates {
         }
     }
 
-    /// Brings all that are in the store now: to be called before a document that may need them.
+    /// Sends all that are in the store now: must be called before a document that may need them.
     pub(crate) async fn bring_now(&self) -> Result<(), FleetStoreError> {
         let entries = self.store.list(CERTIFICATES).await?;
         self.bring(&entries).await;
         Ok(())
     }
 
-    /// Brings the controller to what is in the store.
+    /// Synchronizes the controller with the store.
     pub(crate) async fn bring(&self, entries: &Entries) -> Again {
         let mut outcome = self.outcome.lock().await;
         let keys = match &self.keys {
@@ -109,13 +109,13 @@ impl Certificates {
         let is_gone = |name: &str| !entries.contains_key(&format!("{CERTIFICATES}{name}"));
         let let_go = self.let_go_of(&mut outcome, &is_gone).await;
         outcome.refused.retain(|name, _| !is_gone(name));
-        let is_told = |name: &str| {
+        let is_listed = |name: &str| {
             outcome.refused.contains_key(name)
                 || (is_gone(name) && outcome.taken.0.contains_key(name))
         };
         self.node.certificates(|certificates| {
             certificates.error = None;
-            certificates.refused.retain(|name, _| is_told(name));
+            certificates.refused.retain(|name, _| is_listed(name));
             certificates.taken = outcome.taken.0.keys().cloned().collect();
         });
         if outcome.taken.0 != before {
@@ -128,7 +128,7 @@ impl Certificates {
         }
     }
 
-    /// Brings those that are other than before.
+    /// Sends those that have changed.
     async fn bring_new(
         &self,
         outcome: &mut Outcome,
@@ -161,7 +161,7 @@ impl Certificates {
         again
     }
 
-    /// Lets those go that the fleet has no longer.
+    /// Deletes those that the fleet no longer has.
     async fn let_go_of(
         &self,
         outcome: &mut Outcome,
@@ -179,9 +179,9 @@ impl Certificates {
         again
     }
 
-    /// This node opens nothing: it says so where that matters.
+    /// This node cannot decrypt anything: it reports so if that matters.
     fn without_keys(&self, reason: &str, is_empty: bool) {
-        // One that was told of a file has one that cannot be used.
+        // A node with a configured file has one that cannot be used.
         let matters = !is_empty || self.node.wants_key;
         let error = matters.then(|| reason.to_owned());
         let is_new = self.node.certificates(|certificates| {
@@ -190,12 +190,12 @@ impl Certificates {
             is_new
         });
         if let (true, Some(error)) = (is_new, error) {
-            let text = format!("certificates of the fleet are not taken up: {error}");
+            let text = format!("certificates of the fleet are not applied: {error}");
             self.log.line(Level::Alert, &text);
         }
     }
 
-    /// Has the controller take one; false: to be tried again.
+    /// Makes the controller accept one; false: retry later.
     async fn take(&self, name: &str, opened: Result<String, String>) -> Result<bool, String> {
         let request = FleetRequest::Certificate {
             name: name.to_owned(),
@@ -210,20 +210,20 @@ impl Certificates {
 
     fn refuse(&self, name: &str, reason: String) {
         let text = format!(
-            "the certificate `{name}` of the fleet cannot be used, and what was there before stays in force: {reason}"
+            "the certificate `{name}` of the fleet cannot be used, and the former one stays in force: {reason}"
         );
         self.log.line(Level::Alert, &text);
         self.node.refuse_certificate(name, reason);
     }
 
-    /// Has the controller delete one; false: it is used.
+    /// Makes the controller delete one; false: it is in use.
     async fn let_go(&self, name: &str) -> bool {
         let request = FleetRequest::Discard {
             name: name.to_owned(),
         };
         match self.controller.ask(request).await {
             FleetAnswer::Noted => {
-                let text = format!("the certificate `{name}` is gone with that of the fleet");
+                let text = format!("the certificate `{name}` was deleted from the fleet");
                 self.log.line(Level::Notice, &text);
                 true
             }

@@ -1,4 +1,4 @@
-//! Questions to the controller, through main.
+//! Requests to the controller, through main.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tutti_options::source::LiveNodes;
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, FromFleet, ToFleet};
 
-/// Asks main, and hears its news.
+/// Sends requests to main, and receives its messages.
 pub(crate) type Link = tutti_unprivileged::link::Link<FromFleet, ToFleet>;
 
-/// The controller, as this process knows it.
+/// The controller, as seen by this process.
 pub(crate) struct Controller {
     link: Arc<Link>,
     next: AtomicU64,
@@ -31,46 +31,46 @@ impl Controller {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, and waits for the answer: main gives one also where there is no controller.
+    /// Sends a request, and waits for the answer: main answers if there is no controller.
     pub(crate) async fn ask(&self, request: FleetRequest) -> FleetAnswer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         self.asked().insert(id, sender);
         self.link.send(&FromFleet::Tell { id, request });
         receiver.await.unwrap_or_else(|_| FleetAnswer::Unavailable {
-            reason: "the main process has gone".to_owned(),
+            reason: "the main process has ended".to_owned(),
         })
     }
 
-    /// An answer has come.
+    /// Delivers an answer.
     pub(crate) fn answered(&self, id: u64, answer: FleetAnswer) {
         if let Some(sender) = self.asked().remove(&id) {
-            // Whoever asked may have given up.
+            // The request may have been given up.
             let _ = sender.send(answer);
         }
     }
 
-    /// Tells main of the nodes of the fleet, which it passes on to routers.
-    pub(crate) fn tell_nodes(&self, known: LiveNodes) {
+    /// Sends main the nodes of the fleet, for the routers.
+    pub(crate) fn send_nodes(&self, known: LiveNodes) {
         self.link.send(&FromFleet::Nodes { known });
     }
 
-    /// Tells main that other nodes have been told of the stop, or cannot be.
-    pub(crate) fn tell_left(&self) {
+    /// Reports to main that other nodes know of the stop, or cannot.
+    pub(crate) fn send_left(&self) {
         self.link.send(&FromFleet::Left);
     }
 
-    /// Has main keep this about certificates for the next process of this kind.
+    /// Makes main keep this text about certificates for the next source process.
     pub(crate) fn keep_certificates(&self, text: String) {
         self.link.send(&FromFleet::KeepCertificates { text });
     }
 
-    /// Has main keep this for the next process of this kind.
+    /// Makes main keep this text for the next source process.
     pub(crate) fn keep(&self, text: String) {
         self.link.send(&FromFleet::Keep { text });
     }
 
-    /// Has main keep this beside it.
+    /// Makes main keep this additional text.
     pub(crate) fn keep_beside(&self, name: FleetText, text: String) {
         self.link.send(&FromFleet::KeepBeside { name, text });
     }

@@ -18,7 +18,7 @@ use crate::controller::Controller;
 use crate::state::{Node, Task};
 use crate::watching::next_or_again;
 
-/// The pause before a document is brought again that could not be looked at.
+/// The pause before a document that could not be processed is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Everything that following needs.
@@ -30,7 +30,7 @@ pub(crate) struct Follower {
     pub(crate) log: Log,
 }
 
-/// Follows the heads for ever.
+/// Follows the heads forever.
 pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
     let mut backoff = Backoff::new(longest_pause);
     let mut was_there = None;
@@ -40,7 +40,7 @@ pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
         if was_there != Some(false) {
             was_there = Some(false);
             let text = format!(
-                "the source cannot be reached, the configuration stays as it is: {}",
+                "the source cannot be reached, the configuration does not change: {}",
                 error.message
             );
             follower.log.line(Level::Warn, &text);
@@ -50,7 +50,7 @@ pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
 }
 
 impl Follower {
-    /// Follows the heads until that is not possible any more.
+    /// Follows the heads until that fails.
     async fn follow_once(
         &self,
         backoff: &mut Backoff,
@@ -59,7 +59,7 @@ impl Follower {
         let mut following = self.store.follow(HEADS).await?;
         let mut entries = following.next().await?;
         backoff.reset();
-        // Not the one that the store is connected to now: another call may have left it meanwhile.
+        // Not the member that the store is connected to now, because another call may have switched.
         let endpoint = following.server();
         if *was_there != Some(true) {
             *was_there = Some(true);
@@ -76,7 +76,7 @@ impl Follower {
         }
     }
 
-    /// Brings the node to what the heads say. Returns the pause after which that is to be tried again.
+    /// Applies the document that the heads select. Returns the pause after which to try again.
     async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, FleetStoreError> {
         let heads: BTreeMap<String, Rollout> = read_all(entries, HEADS);
         let node = &self.node;
@@ -98,15 +98,16 @@ impl Follower {
             return Ok(Some(AGAIN));
         };
         if digest(&text) != version.digest {
-            let reason = "the store has another document of this generation than the one that was rolled out";
+            let reason =
+                "the store's document for this generation is not the one that was rolled out";
             return Ok(Some(self.refuse(version, "", reason)));
         }
-        // It may need one that has come with it.
+        // It may need a certificate that was stored with it.
         self.certificates.bring_now().await?;
         Ok(self.apply(version, selector, text).await)
     }
 
-    /// Has a document put in force. Returns the pause after which that is to be tried again.
+    /// Applies a document. Returns the pause after which to try again.
     async fn apply(
         &self,
         version: DocumentVersion,
@@ -145,7 +146,7 @@ impl Follower {
         }
     }
 
-    /// Notes that a document cannot be used. Returns the pause before it is tried again.
+    /// Records that a document cannot be used. Returns the pause before it is tried again.
     fn refuse(&self, version: DocumentVersion, pointer: &str, reason: &str) -> Duration {
         let text = format!(
             "generation {} of the fleet cannot be used, nothing has changed: {reason}",
@@ -157,7 +158,7 @@ impl Follower {
             reason: reason.to_owned(),
         };
         let (is_news, pause) = self.node.refused(refusal, Instant::now());
-        // The same once more tells nobody anything.
+        // A repetition is not news.
         let level = if is_news { Level::Alert } else { Level::Info };
         self.log.line(level, &text);
         pause

@@ -1,22 +1,22 @@
 //! The fleet role: unprivileged, follows the source of the configuration as one node of a fleet.
 //!
-//! Main starts it while there is a source. It hands each new document to the controller, which puts it in force or says why not, and tells
-//! the fleet what has come of it. It can end at any moment: the configuration in force is main's, and the server does without this
-//! process and without the store. What must never happen: that the node waits for the store with anything but a new document, or that it
-//! says it runs a document which it does not.
+//! Main starts it while there is a source. It passes each new document to the controller, which applies or rejects it,
+//! and reports the result to the fleet. It can be interrupted at any moment: the configuration in force belongs to
+//! main, and the server works without this process and without the store. Must never happen: that the node waits for
+//! the store with anything but a new document, or that it reports a document that it does not run.
 //!
 //! | Module | holds |
 //! |---|---|
-//! | `controller` | questions to the controller |
-//! | `state` | what this node is to run, runs, and has refused |
+//! | `controller` | requests to the controller |
+//! | `state` | the documents that this node should run, runs, and has rejected |
 //! | `follow` | new documents, from the store to the controller |
 //! | `certificates` | certificates of the fleet, from the store to the controller |
-//! | `authorities` | answers to authorities, from the store to the router |
-//! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the process that gets them |
-//! | `watching` | texts that are followed for ever |
-//! | `purges` | purges of caches, from the store to the router |
-//! | `standing` | the number of nodes, and the router's news of it |
-//! | `answer` | what this node tells the fleet, and `/status` |
+//! | `authorities` | challenge responses, from the store to the router |
+//! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the acme process |
+//! | `watching` | texts that are followed forever |
+//! | `purges` | cache purges, from the store to the router |
+//! | `standing` | the number of nodes, for the router |
+//! | `answer` | the reports of this node to the fleet, and to `/status` |
 //! | `nodes` | the nodes of the fleet that take requests |
 
 #![forbid(unsafe_code)]
@@ -62,10 +62,10 @@ use self::purges::Purger;
 use self::shared::Shared;
 use self::state::Node;
 
-/// How long the answer of a node stays in the store after its last word.
+/// How long the answer of a node stays in the store without being prolonged.
 const LIFE: Duration = Duration::from_secs(15);
 
-/// The variable in the server's environment for another number of seconds.
+/// The environment variable that overrides this number of seconds.
 const LIFE_VARIABLE: &str = "TUTTI_FLEET_LIFE";
 
 /// Runs until main ends it.
@@ -78,12 +78,12 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
     let (hello, log) = greeting(&link).await?;
     start::report_panics("fleet", &log);
-    start::give_up_rights("process that follows the source", None, &log);
+    start::give_up_rights("source process", None, &log);
     follow_for_main(link, hello, log).await
 }
 
-/// Everything that makes a node of a fleet, over a line to whoever plays main: what this process does but for its rights and its greeting.
-/// A simulation of a large fleet has many in one process.
+/// Runs a node of a fleet, over a connection to main or a substitute: everything that this process does except its
+/// privileges and its greeting. A simulation of a large fleet runs many in one process.
 pub async fn node(line: OwnedFd, hello: FleetHello, log: Log) -> io::Result<()> {
     follow_for_main(Arc::new(Link::new(line)?), hello, log).await
 }
@@ -96,7 +96,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     let controller = Arc::new(Controller::new(Arc::clone(&link)));
     let node = Node::new(&hello.plan, name(&hello.plan), hello.kept.as_deref());
     let node = Arc::new(node.with_standing(hello.purged.as_deref(), hello.nodes));
-    tokio::spawn(node_report::tell_news(
+    tokio::spawn(node_report::send_news(
         Arc::clone(&node),
         Arc::clone(&controller),
     ));
@@ -114,10 +114,10 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     };
     match hello.secrets.clone() {
         Ok(secrets) => begin(&hello, secrets, &link, &mut orders),
-        // The log has it already.
+        // It has been logged already.
         Err(reason) => {
             node.lost(&reason);
-            controller.tell_nodes(LiveNodes {
+            controller.send_nodes(LiveNodes {
                 nodes: None,
                 lost: Some(reason),
             });
@@ -126,19 +126,19 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     orders.obey(&link).await
 }
 
-/// Follows the nodes of the fleet; those that were known before are told it.
+/// Follows the nodes of the fleet; the known nodes are passed to it.
 type FollowNodes =
     Box<dyn FnOnce(Vec<LiveNode>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// Everything that an order of main needs.
+/// Everything that messages of main need.
 struct Orders {
     sharing: Sharing,
     node: Arc<Node>,
     controller: Arc<Controller>,
     log: Log,
-    /// There is a store to be had.
+    /// A store is configured.
     is_connecting: bool,
-    /// Begins to follow the nodes of the fleet, once they are needed.
+    /// Starts to follow the nodes of the fleet, once they are needed.
     nodes: Option<FollowNodes>,
 }
 
@@ -157,7 +157,7 @@ impl Orders {
                     drop(nodes.map(|follow| tokio::spawn(follow(known))));
                 }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
-                ToFleet::Leave => self.controller.tell_left(),
+                ToFleet::Leave => self.controller.send_left(),
                 ToFleet::Probe { number } => link.send(&FromFleet::Alive { number }),
                 ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
                 ToFleet::Hello(_) => {}
@@ -166,7 +166,7 @@ impl Orders {
     }
 }
 
-/// Begins everything that goes on with the store.
+/// Starts everything that uses the store.
 fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, orders: &mut Orders) {
     let life = seconds(LIFE_VARIABLE, LIFE);
     let keys = own_keys(secrets.secret.take());
@@ -220,7 +220,10 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         let node = Arc::clone(&orders.node);
         let shared = Shared::new(Arc::clone(link), Arc::new(etcd), keys, node, life);
         let shared = Arc::new(shared);
-        tokio::spawn(shared_news::tell(Arc::clone(&shared), longest_pause));
+        tokio::spawn(shared_news::send_changes(
+            Arc::clone(&shared),
+            longest_pause,
+        ));
         shared
     });
     let controller = Arc::clone(&orders.controller);
@@ -235,7 +238,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
     }));
 }
 
-/// Has the router give the answers to authorities that are in the store.
+/// Makes the router serve the challenge responses in the store.
 fn answer_authorities(
     orders: &Orders,
     store: Arc<dyn FleetStore>,
@@ -253,10 +256,10 @@ fn answer_authorities(
     });
 }
 
-/// Requests of the process for automatic certificates.
+/// Handles requests of the acme process.
 struct Sharing {
     link: Arc<Link>,
-    /// An error says why nothing can be shared.
+    /// An error is the reason why nothing can be shared.
     shared: Result<Arc<Shared>, String>,
     sessions: u64,
 }
@@ -288,7 +291,7 @@ impl Sharing {
     }
 }
 
-/// Follows what nodes share beside the configuration.
+/// Follows the data that nodes share beside the configuration.
 fn share(purger: Purger, life: Duration, longest_pause: Duration) {
     let Purger {
         node,
@@ -296,14 +299,14 @@ fn share(purger: Purger, life: Duration, longest_pause: Duration) {
         controller,
         ..
     } = &purger;
-    let telling = node_count::tell(Arc::clone(node), Arc::clone(controller));
+    let reporting = node_count::report(Arc::clone(node), Arc::clone(controller));
     let (node, store) = (Arc::clone(node), Arc::clone(store));
     tokio::spawn(node_count::count(node, store, Arc::clone(controller), life));
-    tokio::spawn(telling);
+    tokio::spawn(reporting);
     tokio::spawn(purges::follow(purger, longest_pause));
 }
 
-/// The name of this node: that of the configuration, or the machine's.
+/// Returns the name of this node: that of the configuration, or the host name.
 fn name(plan: &SourcePlan) -> String {
     if let Some(name) = &plan.name {
         return name.clone();

@@ -1,7 +1,7 @@
-//! The number of nodes, which is what each divides the fleet's limits by, and the router's news of it.
+//! The number of nodes, by which each divides the fleet's limits, for the router.
 //!
-//! Nodes are those whose answers are in the store. It must never happen that a node takes itself for alone because the store is away, or
-//! because it is back before the answers of the others are.
+//! Nodes are those with an answer in the store. Must never happen: that a node considers itself alone because the store
+//! is unavailable, or because it is back before the answers of the others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::controller::Controller;
 use crate::state::Node;
 use tutti_dialer::Backoff;
 
-/// Between two words to the router where nothing has changed: another may have begun.
+/// Time between two reports to the router without changes: another router may have started.
 const NEWS: Duration = Duration::from_secs(5);
 
-/// The pause after a word that no router has taken.
+/// The pause after a report that no router has received.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A number of nodes that does not fall because of the store.
 #[derive(Debug)]
 struct Count {
     known: Option<u32>,
-    /// Since when the store is there.
+    /// Since when the store has been available.
     since: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl Count {
         Count { known, since: None }
     }
 
-    /// The store has this number. Within the first life of answers it may have lost some that are about to come again.
+    /// The store has this number. Within the first lifetime of answers it may have lost some that are about to return.
     fn seen(&mut self, number: u64, now: Instant, life: Duration) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX).max(1);
         let since = *self.since.get_or_insert(now);
@@ -43,13 +43,13 @@ impl Count {
         *self.known.insert(known.unwrap_or(number))
     }
 
-    /// The store is not there.
+    /// The store is not available.
     fn lost(&mut self) {
         self.since = None;
     }
 }
 
-/// Counts nodes for ever.
+/// Counts nodes forever.
 pub(crate) async fn count(
     node: Arc<Node>,
     store: Arc<dyn FleetStore>,
@@ -78,25 +78,25 @@ pub(crate) async fn count(
     }
 }
 
-/// Tells the router how the fleet is, for ever.
-pub(crate) async fn tell(node: Arc<Node>, controller: Arc<Controller>) {
+/// Reports the state of the fleet to the router, forever.
+pub(crate) async fn report(node: Arc<Node>, controller: Arc<Controller>) {
     let mut changes = node.changes();
-    let mut told = None;
+    let mut reported = None;
     loop {
         changes.borrow_and_update();
         let standing = node.standing();
         let now = Instant::now();
-        let is_told =
-            told.is_some_and(|(known, at)| known == standing && now.duration_since(at) < NEWS);
-        if !is_told {
+        let is_known =
+            reported.is_some_and(|(known, at)| known == standing && now.duration_since(at) < NEWS);
+        if !is_known {
             let request = FleetRequest::Standing { standing };
-            told = match controller.ask(request).await {
+            reported = match controller.ask(request).await {
                 FleetAnswer::Noted => Some((standing, now)),
                 _ => None,
             };
         }
-        match told {
-            // The sender is the node's.
+        match reported {
+            // The node owns the sender.
             Some(_) => drop(timeout(NEWS, changes.changed()).await),
             None => sleep(AGAIN).await,
         }
@@ -113,14 +113,14 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut count = Count::new(Some(3));
-        // The answers of the others are not there yet.
+        // The answers of the others are not stored yet.
         assert_eq!(count.seen(1, at(0), life), 3);
         assert_eq!(count.seen(2, at(10), life), 3);
         assert_eq!(count.seen(2, at(15), life), 2);
         assert_eq!(count.seen(4, at(16), life), 4);
         assert_eq!(count.seen(1, at(17), life), 1);
         count.seen(4, at(18), life);
-        // Away, and back.
+        // Unavailable, and available again.
         count.lost();
         assert_eq!(count.seen(0, at(100), life), 4);
         assert_eq!(count.seen(5, at(101), life), 5);

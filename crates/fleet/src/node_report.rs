@@ -1,4 +1,4 @@
-//! The words of this node: to the fleet, by an answer in the store that goes with it, and to `/status`.
+//! The reports of this node: to the fleet, as an answer in the store that is removed with it, and to `/status`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,31 +16,32 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 use crate::controller::Controller;
 use crate::state::{Counts, Node};
 
-/// Between two looks while a roll-out is under way.
+/// Time between two samples while a roll-out is in progress.
 const ROLLING: Duration = Duration::from_secs(1);
 
-/// Between two words to `/status`: a controller that was started anew knows nothing.
+/// Time between two reports to `/status`: a restarted controller knows nothing.
 const NEWS: Duration = Duration::from_secs(5);
 
-/// After this node's address is gone, others may still take so long to hear of it, and to end with what they have sent on the way.
+/// After this node's address is removed, others may still take this long to notice, and to finish requests that are on
+/// the way.
 const SPREAD: Duration = Duration::from_millis(500);
 
-/// While nothing but counts changes, and nobody waits for them, they are told this often.
+/// While only counters change, and no roll-out waits for them, they are reported this often.
 const COUNTS: Duration = Duration::from_secs(30);
 
-/// Tells the controller the news, for ever.
-pub(crate) async fn tell_news(node: Arc<Node>, controller: Arc<Controller>) {
+/// Sends the state to the controller, forever.
+pub(crate) async fn send_news(node: Arc<Node>, controller: Arc<Controller>) {
     let mut changes = node.changes();
     loop {
         changes.borrow_and_update();
         let news = Box::new(node.news());
         controller.ask(FleetRequest::News { news }).await;
-        // The sender is the node's.
+        // The node owns the sender.
         let _ = timeout(NEWS, changes.changed()).await;
     }
 }
 
-/// Keeps this node's answer and its address in the store, for ever.
+/// Keeps this node's answer and its address in the store, forever.
 pub(crate) async fn hold(
     node: Arc<Node>,
     store: Arc<dyn FleetStore>,
@@ -53,7 +54,7 @@ pub(crate) async fn hold(
     let mut said = Said::default();
     let mut changes = node.changes();
     let mut backoff = Backoff::new(life / 3);
-    let (mut is_told, mut has_left) = (false, false);
+    let (mut is_sent, mut has_left) = (false, false);
     loop {
         changes.borrow_and_update();
         if node.times_found() != found {
@@ -61,7 +62,7 @@ pub(crate) async fn hold(
             held.say_again();
         }
         if !node.is_leaving() {
-            // A router that hangs is main's to replace: the node is there all the same.
+            // Replacing a hanging router is main's task: the node is online anyway.
             let _ = timeout(life / 6, look(&node, &controller)).await;
         }
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
@@ -73,7 +74,7 @@ pub(crate) async fn hold(
         if node.is_leaving() && place.is_none() && !std::mem::replace(&mut has_left, true) {
             let spread = match is_held {
                 Ok(()) if was_placed => SPREAD,
-                // Nobody has to be told, or can be.
+                // Other nodes do not need to know, or cannot.
                 _ => Duration::ZERO,
             };
             tokio::spawn(leave(Arc::clone(&controller), spread));
@@ -83,8 +84,8 @@ pub(crate) async fn hold(
                 backoff.reset();
                 node.placed(place.as_ref().map(|place| place.address));
                 let now = node.place(store.local_address());
-                if now.is_none() && !node.is_leaving() && !std::mem::replace(&mut is_told, true) {
-                    let text = "other nodes are not told an address of this one, which reaches the store from its own machine: `address` of the source says one";
+                if now.is_none() && !node.is_leaving() && !std::mem::replace(&mut is_sent, true) {
+                    let text = "other nodes cannot learn an address of this one, because it reaches the store on its own machine: set `address` of the source";
                     log.line(Level::Info, text);
                 }
                 match node.is_rolling() {
@@ -93,14 +94,14 @@ pub(crate) async fn hold(
                     false => life / 3,
                 }
             }
-            // Whoever follows the heads tells of it.
+            // The follower of the heads logs it.
             Err(_) => backoff.after_failure(),
         };
         let _ = timeout(pause, changes.changed()).await;
     }
 }
 
-/// The texts of this node in the store.
+/// Returns the texts of this node in the store.
 fn texts(node: &Node, answer: String, place: Option<&LiveNode>) -> Entries {
     let mut texts = Entries::from([(keys::node(&node.name), answer)]);
     if let Some(place) = place {
@@ -113,7 +114,7 @@ fn texts(node: &Node, answer: String, place: Option<&LiveNode>) -> Entries {
 
 async fn leave(controller: Arc<Controller>, spread: Duration) {
     tokio::time::sleep(spread).await;
-    controller.tell_left();
+    controller.send_left();
 }
 
 async fn look(node: &Node, controller: &Controller) {
@@ -142,7 +143,7 @@ struct Said {
 }
 
 impl Said {
-    /// The text of an answer: the last one's, unless there is news in it.
+    /// Returns the text of an answer: the former text, unless there is a change.
     fn next(&mut self, answer: NodeReport, is_rolling: bool, moment: Instant) -> String {
         let is_same = self.answer.as_ref().is_some_and(|before| {
             let with_counts_of_before = NodeReport {
@@ -153,11 +154,11 @@ impl Said {
             *before == answer || (*before == with_counts_of_before && is_recent && !is_rolling)
         });
         if !is_same {
-            let told = NodeReport {
+            let answer = NodeReport {
                 time: now(),
                 ..answer.clone()
             };
-            self.text = serde_json::to_string(&told).unwrap_or_default();
+            self.text = serde_json::to_string(&answer).unwrap_or_default();
             self.answer = Some(answer);
             self.at = Some(moment);
         }
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_alone_are_told_seldom_unless_somebody_waits() {
+    fn counts_alone_are_sent_seldom_unless_a_client_waits() {
         let answer = |requests| NodeReport {
             health: NodeHealth {
                 requests,

@@ -1,7 +1,7 @@
 //! The nodes of the fleet that take requests, from the store to main.
 //!
-//! Followed only where a router needs them: answers of nodes change often, addresses do not. Must never happen: that a store which is away,
-//! or which has only come back, takes a node away that is there.
+//! Followed only if a router needs them: answers of nodes change often, addresses do not. Must never happen: that an
+//! unavailable store, or one that has just come back, removes a node that is online.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,10 +17,11 @@ use tutti_options::source::{LiveNode, LiveNodes};
 
 use crate::controller::Controller;
 
-/// Changes within this time are told together: a fleet that starts is one change.
+/// Changes within this time are reported together: a starting fleet is one change.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Follows the addresses of nodes for ever. `life` is how long a node may take to be in the store again, those known from `before` too.
+/// Follows the addresses of nodes forever. `life` is the time for a node to be in the store again, including those
+/// known from `before`.
 pub(crate) async fn follow(
     store: Arc<dyn FleetStore>,
     controller: Arc<Controller>,
@@ -38,7 +39,7 @@ pub(crate) async fn follow(
         });
         let Err(error) = ended.await;
         if !std::mem::replace(&mut is_lost, true) {
-            controller.tell_nodes(LiveNodes {
+            controller.send_nodes(LiveNodes {
                 nodes: None,
                 lost: Some(error.message),
             });
@@ -60,11 +61,11 @@ async fn follow_once(
     known.found(Instant::now(), life);
     loop {
         let now = Instant::now();
-        controller.tell_nodes(LiveNodes {
+        controller.send_nodes(LiveNodes {
             nodes: Some(known.update(&entries, now)),
             lost: None,
         });
-        // Not dropped while something has come: it would be lost with the future.
+        // Not cancelled while data has arrived: it would be lost with the future.
         match known.doubtful_until {
             None => entries = following.next().await?,
             Some(until) => {
@@ -83,7 +84,7 @@ async fn follow_once(
     }
 }
 
-/// The nodes that were told last.
+/// The nodes that were reported last.
 #[derive(Default)]
 struct Known {
     nodes: BTreeMap<String, LiveNode>,
@@ -94,7 +95,7 @@ struct Known {
 }
 
 impl Known {
-    /// With nodes that were told before this process.
+    /// Starts with nodes that a former process reported.
     fn of(before: Vec<LiveNode>) -> Known {
         let before = before.into_iter();
         Known {
@@ -103,13 +104,14 @@ impl Known {
         }
     }
 
-    /// The store is there, again or for the first time. Leases may have ended meanwhile, for want of a store to prolong them.
+    /// The store is available, again or for the first time. Leases may have expired in the meantime, because they could
+    /// not be prolonged.
     fn found(&mut self, now: Instant, life: Duration) {
         self.doubtful.append(&mut self.nodes);
         self.doubtful_until = (!self.doubtful.is_empty()).then(|| now + life);
     }
 
-    /// The nodes that count now.
+    /// Returns the nodes that count now.
     fn update(&mut self, entries: &Entries, now: Instant) -> Vec<LiveNode> {
         let nodes: BTreeMap<String, LiveNode> = read_all(entries, ADDRESSES);
         let nodes = nodes.into_iter().filter(|(name, node)| node.name == *name);
@@ -117,7 +119,7 @@ impl Known {
         if self.doubtful_until.is_some_and(|until| until <= now) {
             self.doubtful.clear();
         }
-        // One that is in the store again, and goes then, is gone.
+        // A node that was in the store again and is removed is gone.
         let nodes = &self.nodes;
         self.doubtful.retain(|name, _| !nodes.contains_key(name));
         if self.doubtful.is_empty() {
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(names(&known.update(&entries(&["b", "a"]), now)), ["a", "b"]);
         assert_eq!(names(&known.update(&entries(&["b"]), now)), ["b"]);
         assert_eq!(known.doubtful_until, None);
-        // A text that is none, and one under another's name.
+        // A text that is not a node, and one under another's name.
         let mut odd = entries(&["c"]);
         odd.insert(format!("{ADDRESSES}d"), "{".to_owned());
         let other = odd.values().next().cloned().unwrap_or_default();
@@ -175,10 +177,10 @@ mod tests {
         let now = Instant::now();
         known.found(now, LIFE);
         known.update(&entries(&["a", "b", "c"]), now);
-        // Only one has found it again so far.
+        // Only one has registered again so far.
         known.found(now, LIFE);
         assert_eq!(names(&known.update(&entries(&["a"]), now)), ["a", "b", "c"]);
-        // One comes and goes, one comes, one never does.
+        // One registers and leaves, one registers, one never does.
         known.update(&entries(&["a", "b"]), now);
         assert_eq!(names(&known.update(&entries(&["a"]), now)), ["a", "c"]);
         assert!(known.doubtful_until.is_some());

@@ -1,4 +1,5 @@
-//! Purges of caches, from the store to the router of this node: each once, in their order, also those that came while it was away.
+//! Cache purges, from the store to the router of this node: each once, in order, including those that were made while
+//! it was offline.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use crate::state::Node;
 use crate::watching::next_or_again;
 use tutti_dialer::Backoff;
 
-/// The pause before a purge is tried again that no router could make.
+/// The pause before a purge that no router could make is retried.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Everything that following them needs.
@@ -29,11 +30,11 @@ pub(crate) struct Purger {
     pub(crate) log: Log,
 }
 
-/// Follows them for ever.
+/// Follows them forever.
 pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
     let mut backoff = Backoff::new(longest_pause);
     loop {
-        // The reason is told by whoever follows the heads.
+        // The follower of the heads logs the reason.
         let Err(_) = purger.follow_once(&mut backoff).await;
         purger.node.set_purged(false);
         sleep(backoff.after_failure()).await;
@@ -53,7 +54,7 @@ impl Purger {
         }
     }
 
-    /// Makes those that this node has not made; false if that is to be tried again.
+    /// Makes the purges that this node has not made; false: retry later.
     async fn make_due(&self, entries: &Entries) -> bool {
         let purges: BTreeMap<String, PurgeRecord> = read_all(entries, PURGES);
         let before = self.node.purged();
@@ -63,7 +64,7 @@ impl Purger {
         };
         let mark = self.node.purged();
         if mark != before {
-            // Once for all of them: one that is made a second time does no harm.
+            // Once for all of them: repeating a purge does no harm.
             let text = serde_json::to_string(&mark).unwrap_or_default();
             self.controller.keep_beside(FleetText::Purged, text);
         }
@@ -85,10 +86,11 @@ impl Purger {
             return false;
         }
         let text = match self.node.purged().number {
-            0 => "this node follows the purges of the fleet from now on; its caches were purged of everything".to_owned(),
+            0 => "this node follows the purges of the fleet from now on; its caches were emptied"
+                .to_owned(),
             number => format!(
-                "the store does not have all purges of caches since number {number}, which this node has made last; its caches were \
-                 purged of everything"
+                "the store no longer has all cache purges since number {number}, the last one that this node has made; its caches \
+                 were emptied"
             ),
         };
         self.log.line(Level::Notice, &text);
@@ -96,7 +98,7 @@ impl Purger {
         true
     }
 
-    /// Has the router purge caches; false if none could.
+    /// Makes the router purge caches; false if there is none.
     async fn purge(&self, cache: Option<String>, purge: PurgeScope) -> bool {
         let request = FleetRequest::Purge { cache, purge };
         match self.controller.ask(request).await {

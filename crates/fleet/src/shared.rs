@@ -1,8 +1,8 @@
-//! Automatic certificates that the fleet shares: documents in the store, each of which one node works at, at a time.
+//! Automatic certificates that the fleet shares: documents in the store, each of which one node at a time works on.
 //!
-//! The process that gets certificates asks, by numbers and names; the store and the keys are here. Each document has a lock that lives as long
-//! as this node says so, and everything that is written is written only while the lock is still that of this node. It must never happen that
-//! a node which was stopped for a while overwrites what another has done since.
+//! The acme process sends requests with numbers and names; the store and the keys are here. Each document has a lock
+//! that lives as long as this node prolongs it, and data is written only while the lock still belongs to this node.
+//! Must never happen: that a node that was stopped for a while overwrites what another has done since.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,22 +20,23 @@ use tutti_protocol::{Challenge, FromFleet, SharedAnswer, SharedRequest};
 use crate::controller::Link;
 use crate::state::Node;
 
-/// Other nodes have this time to give an answer to an authority, before it is asked to look. One that hangs holds up no order for longer.
+/// Time for other nodes to serve a challenge response, before the authority is asked to validate. A hanging node delays
+/// an order no longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Between two looks whether they do.
+/// Time between two checks whether they do.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Longest name of a document.
 const LONGEST_NAME: usize = 512;
 
-/// Most documents that this node works at.
+/// Maximum documents that this node works on.
 const MOST_LOCKS: usize = 100;
 
-/// A session of the process for automatic certificates: a number that grows with each, and `None` while there is none.
+/// A session of the acme process: an increasing number, and `None` while there is none.
 pub(crate) type Session = Option<u64>;
 
-/// Does the requests of the process for automatic certificates.
+/// Carries out requests of the acme process.
 pub(crate) struct Shared {
     pub(crate) link: Arc<Link>,
     pub(crate) store: Arc<dyn Locks>,
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     sessions: watch::Sender<Session>,
 }
 
-/// Why a request was not done.
+/// Why a request was not carried out.
 enum Undone {
     Lost,
     Unavailable(String),
@@ -62,7 +63,7 @@ impl From<FleetStoreError> for Undone {
 
 impl From<SealError> for Undone {
     fn from(error: SealError) -> Undone {
-        Undone::Unavailable(format!("what the fleet's store has: {error}"))
+        Undone::Unavailable(format!("data in the fleet's store: {error}"))
     }
 }
 
@@ -89,25 +90,25 @@ impl Shared {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of sessions as they come and go.
+    /// Returns a channel that reports sessions.
     pub(crate) fn sessions(&self) -> watch::Receiver<Session> {
         self.sessions.subscribe()
     }
 
-    /// Another process for automatic certificates is there, or none any more. Nobody works at what the one before has claimed: other nodes
-    /// may go on with it.
+    /// A new acme process has started, or the last has ended. The documents that the former process had claimed are
+    /// released, so that other nodes can continue.
     pub(crate) fn begin_session(self: &Arc<Self>, number: u64, is_there: bool) {
         self.sessions.send_replace(is_there.then_some(number));
         for lock in std::mem::take(&mut *self.locks()).into_values() {
             let shared = Arc::clone(self);
             tokio::spawn(async move {
-                // Else it ends by itself.
+                // Otherwise it expires.
                 let _ = shared.store.release(&lock).await;
             });
         }
     }
 
-    /// Does what is asked for, and answers.
+    /// Carries out a request, and answers it.
     pub(crate) async fn obey(self: Arc<Self>, id: u64, request: SharedRequest) {
         let done = match request {
             SharedRequest::Claim { name } => self.claim(&name).await,
@@ -130,7 +131,7 @@ impl Shared {
             (locks.contains_key(name), locks.len())
         };
         if !is_name || (!is_ours && count >= MOST_LOCKS) {
-            let text = "there are too many documents at once, or this is no name of one";
+            let text = "too many documents at once, or not the name of a document";
             return Err(Undone::Unavailable(text.to_owned()));
         }
         if !is_ours {
@@ -141,13 +142,13 @@ impl Shared {
                 LockAttempt::Theirs(node) => return Ok(SharedAnswer::Busy { node }),
             };
             if !self.note(name, &lock, session) {
-                // Whoever asked has ended meanwhile.
+                // The requester has ended in the meantime.
                 self.store.release(&lock).await?;
                 return Err(Undone::Lost);
             }
             tokio::spawn(Arc::clone(self).keep(name.to_owned(), lock));
         }
-        // After the claim: as the owner before has left it.
+        // Read after the claim: as the former owner has left it.
         let key = format!("{STATE}{name}");
         let read = match self.store.list(&key).await {
             Ok(mut found) => found
@@ -167,10 +168,10 @@ impl Shared {
         }
     }
 
-    /// Notes a lock for the session that has asked for it; false if that is over.
+    /// Records a lock for the session that has requested it; false if that is over.
     fn note(&self, name: &str, lock: &Arc<Lock>, session: Session) -> bool {
         let mut locks = self.locks();
-        // Under the guard: a session that ends now lets go of what is noted.
+        // Under the guard: a session that ends now releases what is recorded.
         if *self.sessions.borrow() != session {
             return false;
         }
@@ -178,7 +179,7 @@ impl Shared {
         true
     }
 
-    /// Has a lock go on, until it is given back or lost.
+    /// Prolongs a lock until it is released or lost.
     async fn keep(self: Arc<Self>, name: String, lock: Arc<Lock>) {
         let is_ours = |shared: &Shared| {
             let locks = shared.locks();
@@ -196,7 +197,7 @@ impl Shared {
             let begun = Instant::now();
             let is_kept = match self.store.keep(&lock).await {
                 Ok(is_kept) => is_kept,
-                // Nobody knows: it is tried again for as long as it may live.
+                // It is unknown: this is retried for as long as the lock may live.
                 Err(_) => {
                     pause = self.life / 10;
                     if last.elapsed() < self.life {
@@ -219,13 +220,13 @@ impl Shared {
     async fn release(&self, name: &str) -> Result<SharedAnswer, Undone> {
         let lock = self.locks().remove(name);
         if let Some(lock) = lock {
-            // Else it ends by itself.
+            // Otherwise it expires.
             let _ = self.store.release(&lock).await;
         }
         Ok(SharedAnswer::Done)
     }
 
-    /// Changes the store if the lock is still that of this node.
+    /// Changes the store if this node still owns the lock.
     async fn change(
         &self,
         name: &str,
@@ -269,7 +270,7 @@ impl Shared {
         })
     }
 
-    /// Has all nodes give these answers, and waits until they do.
+    /// Makes all nodes serve these responses, and waits until they do.
     async fn give(&self, name: &str, challenges: &[Challenge]) -> Result<SharedAnswer, Undone> {
         let key = format!("{ANSWERS}{name}");
         if challenges.is_empty() {
@@ -283,10 +284,10 @@ impl Shared {
         self.change(name, &[], &[entry]).await?;
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
-            // The answers are there: a store that is away for a moment does not take them back.
+            // The responses are stored: a store that is unavailable for a moment does not remove them.
             if let Ok(answers) = self.store.list(NODES).await {
                 let answers: BTreeMap<String, NodeReport> = read_all(&answers, NODES);
-                // This one has to be among them: its answer may not have been there yet.
+                // This node must be among them: its answer may not have been stored yet.
                 let is_here = answers.contains_key(&self.node.name);
                 let mut all = answers.values();
                 if is_here && all.all(|answer| answer.certificates.is_ready(&mark)) {

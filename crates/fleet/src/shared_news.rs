@@ -1,4 +1,4 @@
-//! News of the documents that the fleet shares, for the process that gets certificates.
+//! Changes of the documents that the fleet shares, for the acme process.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tutti_protocol::{FromFleet, SharedNews};
 use crate::shared::Shared;
 use tutti_dialer::Backoff;
 
-/// Tells the news, for ever, while there is somebody to tell them to.
-pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
+/// Sends the changes forever, while there is an acme process.
+pub(crate) async fn send_changes(shared: Arc<Shared>, longest_pause: Duration) {
     let mut sessions = shared.sessions();
     let mut backoff = Backoff::new(longest_pause);
     loop {
@@ -30,13 +30,13 @@ pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
                 error,
                 ..SharedNews::default()
             };
-            tell_news(&shared, news);
+            send_news(&shared, news);
             sleep(backoff.after_failure()).await;
         };
         tokio::select! {
             () = following => {}
             changed = sessions.changed() => {
-                // The sender is in what is told of.
+                // The sender belongs to the observed object.
                 if changed.is_err() {
                     return;
                 }
@@ -45,32 +45,33 @@ pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
     }
 }
 
-fn tell_news(shared: &Shared, news: SharedNews) {
+fn send_news(shared: &Shared, news: SharedNews) {
     shared.link.send(&FromFleet::SharedNews { news });
 }
 
-/// Tells all documents, and then each change, until that is not possible any more.
+/// Sends all documents, and then each change, until that fails.
 async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, FleetStoreError> {
     let mut following = shared.store.follow(ACME).await?;
-    let mut told: Option<Entries> = None;
+    let mut sent: Option<Entries> = None;
     loop {
         let entries = following.next().await?;
         backoff.reset();
-        let (news, known) = news(&shared.keys, told.as_ref(), entries);
-        tell_news(shared, news);
-        told = Some(known);
+        let (news, known) = news(&shared.keys, sent.as_ref(), entries);
+        send_news(shared, news);
+        sent = Some(known);
     }
 }
 
-/// The difference between what was told and what there is, and what is known by it. What cannot be opened is not known, and told each time.
-fn news(keys: &SealingKeys, told: Option<&Entries>, mut entries: Entries) -> (SharedNews, Entries) {
+/// Returns the difference between the documents that were sent and the current ones, and the documents known
+/// afterwards. A document that cannot be decrypted counts as unknown, and is reported each time.
+fn news(keys: &SealingKeys, sent: Option<&Entries>, mut entries: Entries) -> (SharedNews, Entries) {
     let mut news = SharedNews {
-        is_whole: told.is_none(),
+        is_whole: sent.is_none(),
         ..SharedNews::default()
     };
     let mut unopened = Vec::new();
     let none = Entries::new();
-    let before = told.unwrap_or(&none);
+    let before = sent.unwrap_or(&none);
     for (key, text) in &entries {
         if let Some(name) = key.strip_prefix(LOCKS) {
             news.owners.push((name.to_owned(), Owner::node_of(text)));
@@ -85,7 +86,7 @@ fn news(keys: &SealingKeys, told: Option<&Entries>, mut entries: Entries) -> (Sh
         match keys.open(key, text) {
             Ok(text) => news.documents.push((name.to_owned(), Some(text))),
             Err(error) => {
-                // Nothing is begun without it: it may tell of an order.
+                // Without it no action may start: it may contain an order.
                 news.error = Some(format!(
                     "the document `{name}` in the fleet's store: {error}"
                 ));
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_and_what_cannot_be_opened_each_time() {
+    fn changes_are_sent_once_and_unreadable_entries_each_time() {
         let keys = SealingKeys::read(&new_key().unwrap()).unwrap();
         let other = SealingKeys::read(&new_key().unwrap()).unwrap();
         let key = |name: &str| format!("{STATE}{name}");
@@ -119,18 +120,18 @@ mod tests {
         };
         let lock = (format!("{LOCKS}a"), Owner::new("web-1").to_text());
         let first = Entries::from([sealed(&keys, "a", "1"), lock]);
-        let (told, known) = news(&keys, None, first.clone());
-        assert!(told.is_whole && told.error.is_none());
-        assert_eq!(told.documents, [("a".to_owned(), Some("1".to_owned()))]);
-        assert_eq!(told.owners, [("a".to_owned(), "web-1".to_owned())]);
+        let (sent, known) = news(&keys, None, first.clone());
+        assert!(sent.is_whole && sent.error.is_none());
+        assert_eq!(sent.documents, [("a".to_owned(), Some("1".to_owned()))]);
+        assert_eq!(sent.owners, [("a".to_owned(), "web-1".to_owned())]);
         let mut second = first.clone();
         second.extend([sealed(&other, "b", "2")]);
-        let (told, known) = news(&keys, Some(&known), second.clone());
-        assert!(told.error.is_some() && told.documents.is_empty() && !told.is_whole);
-        let (told, known) = news(&keys, Some(&known), second);
-        assert!(told.error.is_some());
-        let (told, _) = news(&keys, Some(&known), Entries::new());
-        assert_eq!(told.documents, [("a".to_owned(), None)]);
-        assert!(told.error.is_none() && told.owners.is_empty());
+        let (sent, known) = news(&keys, Some(&known), second.clone());
+        assert!(sent.error.is_some() && sent.documents.is_empty() && !sent.is_whole);
+        let (sent, known) = news(&keys, Some(&known), second);
+        assert!(sent.error.is_some());
+        let (sent, _) = news(&keys, Some(&known), Entries::new());
+        assert_eq!(sent.documents, [("a".to_owned(), None)]);
+        assert!(sent.error.is_none() && sent.owners.is_empty());
     }
 }

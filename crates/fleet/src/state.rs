@@ -1,4 +1,4 @@
-//! The documents that this node is to run, runs, and has refused. No I/O.
+//! The documents that this node should run, runs, and has rejected. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,40 +17,39 @@ use tutti_protocol::{
     FleetCertificates, FleetStanding, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
 };
 
-/// The first pause before a refused document is tried again. Its fault may have been this machine's: a full disk, a port in use, a
-/// language that was missing.
+/// The first pause before a rejected document is retried. The cause may have been this machine: a full disk, a port in
+/// use, a missing language.
 const FIRST_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The longest pause of a backoff: each attempt may start processes.
+/// The longest pause: each attempt may start processes.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(300);
 
-/// The document that is in force, as main keeps it for the next process.
+/// The document in force, as main keeps it for the next process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Applied {
     pub(crate) version: DocumentVersion,
-    /// The head that it is of.
+    /// The selector of its head.
     pub(crate) selector: String,
     /// A digest of it on this node.
     pub(crate) form: String,
-    /// Since when, in seconds since 1970.
+    /// When it was applied, in seconds since 1970.
     pub(crate) since: u64,
-    /// Another document was being put in force after it, and nobody knows what came of that: this process or the server has ended
-    /// meanwhile.
+    /// Another document was being applied after it, with unknown result: this process or the server was interrupted.
     #[serde(default)]
     pub(crate) is_doubtful: bool,
 }
 
-/// A document that this node has refused.
+/// A document that this node has rejected.
 struct Refused {
     refusal: Rejection,
-    /// When, in seconds since 1970.
+    /// Its time, in seconds since 1970.
     at: u64,
     backoff: Backoff,
-    /// When it is tried again.
+    /// When it is retried.
     next: Instant,
 }
 
-/// The counts of the server.
+/// The counters of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -59,7 +58,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// The counts since an earlier moment. A router that has begun since counts from nothing.
+    /// Returns the counters since an earlier moment. A router that has started since counts from zero.
     fn since(self, before: Counts) -> NodeHealth {
         let before = match self.requests < before.requests {
             true => Counts::default(),
@@ -75,19 +74,19 @@ impl Counts {
 
 #[derive(Default)]
 struct State {
-    /// Where the store is; `None`: not connected.
+    /// The endpoint of the store; `None`: not connected.
     endpoint: Option<String>,
     error: Option<String>,
-    /// How often the store has been found.
+    /// How often the store has become available.
     found: u64,
     wanted: Option<DocumentVersion>,
     wanted_since: u64,
     is_rolling: bool,
     applied: Option<Applied>,
-    /// The document in force was doubtful before the attempt that is under way.
+    /// The document in force was doubtful before the current attempt.
     was_doubtful: bool,
     refused: Option<Refused>,
-    /// The counts when the document came into force.
+    /// The counters when the document was applied.
     before: Option<Counts>,
     counts: Counts,
     differs: bool,
@@ -96,18 +95,18 @@ struct State {
     /// The server stops.
     is_leaving: bool,
     certificates: FleetCertificates,
-    /// Digests of the answers to authorities that the router gives.
+    /// Digests of the challenge responses that the router serves.
     given: BTreeSet<String>,
     /// The last purge of caches that was made.
     purged: LastPurge,
-    /// All purges that the store has are made.
+    /// All purges in the store have been made.
     is_purged: bool,
-    /// Nodes that are there, once that is known.
+    /// The number of live nodes, once known.
     nodes: Option<u32>,
 }
 
 impl State {
-    /// How this node takes part in certificates, for the fleet.
+    /// Returns how this node takes part in certificates, for the fleet.
     fn sharing(&self) -> Sharing {
         let refused = self.certificates.refused.iter();
         Sharing {
@@ -125,7 +124,7 @@ impl State {
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) labels: BTreeMap<String, String>,
-    /// Its address for others, where the configuration says it.
+    /// Its address for others, if configured.
     address: Option<IpAddr>,
     /// Its source names a file with keys.
     pub(crate) wants_key: bool,
@@ -134,7 +133,7 @@ pub(crate) struct Node {
 }
 
 impl State {
-    /// The document in force, where that is certain. While another is on its way it is the one before.
+    /// Returns the document in force, if it is certain. While another is being applied, it is the former one.
     fn known(&self) -> Option<&Applied> {
         let applied = self.applied.as_ref();
         applied.filter(|applied| {
@@ -143,14 +142,14 @@ impl State {
     }
 }
 
-/// The task that a head gives.
+/// The task that follows from a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Nothing: it runs that document, or there is none.
+    /// None: it runs that document, or there is none.
     Nothing,
-    /// It has refused that document, and is to try again then.
+    /// It has rejected that document, and should retry after this time.
     Later(Duration),
-    /// Put this document in force.
+    /// Apply this document.
     Apply(DocumentVersion, String),
 }
 
@@ -170,7 +169,7 @@ impl Node {
         }
     }
 
-    /// The same with what the process before has had kept of what nodes share.
+    /// Adds the shared state that the former process has kept.
     pub(crate) fn with_standing(self, purged: Option<&str>, nodes: Option<u32>) -> Node {
         {
             let mut state = self.state();
@@ -181,34 +180,34 @@ impl Node {
         self
     }
 
-    /// The last purge of caches that it has made.
+    /// Returns the last purge of caches that it has made.
     pub(crate) fn purged(&self) -> LastPurge {
         self.state().purged.clone()
     }
 
-    /// It has made this one.
+    /// Records that it has made this one.
     pub(crate) fn has_purged(&self, mark: LastPurge) {
         self.change(|state| state.purged = mark);
     }
 
-    /// All purges that the store has are made, or nobody knows.
+    /// Records whether all purges in the store have been made.
     pub(crate) fn set_purged(&self, is_purged: bool) {
         if self.state().is_purged != is_purged {
             self.change(|state| state.is_purged = is_purged);
         }
     }
 
-    /// The number of nodes when it was known last.
+    /// Returns the last known number of nodes.
     pub(crate) fn nodes(&self) -> Option<u32> {
         self.state().nodes
     }
 
-    /// There are so many.
+    /// Records the number of nodes.
     pub(crate) fn has_nodes(&self, nodes: u32) {
         self.change(|state| state.nodes = Some(nodes));
     }
 
-    /// The fleet, for the router.
+    /// Returns the state of the fleet, for the router.
     pub(crate) fn standing(&self) -> FleetStanding {
         let state = self.state();
         FleetStanding {
@@ -227,8 +226,8 @@ impl Node {
         done
     }
 
-    /// This node as others reach it; `None`: they do not. `local` is the address from which it reaches the store: that of this machine alone
-    /// is of no use to others.
+    /// Returns the record by which others reach this node; `None`: they cannot. `local` is the address from which it
+    /// reaches the store: an address of this machine alone is of no use to others.
     pub(crate) fn place(&self, local: Option<IpAddr>) -> Option<LiveNode> {
         let local = local.filter(|local| !local.is_loopback() && !local.is_unspecified());
         let address = self.address.or(local)?;
@@ -239,19 +238,19 @@ impl Node {
         })
     }
 
-    /// This address is in the store, or none.
+    /// Records the address that is in the store.
     pub(crate) fn placed(&self, address: Option<IpAddr>) {
         if self.state().placed != address {
             self.change(|state| state.placed = address);
         }
     }
 
-    /// True if others have been told an address.
+    /// True if others know an address.
     pub(crate) fn is_placed(&self) -> bool {
         self.state().placed.is_some()
     }
 
-    /// The server stops: others are to send nothing more.
+    /// The server stops: others should send no more requests.
     pub(crate) fn leave(&self) {
         self.change(|state| state.is_leaving = true);
     }
@@ -261,12 +260,12 @@ impl Node {
         self.state().is_leaving
     }
 
-    /// Tells of changes of what this node would say.
+    /// Returns a channel that reports changes of this node's answer.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The store is there.
+    /// The store is available.
     pub(crate) fn found(&self, endpoint: String) {
         self.change(|state| {
             state.endpoint = Some(endpoint);
@@ -275,12 +274,12 @@ impl Node {
         });
     }
 
-    /// How often the store has been found: it may be another each time.
+    /// Returns how often the store has become available: it may be another each time.
     pub(crate) fn times_found(&self) -> u64 {
         self.state().found
     }
 
-    /// The store is not there.
+    /// The store is not available.
     pub(crate) fn lost(&self, reason: &str) {
         self.change(|state| {
             state.endpoint = None;
@@ -288,7 +287,7 @@ impl Node {
         });
     }
 
-    /// The store says what to run.
+    /// Processes the document that the store selects.
     pub(crate) fn want(
         &self,
         chosen: Option<(&str, &DocumentVersion)>,
@@ -321,8 +320,8 @@ impl Node {
         })
     }
 
-    /// A document is about to be put in force; what is to be kept of that before. Whoever comes after this process must not believe the
-    /// document before to be there still.
+    /// Called before a document is applied; returns the text to keep. A later process must not assume that the former
+    /// document is still in force.
     pub(crate) fn attempts(&self) -> Option<String> {
         let mut state = self.state();
         let applied = state.applied.as_mut()?;
@@ -332,7 +331,7 @@ impl Node {
         (!was_doubtful).then_some(text)
     }
 
-    /// A document is in force; what is to be kept of it.
+    /// Records that a document is in force; returns the text to keep.
     pub(crate) fn applied(
         &self,
         version: DocumentVersion,
@@ -353,13 +352,14 @@ impl Node {
             let text = serde_json::to_string(&applied).unwrap_or_default();
             state.applied = Some(applied);
             state.differs = false;
-            // Counted anew from the next look on.
+            // Counted from the next sample on.
             state.before = None;
             text
         })
     }
 
-    /// A document cannot be put in force. Returns false if that was so before for the same reason; and the pause until the next attempt.
+    /// Records that a document cannot be applied. Returns false if it already failed for the same reason, and the pause
+    /// until the next attempt.
     pub(crate) fn refused(&self, refusal: Rejection, moment: Instant) -> (bool, Duration) {
         self.change(|state| {
             let before = state.refused.take();
@@ -381,7 +381,7 @@ impl Node {
         })
     }
 
-    /// An attempt has ended with a refusal: nothing has changed. What is to be kept of that.
+    /// An attempt was rejected, and nothing has changed. Returns the text to keep.
     pub(crate) fn attempt_refused(&self) -> Option<String> {
         let mut state = self.state();
         let was_doubtful = state.was_doubtful;
@@ -390,7 +390,7 @@ impl Node {
         Some(serde_json::to_string(applied).unwrap_or_default())
     }
 
-    /// The server is so.
+    /// Records a sample of the server.
     pub(crate) fn seen(&self, counts: Counts, form: &str) {
         let mut state = self.state();
         state.counts = counts;
@@ -399,7 +399,7 @@ impl Node {
         state.differs = applied.is_some_and(|applied| applied.form != form);
     }
 
-    /// Changes what is known of certificates of the fleet.
+    /// Changes the state of the fleet's certificates.
     pub(crate) fn certificates<T>(&self, change: impl FnOnce(&mut FleetCertificates) -> T) -> T {
         let mut state = self.state();
         let before = state.certificates.clone();
@@ -412,7 +412,7 @@ impl Node {
         done
     }
 
-    /// A certificate of the fleet cannot be taken up.
+    /// Records that a certificate of the fleet cannot be applied.
     pub(crate) fn refuse_certificate(&self, name: &str, reason: String) {
         self.certificates(|certificates| {
             let known = certificates.refused.get(name);
@@ -423,19 +423,19 @@ impl Node {
         });
     }
 
-    /// The router gives these answers to authorities.
+    /// Records the challenge responses that the router serves.
     pub(crate) fn gives(&self, given: BTreeSet<String>) {
         self.change(|state| state.given = given);
     }
 
-    /// A roll-out is under way that somebody may wait for.
+    /// True if a roll-out is in progress that may wait for this node.
     pub(crate) fn is_rolling(&self) -> bool {
         let state = self.state();
         let version = state.known().map(|applied| &applied.version);
         state.is_rolling || version != state.wanted.as_ref()
     }
 
-    /// The answer for the fleet, as of no time.
+    /// Returns the answer for the fleet, without a time.
     pub(crate) fn answer(&self) -> NodeReport {
         let state = self.state();
         let applied = state.known();
@@ -457,7 +457,7 @@ impl Node {
         }
     }
 
-    /// The news for `/status`.
+    /// Returns the state for `/status`.
     pub(crate) fn news(&self) -> SourceNews {
         let state = self.state();
         let applied = state.known();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_document_is_told_while_it_is_wanted_and_tried_again_later() {
+    fn a_refused_document_is_reported_while_it_is_wanted_and_tried_again_later() {
         let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let node = node(None);
         node.applied(one.clone(), "all".to_owned(), String::new());
@@ -583,7 +583,7 @@ mod tests {
         assert_eq!(want(&node, Some(("all", &one)), false), Task::Nothing);
         assert_eq!(node.answer().refused, None);
         assert!(node.news().refused.is_some());
-        // With room on its disk again.
+        // With free disk space again.
         want(&node, Some(("all", &two)), false);
         node.applied(two, "all".to_owned(), String::new());
         assert_eq!(node.answer().refused, None);
@@ -591,29 +591,29 @@ mod tests {
     }
 
     #[test]
-    fn a_document_whose_outcome_nobody_knows_is_no_reason_to_believe_the_one_before() {
+    fn a_document_with_an_unknown_outcome_does_not_confirm_the_one_before() {
         let (one, two) = (DocumentVersion::of(1, "1"), DocumentVersion::of(2, "2"));
         let first = node(None);
         assert_eq!(first.attempts(), None);
         first.applied(one.clone(), "all".to_owned(), String::new());
         want(&first, Some(("all", &two)), true);
         let kept = first.attempts().unwrap();
-        // It is known until the head says that it is to be there.
+        // It is certain until the head selects another.
         assert_eq!(first.answer().version, Some(one.clone()));
-        // The process ends, and the roll-out is returned: the second document may be in force, or not.
+        // The process ends, and the roll-out is rolled back: the second document may or may not be in force.
         let next = node(Some(&kept));
         let back = Some(("all", &one));
         assert!(matches!(want(&next, back, false), Task::Apply(..)));
         assert_eq!(next.answer().version, None);
         assert!(next.is_rolling());
-        // A refusal of the next attempt makes nothing certain.
+        // A rejection of the next attempt proves nothing.
         assert_eq!(next.attempts(), None);
         assert_eq!(next.attempt_refused(), None);
         assert!(matches!(want(&next, back, false), Task::Apply(..)));
         next.applied(one.clone(), "all".to_owned(), String::new());
         assert_eq!(want(&next, back, false), Task::Nothing);
         assert_eq!(next.answer().version, Some(one.clone()));
-        // One that is refused has changed nothing.
+        // A rejected document has changed nothing.
         let kept = next.attempts().unwrap();
         assert!(matches!(
             want(&node(Some(&kept)), back, false),
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_an_address_at_which_they_reach_this_node() {
+    fn the_announced_address_is_one_at_which_others_reach_this_node() {
         let of = |node: &Node, local: &str| node.place(local.parse().ok()).map(|one| one.address);
         let plain = node(None);
         assert_eq!(of(&plain, "10.0.0.1"), "10.0.0.1".parse().ok());

@@ -1,4 +1,4 @@
-//! Texts of the store that are followed for ever, whatever happens to the store.
+//! Texts of the store that are followed forever, whatever happens to the store.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, Following};
 
 use tutti_dialer::Backoff;
 
-/// When entries are to be looked at again that have not changed.
+/// When unchanged entries must be processed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// Not before they change.
     Never,
-    /// In a moment: what they need was not there.
+    /// Soon: something they need was missing.
     Soon,
     /// After a while.
     Later,
@@ -30,8 +30,8 @@ impl Again {
     }
 }
 
-/// Follows all texts whose names begin so, and does something with them each time that they change. Whoever follows the heads tells of a
-/// store that is away.
+/// Follows all texts with this prefix, and processes them after each change. The follower of the heads logs an
+/// unavailable store.
 pub(crate) async fn watch<F>(
     store: Arc<dyn FleetStore>,
     prefix: &str,
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// The next entries; after `pause`, if there is one, the same once more.
+/// Returns the next entries; after `pause`, if there is one, the same ones again.
 pub(crate) async fn next_or_again(
     following: &mut dyn Following,
     entries: Entries,
@@ -73,7 +73,7 @@ pub(crate) async fn next_or_again(
 ) -> Result<Entries, FleetStoreError> {
     match pause {
         None => following.next().await,
-        // Not dropped while something has come: it would be lost with the future.
+        // Not cancelled while data has arrived: it would be lost with the future.
         Some(pause) => timeout(pause, following.next())
             .await
             .unwrap_or(Ok(entries)),

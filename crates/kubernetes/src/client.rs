@@ -18,32 +18,32 @@ use tutti_dialer::{DialTarget, authorities, client_config, dial, error_chain};
 use crate::failure::FollowError;
 use crate::objects::Status;
 
-/// How long the API server has to connect, to answer, and for each piece of an answer that is no watch.
+/// Time limit for the API server to connect, to answer, and for each part of an answer other than a watch.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A peer that is gone without a word is noticed after 15 + 3 × 5 seconds.
+/// A peer that vanishes silently is noticed after 15 + 3 × 5 seconds.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// The longest answer that is no watch.
+/// The longest answer other than a watch.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// The longest refusal that is read.
+/// The longest rejection that is read.
 const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// How the API server is reached.
+/// How to reach the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// Its name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The file with the certificates that vouch for it.
+    /// The file with its CA certificates.
     pub ca: PathBuf,
-    /// The file with the token that says who we are.
+    /// The file with the token that authenticates this server.
     pub token_file: PathBuf,
 }
 
-/// The files that are needed for one connection, as they are now.
+/// The current files that a connection needs.
 pub(crate) struct Papers {
     pub(crate) ca: Vec<u8>,
     pub(crate) token: String,
@@ -57,7 +57,7 @@ pub(crate) struct ApiConnection {
 }
 
 impl ApiConnection {
-    /// Connects to the first of the addresses that answers.
+    /// Connects to the first of the addresses that responds.
     pub(crate) async fn open(
         access: &ClusterAccess,
         addresses: &[IpAddr],
@@ -98,7 +98,7 @@ impl ApiConnection {
             .map_err(|error| failed(error.to_string()))?;
         let shaken = handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|error| failed(error_chain(&error)))?;
-        // The next question notices its end.
+        // The next request notices its end.
         let mut driver = JoinSet::new();
         driver.spawn(connection);
         Ok(ApiConnection {
@@ -108,7 +108,7 @@ impl ApiConnection {
         })
     }
 
-    /// Asks, and returns the head of an answer of 200 with its body to come.
+    /// Sends a request, and returns the head of a 200 response with its body to follow.
     pub(crate) async fn get(
         &mut self,
         target: &str,
@@ -121,10 +121,8 @@ impl ApiConnection {
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
             .header(header::USER_AGENT, "tutti")
             .body(Empty::new())
-            // A token with letters that no field may have.
-            .map_err(|_| {
-                FollowError::new("the token file has something else in it than a token")
-            })?;
+            // A token with characters that are not allowed in a field.
+            .map_err(|_| FollowError::new("the token file does not contain a token"))?;
         let answer = async {
             self.sender.ready().await?;
             self.sender.send_request(request).await
@@ -144,7 +142,7 @@ impl ApiConnection {
         Err(FollowError::of_status(status, &refusal.message, namespace))
     }
 
-    /// The same, with all of the body.
+    /// Sends a request, and returns the whole body of a 200 response.
     pub(crate) async fn get_whole(
         &mut self,
         target: &str,
@@ -162,7 +160,7 @@ async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, Follo
         if bytes.len() + piece.len() > most {
             let limit = most >> 10;
             return Err(FollowError::new(format!(
-                "the API server answers more than {limit} KiB"
+                "the answer of the API server exceeds {limit} KiB"
             )));
         }
         bytes.extend_from_slice(&piece);
@@ -170,7 +168,7 @@ async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, Follo
     Ok(bytes)
 }
 
-/// The next piece of a body, which has so long to come.
+/// Returns the next part of a body, within a time limit.
 pub(crate) async fn piece(
     body: &mut Incoming,
     patience: Duration,
@@ -180,7 +178,7 @@ pub(crate) async fn piece(
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
         Some(Err(error)) => Err(FollowError::new(format!(
-            "the answer of the API server breaks off: {}",
+            "the answer of the API server is cut short: {}",
             error_chain(&error)
         ))),
     }

@@ -2,14 +2,14 @@
 
 use http::StatusCode;
 
-/// The end of an attempt.
+/// Why an attempt ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FollowError {
-    /// The version from which we wanted to go on is no longer there: list again.
+    /// The version to continue from no longer exists: list again.
     Gone,
-    /// It answers, and does not give what we want: what we know may be what is wrong. For the log.
+    /// It responds, but does not provide the data: what is known may be wrong. For the log.
     Refused(String),
-    /// There is no answer, or not all of one. For the log.
+    /// There is no response, or an incomplete one. For the log.
     Other(String),
 }
 
@@ -18,7 +18,7 @@ impl FollowError {
         FollowError::Other(text.to_string())
     }
 
-    /// From the status of an answer and what the API server says of it.
+    /// Creates a failure from the status of a response and the API server's message.
     pub(crate) fn of_status(status: u16, message: &str, namespace: &str) -> Self {
         let said = match message {
             "" => String::new(),
@@ -27,7 +27,7 @@ impl FollowError {
         match StatusCode::from_u16(status) {
             Ok(StatusCode::GONE) => FollowError::Gone,
             Ok(StatusCode::UNAUTHORIZED) => FollowError::Other(format!(
-                "the API server does not take the token (401){said}"
+                "the API server does not accept the token (401){said}"
             )),
             Ok(StatusCode::FORBIDDEN) => FollowError::Refused(format!(
                 "the API server does not allow it (403){said}; hint: a Role in the namespace `{namespace}` has to allow `list` and `watch` of `endpointslices` of `discovery.k8s.io`"

@@ -1,4 +1,4 @@
-//! Following the slices of one Service: a list, and from its version on a watch, which is begun again where it ended.
+//! Follows the slices of one Service: a list, and from its version on a watch, which is restarted where it ended.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,51 +13,54 @@ use crate::lines::Lines;
 use crate::objects::{Bookmark, EndpointSlice, Event, List, Status};
 use crate::slices::{Port, ReadyEndpoint, Slices};
 
-/// Slices of one page of a list. Each has a hundred endpoints as a rule.
+/// Slices on one page of a list. Each usually has a hundred endpoints.
 const PAGE: usize = 100;
 
-/// A watch ends by itself after this time, and up to a half more, so that nobody who hangs is trusted longer, and the watches of many servers do
-/// not end at once.
+/// A watch is ended after this time, and up to half more, so that a hanging server is not trusted longer, and the
+/// watches of many servers do not end at once.
 const WATCH: Duration = Duration::from_secs(120);
 
-/// So much longer may it take to end.
+/// Additional time for it to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A watch that stood so long was a good one, whatever became of it.
+/// A watch that lasted this long was successful, however it ended.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// The longest pause: an API server that is away for a night is not to be asked every second by everybody, nor to be missed long when it is
-/// back.
+/// The longest pause: an API server that is down for a night should not get requests every second from all servers, nor
+/// be unused for long when it is back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The way of this client to files and to the DNS.
+/// A boxed future.
+pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
+
+/// Provides access to files and to the DNS.
 pub trait ClusterEnvironment: Send + Sync {
-    /// Reads a file, as it is now.
+    /// Reads the current content of a file.
     fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>>;
 
-    /// Looks a name up.
+    /// Resolves a name.
     fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
 }
 
-/// The endpoints that are wanted.
+/// The endpoints to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedService {
     /// The namespace of the Service.
     pub namespace: String,
     /// Its name.
     pub service: String,
-    /// Its port; `None`: it has one.
+    /// Its port; `None`: it has only one.
     pub port: Option<Port>,
 }
 
 /// News about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// These get requests; with the reason where there are none.
+    /// These endpoints are ready; with the reason if there are none.
     Ready(Vec<ReadyEndpoint>, Option<String>),
-    /// The API server can be heard, and is.
+    /// The API server responds again.
     Followed,
-    /// It cannot: what is known stays.
+    /// The API server does not respond: known endpoints are kept.
     Lost(String),
 }
 
@@ -66,13 +69,13 @@ pub async fn follow(
     access: &ClusterAccess,
     wanted: &WatchedService,
     surroundings: &dyn ClusterEnvironment,
-    tell: &(dyn Fn(News) + Sync),
+    report: &(dyn Fn(News) + Sync),
 ) {
     let mut following = Following {
         access,
         wanted,
         surroundings,
-        tell,
+        report,
         slices: Slices::default(),
         version: None,
         backoff: Backoff::new(LONGEST_PAUSE),
@@ -88,9 +91,9 @@ pub async fn follow(
             Err(FollowError::Gone) => following.version = None,
             Err(FollowError::Refused(why)) => {
                 following.version = None;
-                tell(News::Lost(why));
+                report(News::Lost(why));
             }
-            Err(FollowError::Other(why)) => tell(News::Lost(why)),
+            Err(FollowError::Other(why)) => report(News::Lost(why)),
         }
         tokio::time::sleep(following.backoff.after_failure()).await;
     }
@@ -100,15 +103,15 @@ struct Following<'s> {
     access: &'s ClusterAccess,
     wanted: &'s WatchedService,
     surroundings: &'s dyn ClusterEnvironment,
-    tell: &'s (dyn Fn(News) + Sync),
+    report: &'s (dyn Fn(News) + Sync),
     slices: Slices,
-    /// The version up to which the slices are known; `None`: they have to be listed.
+    /// The version of the known slices; `None`: they must be listed.
     version: Option<String>,
     backoff: Backoff,
 }
 
 impl Following<'_> {
-    /// One connection: a list if one is needed, and a watch until it ends.
+    /// Runs one connection: a list if needed, and a watch until it ends.
     async fn round(&mut self) -> Result<(), FollowError> {
         let papers = self.papers().await?;
         let addresses = match self.access.host.parse::<IpAddr>() {
@@ -129,7 +132,7 @@ impl Following<'_> {
         self.watch(&mut connection, &papers.token, &version).await
     }
 
-    /// The files as they are now: a token is replaced while it is used.
+    /// Reads the current files: a token is replaced while it is in use.
     async fn papers(&self) -> Result<Papers, FollowError> {
         let named =
             |file: &Path, why: String| FollowError::new(format!("`{}` {why}", file.display()));
@@ -160,7 +163,7 @@ impl Following<'_> {
         )
     }
 
-    /// Lists the slices, page by page, and returns the version that they have.
+    /// Lists the slices, page by page, and returns their version.
     async fn list(
         &mut self,
         connection: &mut ApiConnection,
@@ -187,8 +190,8 @@ impl Following<'_> {
                     self.slices = slices;
                     let version = page.metadata.resource_version;
                     self.version = Some(version.clone());
-                    (self.tell)(News::Followed);
-                    self.tell_of_slices();
+                    (self.report)(News::Followed);
+                    self.report_slices();
                     return Ok(version);
                 }
             }
@@ -209,7 +212,7 @@ impl Following<'_> {
         ));
         let namespace = &self.wanted.namespace;
         let mut body = connection.get(&target, token, namespace).await?.into_body();
-        (self.tell)(News::Followed);
+        (self.report)(News::Followed);
         let mut lines = Lines::default();
         while let Some(piece) = piece(&mut body, time + GRACE).await? {
             let ended = lines.take(&piece).map_err(FollowError::Other)?;
@@ -219,13 +222,13 @@ impl Following<'_> {
             }
             if is_changed {
                 self.backoff.reset();
-                self.tell_of_slices();
+                self.report_slices();
             }
         }
         Ok(())
     }
 
-    /// Takes an event. True: slices have changed.
+    /// Processes an event; true if slices have changed.
     fn event(&mut self, line: &[u8]) -> Result<bool, FollowError> {
         let unusable = |error: serde_json::Error| {
             FollowError::Refused(format!("an event of the API server: {error}"))
@@ -259,13 +262,13 @@ impl Following<'_> {
                     namespace,
                 ))
             }
-            // Whoever adds a kind of event has to keep clients that do not know it.
+            // New kinds of events must be compatible with clients that do not know them.
             _ => Ok(false),
         }
     }
 
-    fn tell_of_slices(&self) {
+    fn report_slices(&self) {
         let (ready, why) = self.slices.ready(self.wanted.port.as_ref());
-        (self.tell)(News::Ready(ready, why));
+        (self.report)(News::Ready(ready, why));
     }
 }

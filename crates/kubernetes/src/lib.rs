@@ -1,11 +1,11 @@
-//! A client of Kubernetes' API, as far as the endpoints of services need it: lists and watches of EndpointSlices
+//! A client of the Kubernetes API, as far as the endpoints of services need it: lists and watches of EndpointSlices
 //! (`discovery.k8s.io/v1`), <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 //!
-//! Owns the connection to the API server and what is known of the slices of one Service. The caller gives the files and the addresses of
-//! names, and is told which endpoints are ready. Nothing here knows upstreams.
+//! Owns the connection to the API server and the known slices of one Service. The caller provides the files and
+//! resolves names, and gets the ready endpoints. It does not depend on upstreams.
 //!
-//! Must never happen: that a token is sent to somebody whose certificate has not been checked; that an API server which fails takes
-//! endpoints away.
+//! Must never happen: that a token is sent to a server whose certificate has not been verified; that a failing API
+//! server removes endpoints.
 
 #![forbid(unsafe_code)]
 

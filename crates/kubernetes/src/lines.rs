@@ -1,14 +1,14 @@
-//! Lines of a watch: each is an event, and they come in pieces.
+//! Lines of a watch: each is an event, and they arrive in parts.
 
-/// The longest line. A slice of a thousand endpoints, the most there are, has about 500 kB.
+/// The longest line. A slice of a thousand endpoints, the maximum, has about 500 kB.
 const LONGEST: usize = 8 << 20;
 
-/// The beginning of a line that has no end yet.
+/// The beginning of an incomplete line.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Vec<u8>);
 
 impl Lines {
-    /// Takes a piece and returns the lines that it ends.
+    /// Adds data and returns the lines that it completes.
     ///
     /// # Errors
     /// A line is too long.

@@ -1,7 +1,7 @@
-//! The objects of the API, and of them what is looked at
+//! The objects of the API, with the members that are used
 //! (<https://kubernetes.io/docs/reference/kubernetes-api/service-resources/endpoint-slice-v1/>).
 //!
-//! Lists that are empty may be missing or `null`: Go writes both.
+//! Empty lists may be missing or `null`: Go writes both.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) struct List {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ListMeta {
     pub(crate) resource_version: String,
-    /// The rest of the list is to be had with this.
+    /// The token for the rest of the list.
     #[serde(rename = "continue")]
     pub(crate) rest: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct ObjectMeta {
     pub(crate) resource_version: String,
 }
 
-/// A refusal.
+/// A rejection.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {

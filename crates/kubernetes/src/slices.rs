@@ -1,6 +1,6 @@
-//! The slices of one Service, and which of their endpoints get requests.
+//! The slices of one Service, and those of their endpoints that get requests.
 //!
-//! Pure. A Service has several slices: one for at most a hundred endpoints, for each kind of addresses, and for each set of ports.
+//! No I/O. A Service has several slices: one per hundred endpoints, per address type, and per set of ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::objects::{EndpointObject, EndpointSlice, PortObject};
 /// The port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Port {
-    /// As the Service calls it.
+    /// Its name in the Service.
     Name(String),
-    /// The number at which the pods listen.
+    /// The number on which the pods listen.
     Number(u16),
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for Port {
     }
 }
 
-/// An endpoint that is ready.
+/// A ready endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadyEndpoint {
-    /// The pod, where the slice says it.
+    /// The name of the pod, if the slice has it.
     pub name: Option<String>,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
@@ -48,7 +48,7 @@ impl Slices {
         self.0.remove(name);
     }
 
-    /// Returns the endpoints that get requests, and why there are none where there are none.
+    /// Returns the endpoints that get requests, and the reason if there are none.
     pub(crate) fn ready(&self, port: Option<&Port>) -> (Vec<ReadyEndpoint>, Option<String>) {
         let mut found = BTreeSet::new();
         let mut others: BTreeSet<String> = BTreeSet::new();
@@ -61,7 +61,7 @@ impl Slices {
                 (Some(port), all) => all.iter().copied().find(|one| is(one, port)),
             };
             let Some(number) = wanted.and_then(|port| port.port).filter(|port| *port != 0) else {
-                others.extend(ports.iter().map(|port| told(port)));
+                others.extend(ports.iter().map(|port| described(port)));
                 continue;
             };
             let endpoints = slice.endpoints.iter().flatten();
@@ -80,7 +80,7 @@ impl Slices {
         match port {
             _ if self.0.is_empty() => "there is no such Service, or it has no endpoints".to_owned(),
             None if others.len() > 1 => {
-                format!("it has several ports; hint: say which with `port`: {listed}")
+                format!("it has several ports; hint: select one with `port`: {listed}")
             }
             Some(port) if !others.is_empty() => {
                 format!("it has no port {port} for TCP; there are {listed}")
@@ -103,7 +103,7 @@ fn is(one: &PortObject, wanted: &Port) -> bool {
     }
 }
 
-fn told(port: &PortObject) -> String {
+fn described(port: &PortObject) -> String {
     let number = port
         .port
         .map_or_else(|| "any".to_owned(), |port| port.to_string());
@@ -113,13 +113,13 @@ fn told(port: &PortObject) -> String {
     }
 }
 
-/// True if it gets new requests. One that still serves while it ends (`serving`, `terminating`) does not.
+/// True if it gets new requests. An endpoint that still serves while it terminates (`serving`, `terminating`) does not.
 fn is_ready(endpoint: &EndpointObject) -> bool {
     let conditions = endpoint.conditions.clone().unwrap_or_default();
     conditions.ready != Some(false) && conditions.terminating != Some(true)
 }
 
-/// The first address: the others have no meaning.
+/// Returns the first address: the others have no meaning.
 fn one(slice: &EndpointSlice, endpoint: &EndpointObject, port: u16) -> Option<ReadyEndpoint> {
     let ip: IpAddr = endpoint.addresses.as_ref()?.first()?.parse().ok()?;
     let is_of_kind = match slice.address_type.as_str() {
@@ -193,7 +193,7 @@ mod tests {
                 &json!([{"name": "http", "port": 8080}, {"name": "admin", "port": 9000}]),
                 &pod(1),
             ),
-            // A port by name may have another number in other pods.
+            // A named port may have another number in other pods.
             slice("b", &json!([{"name": "http", "port": 8081}]), &pod(2)),
             slice(
                 "c",
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_told_where_there_is_nobody() {
+    fn reasons_are_reported_where_no_address_is_ready() {
         let why = |slices: &Slices| slices.ready(None).1.unwrap();
         assert!(why(&Slices::default()).contains("no such Service"));
         let two = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
         let two = slices(&[slice("a", &two, &json!([{"addresses": ["10.0.0.1"]}]))]);
         assert!(
-            why(&two).contains("say which with `port`: `a` (1), `b` (2)"),
+            why(&two).contains("select one with `port`: `a` (1), `b` (2)"),
             "{}",
             why(&two)
         );

@@ -53,7 +53,7 @@ async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<CertificateRequest>) 
                     others.retain(|other| !other.is_closed());
                     others.push(answer);
                 } else if waiting.len() >= MOST_NAMES {
-                    let _ = answer.send(Err("too many names are asked for at once".to_owned()));
+                    let _ = answer.send(Err("too many names are requested at once".to_owned()));
                 } else {
                     waiting.insert(name.clone(), vec![answer]);
                     asked.spawn(ask(Arc::clone(&link), name, wish.client));

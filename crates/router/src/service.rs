@@ -222,7 +222,7 @@ impl RouterService {
         }
     }
 
-    /// Answers authorities as the router before did. The process for certificates sets the answers anew with its next order.
+    /// Answers authorities as the router before did. The certificate process sets the answers anew with its next order.
     pub(super) fn take_challenges(&self, challenges: &[Challenge]) {
         if let Err(why) = self.0.answer_authorities(challenges) {
             let text = format!("cannot answer authorities: {why}");

@@ -1,4 +1,5 @@
-//! A collector: what is said to it, and what its answers mean (OTLP specification 1.x, "OTLP/HTTP" and "OTLP/gRPC").
+//! A collector: the requests sent to it, and the meaning of its responses (OTLP specification 1.x, "OTLP/HTTP" and
+//! "OTLP/gRPC").
 
 use std::time::Duration;
 
@@ -16,29 +17,29 @@ use tutti_dialer::{
     HttpClient, HttpUse, client_config, error_chain, http_client, system_authorities,
 };
 
-/// An answer that is longer is none of a collector.
+/// A longer response does not come from a collector.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// The longest that a collector's wish for a pause is followed.
+/// The longest pause requested by a collector that is followed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How we present ourselves (OTLP exporter specification, "User Agent").
+/// The user agent (OTLP exporter specification, "User Agent").
 const AGENT: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"), " (OTLP)");
 
-/// Bytes before a message of gRPC: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// Bytes before a gRPC message: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
 const GRPC_PREFIX: usize = 5;
 
-/// Statuses of gRPC after which the same may be tried again (OTLP specification, "Failures"): CANCELLED, DEADLINE_EXCEEDED,
+/// gRPC statuses after which an export may be retried (OTLP specification, "Failures"): CANCELLED, DEADLINE_EXCEEDED,
 /// RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE, UNAVAILABLE, DATA_LOSS.
 const GRPC_RETRYABLE: [&str; 7] = ["1", "4", "8", "10", "11", "14", "15"];
 
-/// Why spans were not taken.
+/// Why spans were not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ExportError {
     pub(crate) message: String,
-    /// It may go better another time.
+    /// A retry may succeed.
     pub(crate) is_retryable: bool,
-    /// After this time, if the collector says so.
+    /// The pause before a retry, if the collector requests one.
     pub(crate) pause: Option<Duration>,
 }
 
@@ -60,7 +61,7 @@ impl ExportError {
     }
 }
 
-/// Where spans are sent.
+/// The destination of spans.
 pub(crate) struct Collector {
     client: HttpClient<Full<Bytes>>,
     uri: Uri,
@@ -68,12 +69,12 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Connects to nobody yet.
+    /// Creates a collector without connecting to it.
     pub(crate) fn new(settings: &Telemetry) -> Result<Self, String> {
         let uri = settings
             .url
             .parse()
-            .map_err(|error| format!("`{}` is no URL: {error}", settings.url))?;
+            .map_err(|error| format!("`{}` is not a URL: {error}", settings.url))?;
         let kind = match settings.options.protocol {
             CollectorProtocol::Http | CollectorProtocol::Https => HttpUse::Http1,
             CollectorProtocol::Grpc => HttpUse::Http2,
@@ -90,7 +91,7 @@ impl Collector {
         })
     }
 
-    /// Sends spans; how many of them the collector refused, and why.
+    /// Sends spans; returns how many of them the collector rejected, and why.
     pub(crate) async fn export(
         &self,
         spans: &ExportTraceServiceRequest,
@@ -99,7 +100,7 @@ impl Collector {
             CollectorProtocol::Http | CollectorProtocol::Https => self.post(spans).await?,
             CollectorProtocol::Grpc => self.call(spans).await?,
         };
-        // A collector that has taken everything may say nothing.
+        // A collector that has accepted everything may send an empty response.
         let answer = ExportTraceServiceResponse::decode(message).unwrap_or_default();
         let refused = answer
             .partial_success
@@ -139,7 +140,7 @@ impl Collector {
         message.put_u32(u32::try_from(length).map_err(|_| {
             ExportError::last("a batch is larger than a message of gRPC can be".to_owned())
         })?);
-        // There is room.
+        // The buffer is large enough.
         let _ = spans.encode(&mut message);
         let request = Request::post(&self.uri)
             .header(CONTENT_TYPE, "application/grpc")
@@ -173,7 +174,7 @@ impl Collector {
         }
     }
 
-    /// Sends a request; status, fields, and the body with its trailers if it came whole.
+    /// Sends a request; returns status, fields, and the body with its trailers if it is complete.
     async fn exchange(
         &self,
         request: http::Result<Request<Full<Bytes>>>,
@@ -196,7 +197,7 @@ impl Collector {
                 let trailers = body.trailers().cloned().unwrap_or_default();
                 (body.to_bytes(), trailers)
             })
-            .map_err(|error| ExportError::retryable(format!("its answer breaks off: {error}")));
+            .map_err(|error| ExportError::retryable(format!("its answer is cut short: {error}")));
         Ok((head.status, head.headers, body))
     }
 }

@@ -1,15 +1,15 @@
-//! Where a request belongs: W3C Trace Context, level 1 (<https://www.w3.org/TR/trace-context/>), and which requests are recorded.
+//! The trace context of a request: W3C Trace Context, level 1 (<https://www.w3.org/TR/trace-context/>), and sampling.
 
 /// Flag of a trace that is recorded (§3.2.2.5.1).
 const SAMPLED: u8 = 1;
 
-/// Flag of a trace whose id is random (level 2, §3.2.2.5.2); passed on as it came.
+/// Flag of a trace whose id is random (level 2, §3.2.2.5.2); passed on unchanged.
 const RANDOM: u8 = 2;
 
 /// Bytes of a `traceparent` of version 00 (§3.2.2).
 const LENGTH: usize = 55;
 
-/// Holds what a request says about the span it belongs to.
+/// The parent span that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     trace_id: u128,
@@ -18,7 +18,8 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Parses the value of `traceparent`; `None` if it is not valid, and then no field of its kind counts (§3.2.2.3, §4.3).
+    /// Parses the value of `traceparent`; `None` if it is not valid, and then `tracestate` is ignored too (§3.2.2.3,
+    /// §4.3).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (known, rest) = value.split_at_checked(LENGTH)?;
         let mut parts = known.split(|byte| *byte == b'-');
@@ -42,7 +43,7 @@ impl Parent {
     }
 }
 
-/// A number of exactly so many lowercase digits.
+/// Parses a number of exactly this many lowercase digits.
 fn hexadecimal(text: &[u8], digits: usize) -> Option<u128> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != digits || !text.iter().all(is_digit) {
@@ -51,22 +52,22 @@ fn hexadecimal(text: &[u8], digits: usize) -> Option<u128> {
     u128::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
 }
 
-/// A request's own place: its span, and the trace that belongs to.
+/// The trace context of a request: its span, and the trace of that span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     pub(crate) trace_id: u128,
     pub(crate) span_id: u64,
-    /// The span it belongs to; `None`: it begins the trace.
+    /// The parent span; `None`: the request begins the trace.
     pub(crate) parent: Option<u64>,
     pub(crate) flags: u8,
 }
 
 impl TraceContext {
-    /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random. A request that begins a
-    /// trace is recorded if its id is among the `ratio` of all, as `TraceIdRatioBased` of the OpenTelemetry specification decides; any
-    /// other as its parent is.
+    /// Creates the context of a request with this parent, or without one. `trace_id` and `span_id` are new and random.
+    /// A request that begins a trace is sampled if its id is among the `ratio` of all ids, as defined for
+    /// `TraceIdRatioBased` of the OpenTelemetry specification; any other if its parent is.
     pub(crate) fn new(parent: Option<Parent>, trace_id: u128, span_id: u64, ratio: f64) -> Self {
-        // Zero is no id (§3.2.2.3).
+        // Zero is not a valid id (§3.2.2.3).
         let span_id = span_id.max(1);
         match parent {
             Some(parent) => Self {
@@ -87,12 +88,12 @@ impl TraceContext {
         }
     }
 
-    /// True if its span is recorded.
+    /// True if the request is sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// The value of `traceparent` for those who get the request next.
+    /// Returns the value of `traceparent` for the next receiver of the request.
     pub fn traceparent(&self) -> String {
         format!(
             "00-{:032x}-{:016x}-{:02x}",
@@ -103,12 +104,12 @@ impl TraceContext {
 
 /// True if an id is in the lowest `ratio` of all; 0: none is, 1: each is.
 fn is_among(trace_id: u128, ratio: f64) -> bool {
-    /// Ids are compared by 63 of their bits, as other implementations do.
+    /// Only 63 bits of the ids are compared, as in other implementations.
     const ALL: f64 = (1u64 << 63) as f64;
     if ratio >= 1.0 {
         return true;
     }
-    // A float to an integer is cut to its range.
+    // Converting a float to an integer saturates.
     let bound = (ratio * ALL) as u64;
     (trace_id as u64) >> 1 < bound
 }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(parent.trace_id, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         assert_eq!(parent.span_id, 0xb7ad_6b71_6920_3331);
         assert_eq!(parent.flags, 1);
-        // A version to come may say more.
+        // A later version may have more fields.
         for later in ["cc", "01", "fe"] {
             assert_eq!(
                 parse(&format!("{later}-{TRACE}-b7ad6b7169203331-01")),
@@ -177,7 +178,7 @@ mod tests {
         ] {
             assert_eq!(parse(&text), None, "{text}");
         }
-        // A change of a valid one, whichever it is, is refused or says something else, and nothing panics.
+        // Any change of a valid one is rejected or yields other values, and nothing panics.
         let whole = format!("00-{TRACE}-b7ad6b7169203331-01").into_bytes();
         let valid = Parent::parse(&whole);
         for place in 0..whole.len() {
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(count(1.0), 1000);
         let quarter = count(0.25);
         assert!((250..=260).contains(&quarter), "{quarter}");
-        // No id is zero.
+        // An id is never zero.
         let context = TraceContext::new(None, 0, 0, 1.0);
         assert!(parse(&context.traceparent()).is_some());
     }

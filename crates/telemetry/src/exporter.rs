@@ -1,7 +1,8 @@
-//! The far end of the queues: a task for each configuration's telemetry that sends what waits.
+//! The receiving end of the queues: a task for the telemetry of each configuration that sends queued spans.
 //!
-//! Started by whoever prepares a configuration; ends when nobody has its [`Tracer`] any more and all has been sent, or when the server
-//! ends. Must never: keep more than the queue holds and one batch; or fill the log with what a dead collector says.
+//! Started when a configuration is prepared; ends when its [`Tracer`] has been dropped and all spans have been sent, or
+//! when the server stops. Must never: hold more spans than the queue and one batch; or fill the log with messages about
+//! a failing collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +31,8 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(4),
 ];
 
-/// Spans that may wait: at least what other exporters allow (`OTEL_BSP_MAX_QUEUE_SIZE`), some batches, and no more than tens of megabytes.
+/// Minimum queue length: at least what other exporters allow (`OTEL_BSP_MAX_QUEUE_SIZE`), some batches, and no more
+/// than tens of megabytes.
 const SMALLEST_QUEUE: usize = 2048;
 const LARGEST_QUEUE: usize = 65_536;
 const BATCHES: usize = 4;
@@ -38,16 +40,16 @@ const BATCHES: usize = 4;
 /// Called with lines for the log.
 type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Counts the spans since the process started by how they ended.
+/// Counts the spans since the process started, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
-    /// Taken by a collector.
+    /// Accepted by a collector.
     pub exported: u64,
-    /// Lost: there was no room, the collector did not take them or refused them.
+    /// Lost: the queue was full, or the collector did not accept them.
     pub dropped: u64,
 }
 
-/// All exporters of a process. A handle: clones are the same thing.
+/// All exporters of a process. A handle: clones share the same state.
 #[derive(Clone)]
 pub struct Exporters {
     exported: Arc<AtomicU64>,
@@ -58,7 +60,7 @@ pub struct Exporters {
 }
 
 impl Exporters {
-    /// None yet; `log` gets a line when something is wrong, and when it is right again.
+    /// Creates an empty set; `log` gets a line when an export fails, and when it succeeds again.
     pub fn new(log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             exported: Arc::default(),
@@ -69,10 +71,10 @@ impl Exporters {
         }
     }
 
-    /// Starts one, on the runtime of the caller.
+    /// Starts an exporter on the runtime of the caller.
     ///
     /// # Errors
-    /// Authorities of the system that are needed and cannot be read.
+    /// The system's root certificates are needed and cannot be read.
     pub fn start(&self, settings: &Telemetry) -> Result<Arc<Tracer>, String> {
         let collector = Collector::new(settings)?;
         let wanted = settings.options.batch_size.saturating_mul(BATCHES);
@@ -103,7 +105,7 @@ impl Exporters {
         Ok(Arc::new(tracer))
     }
 
-    /// Counts spans by how they ended.
+    /// Returns the counts of spans by outcome.
     pub fn counts(&self) -> SpanCounts {
         SpanCounts {
             exported: self.exported.load(Ordering::Relaxed),
@@ -111,7 +113,7 @@ impl Exporters {
         }
     }
 
-    /// Sends what waits, once, and ends; what is not taken within `limit` is lost.
+    /// Sends queued spans once, and ends; spans that are not accepted within `limit` are lost.
     pub async fn end(&self, limit: Duration) {
         self.is_ending.send_replace(true);
         let mut running = self.running.subscribe();
@@ -140,7 +142,7 @@ impl Drop for Running {
     }
 }
 
-/// `service.name`, as OpenTelemetry has it configured everywhere.
+/// `service.name`, from OpenTelemetry's standard environment variables.
 fn service_name() -> String {
     let given = std::env::var("OTEL_SERVICE_NAME").ok();
     given
@@ -148,10 +150,10 @@ fn service_name() -> String {
         .unwrap_or_else(|| "tutti".to_owned())
 }
 
-/// Holds which troubles of a collector have been logged.
+/// Remembers which failures of a collector have been logged.
 #[derive(Default)]
 struct Trouble {
-    /// Dropped when that was told; `None`: all is well.
+    /// The number of dropped spans when the failure was logged; `None`: there is no failure.
     since: Option<u64>,
     /// The last export succeeded.
     is_over: bool,
@@ -174,7 +176,7 @@ impl Exporter {
         let mut lost = self.all.counts().dropped;
         loop {
             let due = Instant::now() + INTERVAL;
-            // Whole batches until it is time for the rest.
+            // Sends whole batches until the interval is over.
             let is_last = loop {
                 let is_last = self.is_ending() || self.spans.is_closed();
                 if is_last || Instant::now() >= due {
@@ -191,10 +193,10 @@ impl Exporter {
                 }
             };
             if is_last {
-                // Spans that come from now on have nowhere to go, and are counted.
+                // Later spans have no destination, and are counted as dropped.
                 self.spans.close();
             }
-            // No more than there is now: what comes meanwhile can wait for its batch.
+            // Only as many as there are now: later ones can wait for their batch.
             let mut left = self.spans.len();
             while left > 0 {
                 left = left.saturating_sub(self.send_batch().await);
@@ -204,7 +206,7 @@ impl Exporter {
             }
             let dropped = self.all.counts().dropped;
             if dropped > lost {
-                self.complain("spans come faster than it takes them");
+                self.complain("spans arrive faster than it accepts them");
             } else if self.trouble.is_over {
                 self.recover();
             }
@@ -216,7 +218,7 @@ impl Exporter {
         *self.is_ending.borrow()
     }
 
-    /// Sends as many spans as there are, up to a batch; how many that was.
+    /// Sends queued spans, at most one batch; returns how many there were.
     async fn send_batch(&mut self) -> usize {
         let mut batch = Vec::with_capacity(self.batch_size.min(self.spans.len()));
         while batch.len() < self.batch_size
@@ -270,7 +272,7 @@ impl Exporter {
         batch.len()
     }
 
-    /// Waits, but not when the server ends.
+    /// Waits, unless the server stops.
     async fn pause(&mut self, pause: Duration) {
         tokio::select! {
             () = sleep(pause) => {}
@@ -278,12 +280,12 @@ impl Exporter {
         }
     }
 
-    /// Says once what is wrong, until it is right again.
+    /// Logs a failure once until the next success.
     fn complain(&mut self, why: &str) {
         if self.trouble.since.is_none() {
             self.trouble.since = Some(self.all.counts().dropped);
             (self.all.log)(&format!(
-                "telemetry: `{}` does not take all spans: {why}; what it does not take is lost, `telemetry` in /status counts it",
+                "telemetry: `{}` does not accept all spans: {why}; rejected spans are lost and counted in `telemetry` of /status",
                 self.url
             ));
         }
@@ -293,7 +295,7 @@ impl Exporter {
         if let Some(before) = self.trouble.since.take() {
             let lost = self.all.counts().dropped.saturating_sub(before);
             (self.all.log)(&format!(
-                "telemetry: `{}` takes spans again; {lost} have been lost",
+                "telemetry: `{}` accepts spans again; {lost} have been lost",
                 self.url
             ));
         }

@@ -1,10 +1,11 @@
-//! Traces of requests: where each belongs, what is recorded of it, and how that gets to an OpenTelemetry collector.
+//! Traces of requests: their trace context, the recorded spans, and their way to an OpenTelemetry collector.
 //!
-//! A listen thread asks the [`Tracer`] of its configuration where a request belongs ([`TraceContext`], W3C Trace Context) and gives it the
-//! [`Span`] when the request has ended. Spans wait in a bounded queue; a task on the runtime that called [`Exporters::start`] sends them
-//! in batches (OTLP over HTTP or gRPC).
+//! A listen thread asks the [`Tracer`] of its configuration for the [`TraceContext`] of a request (W3C Trace Context) and
+//! gives it the [`Span`] when the request has ended. Spans wait in a bounded queue; a task on the runtime that called
+//! [`Exporters::start`] sends them in batches (OTLP over HTTP or gRPC).
 //!
-//! Must never: make a request wait or fail, whatever the collector does. What cannot be kept is dropped and counted.
+//! Must never: make a request wait or fail, whatever the collector does. Spans that cannot be kept are dropped and
+//! counted.
 
 mod collector;
 mod context;

@@ -15,16 +15,16 @@ use crate::span::Span;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Methods that have a name of their own in `http.request.method` (RFC 9110 §9, RFC 5789, RFC 10008).
+/// Methods that `http.request.method` names individually (RFC 9110 §9, RFC 5789, RFC 10008).
 const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
 ];
 
-/// `SpanFlags` of the protocol: it is known whether the parent is in another process, and it is.
+/// `SpanFlags` of the protocol: it is known that the parent is in another process.
 const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// All that one export says.
+/// Returns the content of an export.
 pub(crate) fn request(service_name: &str, spans: &[Span]) -> ExportTraceServiceRequest {
     let attributes = vec![
         text("service.name", service_name),
@@ -67,7 +67,7 @@ fn one(span: &Span) -> proto::Span {
             .map_or_else(Vec::new, |parent| parent.to_be_bytes().to_vec()),
         trace_state: span.tracestate.clone(),
         flags: u32::from(context.flags) | HAS_IS_REMOTE | remote,
-        // "{method}", where no route of few values is known; "HTTP" for what is no method.
+        // "{method}", because there is no route with few values; "HTTP" for an unknown method.
         name: known_method(span).unwrap_or("HTTP").to_owned(),
         kind: SpanKind::Server.into(),
         start_time_unix_nano: nanoseconds(started),
@@ -85,7 +85,7 @@ fn known_method(span: &Span) -> Option<&'static str> {
     METHODS.into_iter().find(|known| *known == &*span.method)
 }
 
-/// The error on this side: a client's mistakes are no errors of a server's span.
+/// Returns the error on this side: a client's mistake is not an error of a server's span.
 fn error_type(span: &Span) -> Option<String> {
     match span.status {
         None => Some("aborted".to_owned()),
@@ -119,7 +119,7 @@ fn attributes(span: &Span) -> Vec<KeyValue> {
     if let Some(user_agent) = &span.user_agent {
         attributes.push(text("user_agent.original", user_agent));
     }
-    // Beside the trace's own: a trace that somebody else has begun has another.
+    // Next to the trace id: a trace that was begun elsewhere has another id.
     attributes.push(text("tutti.request_id", &span.request_id));
     if let Some(status) = span.status {
         attributes.push(number("http.response.status_code", i64::from(status)));

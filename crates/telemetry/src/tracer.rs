@@ -1,4 +1,5 @@
-//! Gives listen threads their part of a configuration's telemetry: places for requests, and the near end of the queue.
+//! The listen threads' part of a configuration's telemetry: trace contexts for requests, and the sending end of the
+//! queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,19 +11,19 @@ use tutti_config::model::Telemetry;
 use crate::context::{Parent, TraceContext};
 use crate::span::Span;
 
-/// Traces the requests of one configuration. When the last owner lets go of it, what waits is sent.
+/// Traces the requests of one configuration. When the last owner drops it, queued spans are sent.
 #[derive(Debug)]
 pub struct Tracer {
     settings: Telemetry,
     queue: Sender<Span>,
-    /// Spans that wake the exporter.
+    /// The number of queued spans that wakes the exporter.
     batch_size: usize,
     dropped: Arc<AtomicU64>,
-    /// After `queue`: it rings when that has been closed.
+    /// Declared after `queue`: it wakes the exporter when the queue has been closed.
     bell: Bell,
 }
 
-/// Wakes the exporter when it goes.
+/// Wakes the exporter when dropped.
 #[derive(Debug)]
 struct Bell(Arc<Notify>);
 
@@ -48,13 +49,13 @@ impl Tracer {
         }
     }
 
-    /// The options it was made of.
+    /// Returns the options it was created from.
     pub fn settings(&self) -> &Telemetry {
         &self.settings
     }
 
-    /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random; the former is not needed
-    /// where there is a parent.
+    /// Returns the context of a request with this parent, or without one. `trace_id` and `span_id` are new and random;
+    /// the former is not needed if there is a parent.
     pub fn place(&self, parent: Option<Parent>, trace_id: u128, span_id: u64) -> TraceContext {
         TraceContext::new(
             parent,
@@ -64,7 +65,8 @@ impl Tracer {
         )
     }
 
-    /// Hands a span over. Never waits: where there is no room it is dropped and counted. Wakes the exporter only when a batch is full.
+    /// Queues a span. Never waits: if the queue is full, the span is dropped and counted. Wakes the exporter only when
+    /// a batch is full.
     pub fn record(&self, span: Span) {
         if self.queue.try_send(span).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub enum BundleError {
     )]
     Broken(String),
     /// No certificate.
-    #[error("there is no certificate in it, only a key")]
+    #[error("the file contains no certificate, only a key")]
     NoCertificate,
     /// Neither.
     #[error("there is neither a certificate nor a private key in it")]

@@ -129,7 +129,7 @@ impl OnDemand {
         if let Err(refused) = desk.try_send(wanted)
             && let Some(answer) = refused.into_inner().answer
         {
-            refuse(answer, "too many names are asked for at once");
+            refuse(answer, "too many names are requested at once");
         }
         Some(outcome)
     }

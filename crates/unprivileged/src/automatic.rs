@@ -1,15 +1,13 @@
-//! Warnings about automatic certificates that an authority is not likely to give.
-//!
-//! Called when a configuration is checked or put in force.
+//! Warnings about automatic certificates that an authority is unlikely to issue.
 
 use tutti_config::model::{ChallengeWord, ListenAddress, Listener};
 use tutti_config::{Config, Diagnostic, Diagnostics};
 
-/// Where authorities ask: RFC 8555 §8.3, RFC 8737 §3.
+/// Ports of challenges: RFC 8555 §8.3, RFC 8737 §3.
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 
-/// Warns of certificates for which nobody answers the authority that asks whether the names are ours.
+/// Warns of certificates whose challenges no listener can answer.
 pub fn warnings(config: &Config) -> Diagnostics {
     let has_port = |port: u16| {
         let is_there = |listener: &&Listener| {
@@ -26,14 +24,14 @@ pub fn warnings(config: &Config) -> Diagnostics {
         let account = config.settings.acme.get(&certificate.account)?;
         let message = match account.options.challenge {
             ChallengeWord::Http if !has_port(HTTP) => {
-                "no listener has port 80, where the authority asks by `http-01` whether the names are ours"
+                "no listener has port 80, where the authority validates the names with `http-01`"
             }
             ChallengeWord::TlsAlpn if !has_port(HTTPS) => {
-                "no listener with `tls` has port 443, where the authority asks by `tls-alpn-01` whether the names are ours"
+                "no listener with `tls` has port 443, where the authority validates the names with `tls-alpn-01`"
             }
             _ => return None,
         };
-        let hint = "add a listener, `{\"pass\": \"routes\"}` is enough; or see to it that such connections come to another port of this server";
+        let hint = "add a listener, `{\"pass\": \"routes\"}` is enough; or forward such connections to another port of this server";
         Some(Diagnostic::new(certificate.pointer.clone(), message).suggest(hint))
     };
     Diagnostics(

@@ -1,4 +1,4 @@
-//! The certificate bundles that are stored, as the configuration may name them.
+//! The stored certificate bundles that the configuration may name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tutti_log::Level;
 use tutti_log::Log;
 use tutti_tls::Bundle;
 
-/// Bundles by name. Cheap to copy: one that is replaced is replaced in a copy, which then takes the place of the whole.
+/// Bundles by name. Cheap to copy: a bundle is replaced in a copy, which then replaces the whole.
 #[derive(Clone, Default)]
 pub struct Certificates(BTreeMap<String, Arc<Bundle>>);
 
 impl Certificates {
-    /// Those that main has stored. What cannot be read any more is left out, and told where there is a log.
+    /// Reads the stored ones. Unreadable ones are skipped, and logged if there is a log.
     pub fn read(stored: &BTreeMap<String, String>, log: Option<&Log>) -> Certificates {
         let mut bundles = BTreeMap::new();
         let now = SystemTime::now();
@@ -45,18 +45,18 @@ impl Certificates {
         self.0.get(name).cloned()
     }
 
-    /// All, with their names.
+    /// Returns all, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bundle)> {
         let bundles = self.0.iter();
         bundles.map(|(name, bundle)| (name.as_str(), bundle.as_ref()))
     }
 
-    /// Names of all.
+    /// Returns all names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Those that an account has got on demand or could have, by the name of the host.
+    /// Returns the on-demand bundles of an account, including those that could be on demand, by host name.
     pub fn on_demand(&self, account: &str) -> Vec<(String, Arc<Bundle>)> {
         let bundles = self.0.iter().filter_map(|(name, bundle)| {
             let (by, host) = tutti_options::acme_names::parts(name)?;
@@ -65,14 +65,14 @@ impl Certificates {
         bundles.collect()
     }
 
-    /// A copy that has this bundle under this name.
+    /// Returns a copy with this bundle under this name.
     pub fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
         let mut copy = self.clone();
         copy.0.insert(name.to_owned(), bundle);
         copy
     }
 
-    /// A copy that has nothing under this name.
+    /// Returns a copy without this name.
     pub fn without(&self, name: &str) -> Certificates {
         let mut copy = self.clone();
         copy.0.remove(name);
@@ -87,7 +87,7 @@ impl Certificates {
     }
 }
 
-/// Tells the log what is odd about a bundle.
+/// Logs warnings about a bundle.
 pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
     for warning in bundle.warnings() {
         log.line(
@@ -97,13 +97,13 @@ pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
     }
 }
 
-/// True if a configuration lets clients have this bundle on demand.
+/// True if a configuration allows this bundle on demand.
 pub fn is_on_demand(config: &Config, name: &str) -> bool {
     let account = tutti_options::acme_names::parts(name).map(|(account, _)| account);
     account.is_some_and(|account| accounts_on_demand(config).any(|one| one == account))
 }
 
-/// The accounts that get certificates on demand for a listener.
+/// Returns the accounts with on-demand certificates for a listener.
 pub fn accounts_on_demand(config: &Config) -> impl Iterator<Item = &str> {
     let listeners = config.listeners.iter();
     let tls = listeners.filter_map(|listener| listener.tls.as_ref());
@@ -111,7 +111,7 @@ pub fn accounts_on_demand(config: &Config) -> impl Iterator<Item = &str> {
     on_demand.map(|on_demand| on_demand.account.as_str())
 }
 
-/// Where a configuration names a bundle.
+/// Returns the places where a configuration names a bundle.
 pub fn places(config: &Config, name: &str) -> Vec<String> {
     let tls = config
         .listeners

@@ -1,11 +1,11 @@
-//! The knowledge that a configuration is checked against, and how its faults are told.
+//! The context against which a configuration is checked, and the reporting of its faults.
 
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer, ValidationContext};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::LanguageModule;
 
-/// The knowledge that configurations are checked against.
+/// Returns the context against which configurations are checked.
 pub fn context(modules: &[LanguageModule]) -> ValidationContext {
     ValidationContext::with_modules(
         modules
@@ -14,7 +14,7 @@ pub fn context(modules: &[LanguageModule]) -> ValidationContext {
     )
 }
 
-/// A fault of something valid that cannot be had here and now.
+/// Creates the fault of a valid part that is not available now.
 pub fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnostic {
     let fault = Diagnostic::apply(pointer, message);
     match hint {
@@ -28,7 +28,7 @@ pub fn log_faults(log: &Log, faults: &Diagnostics) {
     log_each(log, Level::Alert, &faults.0);
 }
 
-/// Writes to the log which slips of a configuration the parser accepted.
+/// Logs the mistakes in a configuration that the parser accepted.
 pub fn log_remarks(log: &Log, document: &Document) {
     log_each(log, Level::Warn, document.remarks());
 }

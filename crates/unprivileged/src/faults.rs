@@ -1,15 +1,15 @@
-//! Faults of a configuration on their way over a line.
+//! Faults of a configuration in messages between processes.
 
 use tutti_config::{Diagnostic, Diagnostics, FaultKind, Pointer};
 use tutti_protocol::ChangeError;
 
-/// Faults of one answer that are passed on.
+/// Maximum faults in one answer.
 const MOST_FAULTS: usize = 100;
 
-/// Characters of one part of a fault that are passed on. An application's last output is shorter.
+/// Maximum characters of one part of a fault. An application's last output is shorter.
 const LONGEST_WORDS: usize = 64 * 1024;
 
-/// Faults as they travel, bounded in number and length.
+/// Converts faults for sending, with limits on number and length.
 pub fn to_send(faults: &Diagnostics) -> Vec<ChangeError> {
     let one = |fault: &Diagnostic| ChangeError {
         is_invalid: fault.kind != FaultKind::Apply,
@@ -22,7 +22,7 @@ pub fn to_send(faults: &Diagnostics) -> Vec<ChangeError> {
     faults.0.iter().take(MOST_FAULTS).map(one).collect()
 }
 
-/// Rebuilds faults that have come over a line, bounded again: the sender may be in wrong hands.
+/// Converts received faults, with the same limits: the sender may be compromised.
 pub fn received(faults: Vec<ChangeError>) -> Diagnostics {
     let faults = faults.into_iter().take(MOST_FAULTS);
     Diagnostics(faults.map(rebuilt).collect())

@@ -1,4 +1,4 @@
-//! From the checked configuration to what it lets a router have.
+//! Computes the grants of a checked configuration: what a router may have.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -9,7 +9,7 @@ use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
 use tutti_protocol::{ApplicationGrant, BindAddress, CacheGrant, CommandGrant, Grants, PlaceGrant};
 
-/// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
+/// `*:PORT` is IPv4, as in NGINX Unit; `[::]:PORT` can exist next to it.
 pub fn place_of(address: &ListenAddress) -> BindAddress {
     match address {
         ListenAddress::Any(port) => {
@@ -21,7 +21,7 @@ pub fn place_of(address: &ListenAddress) -> BindAddress {
     }
 }
 
-/// Where a listener takes datagrams, if it speaks HTTP/3: at the same address and port.
+/// Returns where a listener receives datagrams, if it supports HTTP/3: on the same address and port.
 pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
     listener.options.http3.on()?;
     match place_of(&listener.address) {
@@ -30,7 +30,7 @@ pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
     }
 }
 
-/// An application's start document as a grant has it, and as a router asks for it.
+/// Returns an application's start document, as in a grant and in a router's request.
 pub fn start_of(spec: &AppSpec) -> String {
     // String keys and no fallible Serialize: an error cannot occur.
     serde_json::to_string(&spec.start()).unwrap_or_default()
@@ -66,7 +66,7 @@ pub fn of(config: &Config) -> Grants {
     }
 }
 
-/// The files of the caches of a configuration.
+/// Returns the files of the caches of a configuration.
 pub fn caches_of(config: &Config) -> impl Iterator<Item = CacheGrant> {
     let caches = config.settings.caches.iter();
     caches.filter_map(|(name, store)| {
@@ -93,7 +93,7 @@ fn commands(config: &Config) -> Vec<CommandGrant> {
 }
 
 fn application_grant(application: &Application) -> ApplicationGrant {
-    // Where bodies are spooled and how long they may be is no part of the document.
+    // The spool folder and its limit are not part of the document.
     let spec = AppSpec::from_config(application, std::path::PathBuf::new().into(), 0);
     ApplicationGrant {
         name: application.name.clone(),
@@ -166,7 +166,7 @@ mod tests {
         let start: tutti_wire::control::Start = serde_json::from_str(&site.start).unwrap();
         assert_eq!(start.config["environment"]["A"], "b");
         assert_eq!((start.threads, start.workers), (None, None));
-        // The same configuration gives the same text: the router finds its applications by it.
+        // The same configuration must give the same text: the router finds its applications by it.
         assert_eq!(of(&config), grants);
     }
 }

@@ -1,4 +1,4 @@
-//! The script modules that are stored, as the configuration may name them.
+//! The stored script modules that the configuration may name.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tutti_config::model::StoredName;
 use tutti_config::{Config, Diagnostic, Location, Pointer};
 use tutti_script::{CompileError, Modules, ScriptModule};
 
-/// Those that main has stored. Whether one can be loaded is asked when it is named.
+/// Reads the stored ones. Whether one can be loaded is checked when it is named.
 pub fn read(stored: &BTreeMap<String, String>) -> Modules {
     let modules = stored.iter().map(|(name, source)| ScriptModule {
         name: name.as_str().into(),
@@ -23,7 +23,7 @@ pub fn description(modules: &Modules) -> Value {
     Value::Object(texts.collect::<Map<_, _>>())
 }
 
-/// Where a configuration names a module.
+/// Returns the places where a configuration names a module.
 pub fn places(config: &Config, name: &str) -> Vec<String> {
     let named = config.settings.js_modules.iter();
     let is_it = |module: &&StoredName| module.name == name;
@@ -33,7 +33,7 @@ pub fn places(config: &Config, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The module that was sent as `name`.
+/// Returns the module that was uploaded as `name`.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<ScriptModule, Box<Diagnostic>> {
     match std::str::from_utf8(bytes) {
         Ok(source) => Ok(ScriptModule {
@@ -47,7 +47,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<ScriptModule, Box<Diagnostic>> 
     }
 }
 
-/// A fault as the client of `/js_modules` is told it, with the place in what was sent.
+/// Returns a fault for the client of `/js_modules`, with its position in the upload.
 pub fn fault(fault: &CompileError, sent: &ScriptModule) -> Box<Diagnostic> {
     let is_here = fault.module.as_ref().is_none_or(|name| *name == sent.name);
     let message = match (&fault.module, fault.place) {

@@ -1,19 +1,19 @@
-//! The base of the processes that main starts for itself and that have no privileges: controller, router, acme and fleet.
+//! The common base of the unprivileged processes that main starts for itself: controller, router, acme and fleet.
 //!
-//! All begin in the same way and speak with main over the same kind of line, and read the same configuration with the same code: the
-//! controller to judge it, the router to serve it. What must never happen: that such a process has rights of main's user and
-//! has read anything.
+//! All start in the same way, use the same kind of connection to main, and read the same configuration with the same
+//! code: the controller to check it, the router to serve it. Must never happen: that such a process has privileges of
+//! main's user and has read any data.
 //!
 //! | Module | does |
 //! |---|---|
-//! | [`start`] | the first steps: hide, become another user, give up rights |
-//! | [`link`] | the line to main: requests with answers, and news |
-//! | [`faults`] | faults of a configuration on their way over a line |
+//! | [`start`] | the first steps: hide, switch to another user, drop privileges |
+//! | [`link`] | the connection to main: requests with answers, and news |
+//! | [`faults`] | faults of a configuration in messages |
 //! | [`grants`] | what a configuration lets a router have |
-//! | [`role_state`] | whether changes are made now: running, frozen, stopping |
-//! | [`partial`] | what is left of a configuration of which parts cannot be served |
-//! | [`automatic`] | automatic certificates that nobody is likely to give |
-//! | [`certificates`], [`js_modules`] | what is stored beside the configuration |
+//! | [`role_state`] | whether changes are accepted: running, frozen, stopping |
+//! | [`partial`] | the rest of a configuration if parts of it cannot be served |
+//! | [`automatic`] | automatic certificates that are unlikely to be issued |
+//! | [`certificates`], [`js_modules`] | objects stored beside the configuration |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The line to main of the controller or a router: requests with answers, and news.
+//! The connection to main: requests with answers, and news.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,35 +13,35 @@ use tokio::sync::{Notify, oneshot};
 use tutti_protocol::{ChangeError, Packet, Reason, ToAcme, ToController, ToFleet, ToRouter};
 use tutti_sys::seqpacket;
 
-/// The answer of main to a request that succeeded.
+/// Main's answer to a successful request.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Number of the process started.
+    /// Id of the started process.
     pub pid: Option<i32>,
-    /// Those asked for.
+    /// The requested descriptors.
     pub descriptors: Vec<OwnedFd>,
-    /// Faults that did not stand against a change.
+    /// Faults that did not prevent a change.
     pub warnings: Vec<ChangeError>,
 }
 
-/// Why main did not do it.
+/// Why main rejected a request.
 #[derive(Debug, Clone, Default, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// In one sentence.
+    /// The message, in one sentence.
     pub message: String,
-    /// The cure.
+    /// The remedy.
     pub hint: Option<String>,
-    /// Which option of an application it is about.
+    /// The option of an application that it concerns.
     pub option: Option<String>,
-    /// The sort of failure.
+    /// The kind of failure.
     pub reason: Reason,
-    /// Each with its place in the configuration.
+    /// Faults, each with its place in the configuration.
     pub faults: Vec<ChangeError>,
 }
 
 impl Refused {
-    /// Has only a message.
+    /// Creates a rejection with only a message.
     pub fn new(message: impl Into<String>) -> Refused {
         Refused {
             message: message.into(),
@@ -52,9 +52,9 @@ impl Refused {
 
 type CallResult = Result<Done, Refused>;
 
-/// A message that has come.
+/// A received message.
 pub enum Sorted<T> {
-    /// The answer to the request of this number, but for its descriptors.
+    /// The answer to the request with this id, without its descriptors.
     Answer(u64, Result<Done, Refused>),
     /// Anything else.
     News(T),
@@ -62,7 +62,7 @@ pub enum Sorted<T> {
 
 /// The messages of main to a process of one kind.
 pub trait FromMain: DeserializeOwned {
-    /// Tells answers from news.
+    /// Distinguishes answers from news.
     fn sort(self) -> Sorted<Self>;
 }
 
@@ -132,7 +132,7 @@ impl FromMain for ToAcme {
     }
 }
 
-/// Its answers have content, so they are news to whoever has asked.
+/// Its answers have content, so they are handled like news.
 impl FromMain for ToFleet {
     fn sort(self) -> Sorted<ToFleet> {
         Sorted::News(self)
@@ -146,7 +146,8 @@ struct State {
     waiting: VecDeque<Packet>,
 }
 
-/// The line, over which `To` is sent and `From` comes. Shared by everything on the control thread that needs main.
+/// The connection, on which `To` is sent and `From` received. Shared by everything on the control thread that needs
+/// main.
 pub struct Link<To, From> {
     socket: AsyncFd<OwnedFd>,
     state: Mutex<State>,
@@ -155,10 +156,10 @@ pub struct Link<To, From> {
 }
 
 impl<To: Serialize, From: FromMain> Link<To, From> {
-    /// Takes over the socket; inside a runtime.
+    /// Takes over the socket; must be called inside a runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Link<To, From>> {
         seqpacket::set_nonblocking(socket.as_fd())?;
-        // `register` wants a promise, in unsafe, that the descriptor stays open: an `OwnedFd` keeps it.
+        // `register` requires an unsafe promise that the descriptor stays open; an `OwnedFd` ensures it.
         #[expect(
             deprecated,
             reason = "its replacement is an unsafe function, and this crate has no unsafe code"
@@ -195,20 +196,20 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         }
     }
 
-    /// Sends what waits in order; false if the socket is full.
+    /// Sends queued messages in order; false if the socket is full.
     fn flush(&self) -> bool {
         let mut state = self.state();
         while let Some(packet) = state.waiting.front() {
             match packet.send(self.socket.get_ref().as_fd()) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
-                // Main has gone, and with it, by the death signal, this process.
+                // Main has ended, and the death signal ends this process too.
                 Ok(()) | Err(_) => drop(state.waiting.pop_front()),
             }
         }
         true
     }
 
-    /// Sends a request made with the number it is given, and waits for the answer.
+    /// Sends a request created with the id it gets, and waits for the answer.
     pub fn request(
         &self,
         make: &dyn Fn(u64) -> To,
@@ -238,24 +239,24 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         let answer = async move {
             receiver
                 .await
-                .unwrap_or_else(|_| Err(Refused::new("the main process has gone")))
+                .unwrap_or_else(|_| Err(Refused::new("the main process has ended")))
         };
         (id, answer)
     }
 
-    /// Nobody waits for the answer to this request any more.
+    /// Forgets a request whose answer is no longer needed.
     pub fn forget(&self, id: u64) {
         self.state().pending.remove(&id);
     }
 
     fn answer(&self, id: u64, answer: CallResult) {
         if let Some(sender) = self.state().pending.remove(&id) {
-            // Whoever asked may have given up.
+            // The request may have been given up.
             let _ = sender.send(answer);
         }
     }
 
-    /// Sends what did not fit at once, for ever.
+    /// Sends queued messages, forever.
     pub async fn write_waiting(&self) -> io::Result<()> {
         loop {
             self.wake_writer.notified().await;
@@ -268,7 +269,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
         }
     }
 
-    /// The next news; answers to requests are delivered on the way. `None` when main has gone.
+    /// Returns the next news; answers to requests are delivered meanwhile. `None` when main has ended.
     pub async fn news(&self) -> io::Result<Option<(From, Vec<OwnedFd>)>> {
         loop {
             let mut ready = self.socket.readable().await?;

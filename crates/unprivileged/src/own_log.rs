@@ -1,4 +1,4 @@
-//! The log of a process of a role: main hands over the file, at the start and when it has been rotated.
+//! The log of a process: main sends the file, at the start and after a rotation.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use tutti_log::{Level, Log};
 use tutti_sys::daemon;
 
-/// The log that came with main's greeting, as `make` wraps it; standard error, where a crash is told of, goes there, too.
+/// Returns the log from main's greeting, created by `make`; standard error, where crashes are reported, is redirected
+/// to it, too.
 ///
 /// # Errors
-/// It did not come, or standard error cannot be redirected.
+/// It was not sent, or standard error cannot be redirected.
 pub fn begin(descriptors: Vec<OwnedFd>, make: impl FnOnce(OwnedFd) -> Log) -> io::Result<Log> {
     let missing = || {
         let what = "main's greeting came without the log";
@@ -20,7 +21,7 @@ pub fn begin(descriptors: Vec<OwnedFd>, make: impl FnOnce(OwnedFd) -> Log) -> io
     Ok(make(file))
 }
 
-/// Goes on in the file that main has opened again.
+/// Continues in the file that main has reopened.
 pub fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
     let Some(file) = descriptors.into_iter().next() else {
         return;

@@ -1,10 +1,11 @@
-//! The rest of a stored configuration of which parts cannot be served on this machine, now.
+//! The rest of a stored configuration if parts of it cannot be served on this machine now.
 //!
-//! A module may have gone with an upgrade, a port may be another's, a disk may not be mounted. Everything that depends on something
-//! missing is disabled, by the references of the configuration ([`tutti_config::references`]), and the rest is served. Called when a
-//! stored configuration is restored; a change by a client is applied whole or not at all. What must never happen: that a
-//! part which cannot be served opens what it was to close. So a step of a route with a fault is not left out: the requests that it
-//! is for are answered 503, and where they cannot be told from others, all requests that get there.
+//! A module may have been removed by an upgrade, a port may be in use, a disk may not be mounted. Everything that
+//! depends on something missing is disabled, following the references of the configuration
+//! ([`tutti_config::references`]), and the rest is served. Called when a stored configuration is restored; a client's
+//! change is applied whole or not at all. Must never happen: that disabling a part gives access to something it
+//! protected. So a faulty step of a route is not left out: the requests that match it get 503, and if they cannot be
+//! determined, all requests that reach it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -17,15 +18,15 @@ use tutti_config::{
 #[cfg(test)]
 mod tests;
 
-/// A fault taken out can show others behind it; a document in which they do not come to an end is not worth more.
+/// Removing one fault can reveal others; a document in which this does not end is not worth more effort.
 const MOST_ROUNDS: usize = 100;
 
-/// An action, a step for all requests, and a route of one.
+/// A refusing action, a step for all requests, and a route of one step.
 const REFUSAL: &str = r#"{"return": 503}"#;
 const REFUSING_STEP: &str = r#"{"action": {"return": 503}}"#;
 const REFUSING_ROUTE: &str = r#"[{"action": {"return": 503}}]"#;
 
-/// As much of the document as is valid; `None` where nothing is.
+/// Returns the valid part of the document; `None` if there is none.
 pub fn sound(document: &Document, context: &ValidationContext) -> Option<Config> {
     let mut left = document.clone();
     for _ in 0..MOST_ROUNDS {
@@ -37,21 +38,21 @@ pub fn sound(document: &Document, context: &ValidationContext) -> Option<Config>
     None
 }
 
-/// Disables the parts of the document that have these faults, and all that depends on them. Returns the dependent parts, each with
-/// the reason; `None` if nothing could be disabled.
+/// Disables the parts of the document that have these faults, and everything that depends on them. Returns the
+/// dependent parts, each with the reason; `None` if nothing could be disabled.
 pub fn prune(document: &mut Document, faults: &Diagnostics) -> Option<Diagnostics> {
     let pointers = faults.0.iter().map(|fault| &fault.pointer);
     let mut parts: BTreeSet<Part> = pointers.filter_map(|at| Part::of(document, at)).collect();
     let dependent = add_dependent(document, &mut parts);
     let mut is_changed = false;
-    // Elements of an array that are behind others go first: places before them stay as they are.
+    // Later elements of an array are removed first: places before them stay valid.
     for part in parts.iter().rev() {
         is_changed |= part.disable(document);
     }
     is_changed.then_some(dependent)
 }
 
-/// Adds the parts that refer to those which are removed, until there are no more.
+/// Adds the parts that refer to removed ones, until there are no more.
 fn add_dependent(document: &Document, parts: &mut BTreeSet<Part>) -> Diagnostics {
     let references = references(document);
     let mut dependent = Vec::new();
@@ -94,12 +95,12 @@ fn depends(reference: &Reference<'_>) -> Diagnostic {
 struct Part {
     path: Vec<String>,
     pointer: Pointer,
-    /// The value that takes its place; `None`: nothing.
+    /// The value that replaces it; `None`: it is removed.
     instead: Option<&'static str>,
 }
 
 impl Part {
-    /// The part that this place belongs to; the document as a whole is none.
+    /// Returns the part that this place belongs to; the whole document is not one.
     fn of(document: &Document, pointer: &Pointer) -> Option<Part> {
         let mut path: Vec<String> = pointer.segments().collect();
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -147,7 +148,7 @@ impl Part {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// True if what the reference names is gone with this part.
+    /// True if the target of the reference is removed with this part.
     fn removes(&self, reference: &Reference<'_>, all: &[Reference<'_>]) -> bool {
         match &reference.target {
             ReferenceTarget::Part(target) => self.instead.is_none() && self.contains(target),
@@ -164,7 +165,7 @@ impl Part {
         }
     }
 
-    /// True if that is possible.
+    /// Returns whether that is possible.
     fn disable(&self, document: &mut Document) -> bool {
         match self.instead {
             None => document.delete(&self.path).is_ok(),
@@ -189,7 +190,7 @@ impl PartialOrd for Part {
     }
 }
 
-/// How much of this path below `routes` names a part, and what takes its place; nothing if that is empty.
+/// Returns how much of this path below `routes` names a part, and its replacement; an empty one means removal.
 fn part_of_routes(document: &Document, path: &[&str]) -> (usize, &'static str) {
     let routes = document.root().child("routes");
     let is_array = routes.is_some_and(|routes| matches!(routes.value, Value::Array(_)));
@@ -204,15 +205,15 @@ fn part_of_routes(document: &Document, path: &[&str]) -> (usize, &'static str) {
             (before + 2 + length, instead)
         }
         [_, ..] => (before + 1, REFUSING_STEP),
-        // `routes` as a whole or one of them: of the former no listener gets anywhere.
+        // `routes` as a whole or one of them: without the former, no listener leads anywhere.
         [] => (before, REFUSING_ROUTE),
     }
 }
 
-/// The same below an action.
+/// Returns the same for a path below an action.
 fn part_of_action(path: &[&str]) -> (usize, &'static str) {
     match path {
-        // Without them the client gets what an error page that fails leaves it.
+        // Without error pages the client gets what it gets if an error page fails.
         ["error_pages", _, ..] => (2, ""),
         ["error_pages" | "mirror" | "early_hints" | "cache", ..] => (1, ""),
         ["found" | "fallback", rest @ ..] => {

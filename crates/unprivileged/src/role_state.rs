@@ -1,22 +1,22 @@
-//! The standing of a role: it makes changes, makes none for now, or ends.
+//! The state of a role: it accepts changes, rejects them for now, or stops.
 //!
-//! Kept by the services of controller and router, which main tells to rest before an upgrade, to go on, and to stop. Must never happen:
-//! that one which stops takes changes again.
+//! Used by the services of controller and router, which main freezes before an upgrade, thaws, and stops. Must never
+//! happen: that a stopping role accepts changes again.
 
 use tokio::sync::watch;
 
-/// The answer of a role to changes.
+/// The state of a role with regard to changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleState {
-    /// It makes them.
+    /// It accepts them.
     Running,
-    /// It makes none until it is told to go on: another version is about to take over.
+    /// It rejects them until it is thawed: another version is about to take over.
     Frozen,
-    /// It makes none any more.
+    /// It rejects them for good.
     Stopping,
 }
 
-/// The standing of one role, which may be waited for.
+/// The state of one role, which can be awaited.
 #[derive(Debug)]
 pub struct Standings(watch::Sender<RoleState>);
 
@@ -27,27 +27,27 @@ impl Default for Standings {
 }
 
 impl Standings {
-    /// Returns the standing now.
+    /// Returns the current state.
     pub fn now(&self) -> RoleState {
         *self.0.borrow()
     }
 
-    /// Makes no changes for now.
+    /// Rejects changes for now.
     pub fn freeze(&self) {
         self.go_over(RoleState::Running, RoleState::Frozen);
     }
 
-    /// Makes changes again.
+    /// Accepts changes again.
     pub fn thaw(&self) {
         self.go_over(RoleState::Frozen, RoleState::Running);
     }
 
-    /// Makes no changes any more.
+    /// Rejects changes for good.
     pub fn stop(&self) {
         self.0.send_replace(RoleState::Stopping);
     }
 
-    /// Ends when the role is to stop.
+    /// Completes when the role must stop.
     pub async fn stopped(&self) {
         let mut standing = self.0.subscribe();
         let _ = standing

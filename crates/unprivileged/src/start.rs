@@ -1,9 +1,9 @@
-//! The first steps of every process that main starts for itself: hide, become another user, give up rights.
+//! The first steps of every process that main starts for itself: hide, switch to another user, drop privileges.
 //!
-//! Such a process is executed as main's user, root, with its line to main open, and nobody else's process can look into one of
-//! root's. It hides its memory before it becomes the unprivileged user, and reads nothing before that is done. What must never
-//! happen: that it is at once its user's, dumpable, and in possession of the line. Whoever else runs as that user could take the
-//! descriptor then (`pidfd_getfd(2)`) and speak for it.
+//! Such a process is executed as main's user, root, with its connection to main open; other users' processes cannot
+//! inspect a process of root. It makes its memory inaccessible before it switches to the unprivileged user, and reads
+//! no data before that. Must never happen: that it is at the same time its user's, dumpable, and in possession of the
+//! connection. Other processes of that user could then take the descriptor (`pidfd_getfd(2)`) and impersonate it.
 
 use std::future::Future;
 use std::io;
@@ -18,10 +18,10 @@ use tutti_sys::credentials;
 use tutti_sys::spawn::inherited;
 use tutti_sys::{process, sandbox};
 
-/// Set to `off`, it leaves the process the rights of its user: for systems where giving them up goes wrong.
+/// If set to `off`, the process keeps the privileges of its user: for systems where dropping them fails.
 const SANDBOX: &str = "TUTTI_SANDBOX";
 
-/// Runs a role from its first step to its end; `name` begins the message when it fails.
+/// Runs a role from its first step to its end; a failure message begins with `name`.
 pub fn run<F>(name: &str, serve: impl FnOnce(OwnedFd) -> F) -> ExitCode
 where
     F: Future<Output = io::Result<()>>,
@@ -42,31 +42,31 @@ where
     }
 }
 
-/// Hides, then becomes the user. Returns the line to main.
+/// Hides, then switches to the user. Returns the connection to main.
 ///
 /// # Errors
-/// It is not that user then: nothing may be read.
+/// It still runs as another user: no data may be read.
 pub fn enter() -> io::Result<OwnedFd> {
     // It was executed as `/proc/self/exe`.
     process::set_name("tutti");
     process::hide_memory()?;
     let line = inherited(LINE)?;
     if let Some(text) = std::env::var_os(BECOME) {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "no user to become");
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "no user to switch to");
         credentials::become_for_good(&read_user(&text).ok_or_else(invalid)?)?;
     }
     Ok(line)
 }
 
-/// Gives up what an attacker who gets into this process would miss. What the kernel cannot do is told, and left. To be called
-/// before there are other threads: what this one gives up they never have.
+/// Drops privileges that would help an attacker in this process. What the kernel cannot drop is logged and kept. Must
+/// be called before there are other threads, which then never have these privileges.
 pub fn give_up_rights(name: &str, writable: Option<&Path>, log: &Log) {
     if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
-        let text = format!("the {name} keeps all rights of its user: TUTTI_SANDBOX is `off`");
+        let text = format!("the {name} keeps all privileges of its user: TUTTI_SANDBOX is `off`");
         return log.line(Level::Warn, &text);
     }
     let warn = |error: &io::Error| {
-        let text = format!("the {name} cannot give up rights it does not need: {error}");
+        let text = format!("the {name} cannot drop privileges that it does not need: {error}");
         log.line(Level::Warn, &text);
     };
     if let Err(error) = sandbox::drop_capabilities() {
@@ -81,14 +81,14 @@ pub fn give_up_rights(name: &str, writable: Option<&Path>, log: &Log) {
         Ok(true) => {}
         Ok(false) => {
             let text =
-                format!("this kernel has no Landlock: the {name} may write where its user may");
+                format!("this kernel has no Landlock: the {name} can write wherever its user can");
             log.line(Level::Info, &text);
         }
         Err(error) => warn(&error),
     }
 }
 
-/// A panic is a fault of ours: it belongs in the log with its place.
+/// A panic is a bug in the server: it is logged with its position.
 pub fn report_panics(name: &'static str, log: &Log) {
     let log = log.clone();
     std::panic::set_hook(Box::new(move |panic| {

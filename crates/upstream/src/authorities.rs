@@ -25,7 +25,9 @@ pub fn read(path: &Path) -> Result<Bundle, String> {
     let file = File::from(opened.map_err(|errno| unreadable(errno.into()))?);
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return Err(format!("`{shown}` is no file of at most {MAX_BYTES} bytes"));
+        return Err(format!(
+            "`{shown}` is not a file of at most {MAX_BYTES} bytes"
+        ));
     }
     let mut pem = Vec::new();
     let read = file.take(MAX_BYTES).read_to_end(&mut pem);

@@ -702,11 +702,11 @@ fn an_authority_that_lies_does_no_harm() {
             ("endless", "cannot be reached"),
             // It keeps to the protocol at first.
             ("late/other-name", "a name that was not ordered"),
-            ("late/token", "a token that is none"),
+            ("late/token", "an invalid token"),
             ("late/many", "more names than were ordered"),
-            ("late/long-pause", "not come to a result in time"),
+            ("late/long-pause", "not reach a result in time"),
             ("late/no-certificate", "unable to decode certificate"),
-            ("late/other-certificate", "cannot be put in force"),
+            ("late/other-certificate", "cannot be applied"),
             ("bad-nonce", "too many"),
         ] {
             configure(lie);

@@ -189,7 +189,7 @@ fn a_key_that_is_wrong_is_told_with_its_cure_and_a_right_one_goes_on() {
         "n3.example.com",
         &json!({"key": "guest", "algorithm": "hmac-sha512", "secret_file": secret}),
     );
-    site.wait_for_error("may the key `guest` update it?");
+    site.wait_for_error("check that the key `guest` may update it");
     site.configure(
         "n4.example.com",
         &json!({"key": "tutti", "secret_file": site.server.folder().join("none")}),
@@ -227,7 +227,7 @@ fn mistakes_are_told_with_their_place() {
     for (account, told) in [
         (
             json!({"challenge": "dns-01"}),
-            "`rfc2136`, a name server that takes it",
+            "`rfc2136`, a name server that accepts updates",
         ),
         (json!({"rfc2136": right}), "no effect without"),
         (

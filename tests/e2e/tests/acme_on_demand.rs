@@ -161,8 +161,8 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
     for _ in 0..2 {
         assert_eq!(site.curl("evil.example.com"), "");
     }
-    site.server.wait_for_log("no certificate for `evil.example.com`: `ask` of the account `test` does not allow it: it answers 403");
-    site.server.wait_for_log("it was refused a moment ago");
+    site.server.wait_for_log("no certificate for `evil.example.com`: `ask` of the account `test` does not allow it: it responds 403");
+    site.server.wait_for_log("it was refused recently");
     assert_eq!(site.questions("evil.example.com"), 1);
     // Nor is one asked about that no authority takes, or a client that asks for none.
     for name in ["under_score.ok.example.com", "localhost"] {
@@ -186,7 +186,7 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
         &json!(format!("http://127.0.0.1:{}/away", site.http)),
     );
     assert_eq!(site.curl("a.ok.example.com"), "");
-    site.server.wait_for_log("it answers 302");
+    site.server.wait_for_log("it responds 302");
     let closed = ClosedPort::new();
     site.server
         .put(account, &json!(format!("http://{}/", closed.address())));
@@ -464,7 +464,7 @@ fn a_certificate_that_nobody_uses_is_deleted() {
     fs::write(&document, kept.to_string()).unwrap();
     site.server.start_again(&options());
     site.server
-        .wait_for_log("the certificate `acme:test:unused.ok.example.com` is not used any more");
+        .wait_for_log("the certificate `acme:test:unused.ok.example.com` is no longer used");
     wait_until("its document to go", || !document.exists());
     wait_until("it to go", || {
         site.server
@@ -496,7 +496,7 @@ fn mistakes_are_told_with_their_place() {
         (
             json!({"on_demand": {"ask": "ftp://a"}}),
             json!({"acme": "le", "on_demand": true}),
-            "nobody can be asked there",
+            "this is not a usable URL",
         ),
         (
             json!({"on_demand": {"ask": "http://a", "timeout": 0}}),

@@ -65,7 +65,7 @@ fn files_are_served_renewed_and_kept() {
         assert_eq!(status, "201");
         serial != first
     });
-    server.wait_for_log("is renewed from its file");
+    server.wait_for_log("was renewed from its file");
     let (_, second) = authority.shown_by(&server);
     // Issue 28, 5.6: one that a person asks for is read at once.
     issue(&authority);
@@ -89,7 +89,7 @@ fn files_are_served_renewed_and_kept() {
     authority.bundle("other", EC, "DNS:example.com");
     install(&authority.path("privkey.pem"), &authority.read("other.key"));
     server.wait_for_log(
-        "a certificate cannot be renewed from its file, and the one from before goes on",
+        "a certificate cannot be renewed from its file, and the former one stays in use",
     );
     assert_eq!(
         authority.shown_by(&server),

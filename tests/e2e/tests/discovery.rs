@@ -179,7 +179,7 @@ fn an_api_server_that_fails_takes_nothing_away() {
         (
             401,
             "Unauthorized",
-            "the API server does not take the token (401): Unauthorized",
+            "the API server does not accept the token (401): Unauthorized",
         ),
         (
             403,
@@ -312,7 +312,7 @@ fn a_service_without_servers_says_why() {
         &cluster.settings(),
     );
     server.wait_for_log(
-        "it has several ports; hint: say which with `port`: `admin` (81), `web` (80)",
+        "it has several ports; hint: select one with `port`: `admin` (81), `web` (80)",
     );
 }
 

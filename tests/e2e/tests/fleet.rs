@@ -190,7 +190,7 @@ fn a_roll_out_whose_command_has_died_is_ended_or_taken_over() {
     assert_eq!(fleet.status()["heads"]["all"]["state"], "rolling");
     let words = fleet.fail(&["put", &fleet.file(&document(203)), "--wait", "0"]);
     assert!(
-        words.contains("is under way, at its wave 1") && words.contains("rollback"),
+        words.contains("is in progress, in wave 1") && words.contains("rollback"),
         "{words}"
     );
     fleet.succeed(&["rollback"]);
@@ -458,7 +458,7 @@ fn a_source_in_the_configuration_is_the_nodes_own() {
     assert_eq!(fleet.configuration(0), wanted);
     assert_eq!(fleet.source_of(0)["state"], "applied");
     let words = fleet.fail(&["put", &fleet.file(&wanted.to_string())]);
-    assert!(words.contains("a node's own"), "{words}");
+    assert!(words.contains("belongs to a single node"), "{words}");
     // Without it there is nothing to follow.
     let reply = fleet.nodes[0].call("DELETE", "/config/settings/source", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -489,7 +489,7 @@ fn a_source_that_cannot_be_read_ends_the_start() {
         assert!(!run.status.success());
         String::from_utf8_lossy(&run.stderr).into_owned()
     };
-    assert!(run("etcd://").contains("no endpoint of an etcd"));
+    assert!(run("etcd://").contains("not an etcd endpoint"));
     assert!(run("/no/such.json").contains("/no/such.json"));
 }
 

@@ -390,7 +390,8 @@ fn an_owner_that_was_stopped_for_too_long_overwrites_nothing() {
     let node = &site.fleet.nodes[stopped];
     wait_until("it leaves the order", || {
         let log = node.log();
-        log.contains("the order of `example.com` is left") || log.contains("no certificate for")
+        log.contains("the order of `example.com` is abandoned")
+            || log.contains("no certificate for")
     });
     let serial = site.wait_for_same(&[0, 1]);
     assert_ne!(serial, first);
@@ -408,14 +409,15 @@ fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
     site.fleet.etcd.kill(0);
     wait_until("it is told", || {
         let told = site.certificate(0)["last_error"]["message"].clone();
-        told.as_str()
-            .is_some_and(|told| told.contains("nothing is ordered or renewed at the moment"))
+        told.as_str().is_some_and(|told| {
+            told.contains("no certificates are ordered or renewed at the moment")
+        })
     });
     assert_eq!(site.serial(0), first);
     let node = &site.fleet.nodes[0];
     // Half its life is over, then nearly all of it.
-    node.wait_for_log("is to be renewed, and nothing is ordered at the moment");
-    node.wait_for_log("which ends in 0 hours, is to be renewed");
+    node.wait_for_log("is due for renewal, but no certificates are ordered at the moment");
+    node.wait_for_log("which ends in 0 hours, is due for renewal");
     assert!(node.log().contains("alert"), "{}", node.log());
     assert_eq!(site.pebble.orders(), 1);
     site.fleet.etcd.start_again(0);

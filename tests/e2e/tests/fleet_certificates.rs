@@ -117,7 +117,7 @@ impl Site {
         reason
     }
 
-    /// Kills the process that follows the source, which reads the files anew once it is started again.
+    /// Kills the source process, which reads the files anew once it is started again.
     fn read_files_anew(&self, number: usize) {
         let node = &self.fleet.nodes[number];
         let before = node.pids("tutti: fleet");
@@ -148,7 +148,7 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
         .fleet
         .succeed(&["cert", "put", "site", &site.bundle("first")]);
     assert!(
-        told.contains("site is stored, sealed with the key"),
+        told.contains("site is stored, encrypted with the key"),
         "{told}"
     );
     for number in 0..2 {
@@ -185,7 +185,7 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
         assert_eq!(site.shown(number), "second");
     }
     let page = site.fleet.succeed(&["status"]);
-    assert!(page.contains("refuses the certificate `site`"), "{page}");
+    assert!(page.contains("rejects the certificate `site`"), "{page}");
     site.roll_out(0, &document(204));
     // The process looks again when it is started, at the latest.
     site.read_files_anew(0);
@@ -225,7 +225,7 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
         .succeed(&["cert", "put", "site", &site.bundle("first")]);
     site.wait_for_taken(0, &["site"]);
     let reason = site.refusal(1, "site");
-    assert!(reason.contains("sealed with the key `"), "{reason}");
+    assert!(reason.contains("encrypted with the key `"), "{reason}");
     assert_eq!(site.shown(1), "before");
     site.fleet.nodes[1].wait_for_log("the certificate `site` of the fleet cannot be used");
     let error = |number: usize| {
@@ -245,7 +245,10 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
     // Such a node follows the source all the same.
     assert_eq!(site.fleet.source_of(3)["connected"], true);
     let page = site.fleet.succeed(&["status"]);
-    assert!(page.contains("node `n2` takes up no certificate"), "{page}");
+    assert!(
+        page.contains("node `n2` cannot apply certificates"),
+        "{page}"
+    );
     let page = site.fleet.nodes[1].command(&["status"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     assert!(page.contains("certificate `site`"), "{page}");
@@ -259,11 +262,11 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
         .ctl(&["put", "/tutti/certificates/plain", "plain text"]);
     assert!(
         site.refusal(0, "moved")
-            .contains("not sealed under this name")
+            .contains("not encrypted under this name")
     );
-    assert!(site.refusal(0, "plain").contains("no sealed text"));
+    assert!(site.refusal(0, "plain").contains("not an encrypted text"));
     let list = site.fleet.succeed(&["cert", "list"]);
-    assert!(list.contains("not sealed under this name"), "{list}");
+    assert!(list.contains("not encrypted under this name"), "{list}");
     // A file that others can read is no secret for commands either.
     let told = site
         .fleet
@@ -272,7 +275,7 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
     let told = site
         .fleet
         .fail(&["cert", "put", "acme:x", &site.bundle("x")]);
-    assert!(told.contains("can be no name"), "{told}");
+    assert!(told.contains("is not a valid name"), "{told}");
 }
 
 #[test]
@@ -293,9 +296,9 @@ fn keys_are_changed_one_after_the_other() {
         key.is_string() && key != before
     });
     let told = site.fleet.succeed(&["cert", "rekey"]);
-    assert!(told.contains("1 sealed anew"), "{told}");
+    assert!(told.contains("1 encrypted again"), "{told}");
     let told = site.fleet.succeed(&["cert", "rekey"]);
-    assert!(told.contains("0 sealed anew"), "{told}");
+    assert!(told.contains("0 encrypted again"), "{told}");
     // The old one is not needed any more.
     site.fleet.etcd.secret("secret", &[&new]);
     site.read_files_anew(0);

@@ -166,7 +166,10 @@ fn a_missing_program_is_named() {
     for named in [beside.as_path(), packaged] {
         assert!(said.contains(&format!("`{}`", named.display())), "{said}");
     }
-    assert!(said.contains("hint: the package `tutti` has it"), "{said}");
+    assert!(
+        said.contains("hint: it is part of the package `tutti`"),
+        "{said}"
+    );
     // Its arguments are known without it.
     let help = Command::new(&alone).args(["import", "--help"]).output();
     assert!(text(&help.unwrap().stdout).contains("--check"));

@@ -272,7 +272,7 @@ fn the_router_has_given_up_what_it_does_not_need() {
     }
     assert_eq!(site.server.get("/").status, 200);
     assert!(
-        !site.server.log().contains("cannot give up"),
+        !site.server.log().contains("cannot drop"),
         "{}",
         site.server.log()
     );

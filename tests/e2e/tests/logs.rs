@@ -35,7 +35,7 @@ fn identified(request_id: &Value, collector: &Collector) -> PythonSite {
     configuration["listeners"] = json!({listener: {"pass": "routes"}});
     configuration["routes"] = json!([
         {"match": {"uri": "/far/*"}, "action": {"rewrite": "/environ", "proxy": format!("http://{}", server.address())}},
-        {"match": {"uri": "/gone"}, "action": {"proxy": format!("http://{}", tutti_testkit::nobody())}},
+        {"match": {"uri": "/gone"}, "action": {"proxy": format!("http://{}", tutti_testkit::refusing_address())}},
         {"match": {"uri": "/own"}, "action": {"pass": "applications/app", "rewrite": "/environ",
                                               "request_headers": {"X-Request-Id": "mine"}}},
         {"action": {"pass": "applications/app"}},

@@ -442,7 +442,7 @@ fn health_checks_are_asked_over_tls() {
         (
             "other",
             "failing",
-            "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: say which with `server_name`",
+            "no TLS with it: its certificate is not for `b.example` but for `a.example`; hint: set it with `server_name`",
         ),
         (
             "plain",

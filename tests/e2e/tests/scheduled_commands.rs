@@ -85,7 +85,7 @@ fn one_that_takes_too_long_is_stopped_and_then_killed() {
     let site = start(script, &json!({"timeout": 0.5, "stop_timeout": 0.3}));
     let child: i32 = site.wait_for_lines("children", 1)[0].parse().unwrap();
     site.server
-        .wait_for_log("it went on for 0.5 seconds (`timeout`) and was killed");
+        .wait_for_log("it ran for 0.5 seconds (`timeout`) and was killed");
     wait_for_end(child);
     let gentle = "trap 'echo told > told; exit 0' TERM; while :; do sleep 0.02; done";
     let extra = json!({"timeout": 0.5, "stop_timeout": 30});
@@ -93,7 +93,7 @@ fn one_that_takes_too_long_is_stopped_and_then_killed() {
         .put("/config", &configuration(&site, gentle, &extra));
     site.wait_for_lines("told", 1);
     site.server
-        .wait_for_log("it went on for 0.5 seconds (`timeout`) and was stopped");
+        .wait_for_log("it ran for 0.5 seconds (`timeout`) and was stopped");
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn said(site: &Spooling, arguments: &[&str]) -> String {
 #[test]
 fn the_command_line_deals_with_jobs_that_were_given_up() {
     let site = Spooling::start(&json!({"backoff": 0.02, "max_attempts": 1}));
-    assert_eq!(said(&site, &["jobs", "list"]), "no jobs were given up\n");
+    assert_eq!(said(&site, &["jobs", "list"]), "there are no failed jobs\n");
     let first = site.post("/jobs?fail=1&n=1", b"abc");
     site.wait_for_count("jobs/failed", 1);
     let second = site.post("/jobs?fail=9&n=2", b"");
@@ -147,12 +147,12 @@ fn the_command_line_deals_with_jobs_that_were_given_up() {
         (vec!["jobs", "list", "none"], "there is no spooler `none`"),
         (
             vec!["jobs", "retry", "mail", "0000000000000001"],
-            "the spooler `mail` has not given up a job `0000000000000001`",
+            "the spooler `mail` has no failed job `0000000000000001`",
         ),
         (vec!["jobs", "delete", "mail"], "<JOB>"),
         (
             vec!["jobs", "discard", "mail"],
-            "no spooler `mail` that was taken out of the configuration",
+            "no spooler `mail` that was removed from the configuration",
         ),
     ] {
         let output = site.server.command(&wrong);

@@ -369,8 +369,8 @@ fn a_collector_that_is_not_well_costs_no_request() {
     get(&server, "/");
     wait_until("another", || dropped(&server) == 2);
     assert_eq!(collector.attempts(), 2);
-    let complaints = || server.log().matches("does not take all spans").count();
-    server.wait_for_log("does not take all spans");
+    let complaints = || server.log().matches("does not accept all spans").count();
+    server.wait_for_log("does not accept all spans");
     server.wait_for_log("it answers 400");
     assert_eq!(complaints(), 1, "{}", server.log());
     // For a moment: tried again.
@@ -379,7 +379,7 @@ fn a_collector_that_is_not_well_costs_no_request() {
     wait_until("two more attempts", || collector.attempts() >= 4);
     collector.set(Temper::Good);
     span_of(&collector.spans(1), "/again");
-    server.wait_for_log("takes spans again; 2 have been lost");
+    server.wait_for_log("accepts spans again; 2 have been lost");
     assert_eq!(complaints(), 1, "{}", server.log());
 
     // Silent: what does not fit the queue is lost, and everybody is answered.

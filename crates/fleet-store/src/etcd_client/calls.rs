@@ -1,5 +1,5 @@
-//! Calls of gRPC (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>): messages behind their lengths, the outcome in the
-//! trailers.
+//! gRPC calls (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>): length-prefixed messages, and the
+//! status in the trailers.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::error::EtcdError;
 use super::outgoing::Outgoing;
 use super::transport::{EtcdEndpoint, Transport};
 
-/// A flag and a length stand before each message.
+/// A flag and a length precede each message.
 const PREFIX: usize = 5;
 
 /// More than any answer has: fifty documents of etcd's largest request.
 const MOST_BYTES: usize = 128 << 20;
 
-/// A connection that takes calls.
+/// A connection for calls.
 pub(crate) struct Calls {
     transport: Transport,
     base: String,
@@ -48,16 +48,17 @@ impl Calls {
         self.patience
     }
 
-    /// Every call from now on shows this.
+    /// Sends this token with every call from now on.
     pub(crate) fn authorize(&mut self, token: &str) -> Result<(), EtcdError> {
         let value = HeaderValue::from_str(token);
-        let mut value = value.map_err(|_| EtcdError::Foreign("its token is no text".to_owned()))?;
+        let mut value =
+            value.map_err(|_| EtcdError::Foreign("its token is not text".to_owned()))?;
         value.set_sensitive(true);
         self.token = Some(value);
         Ok(())
     }
 
-    /// One question, one answer.
+    /// Makes a call with one question and one answer.
     pub(crate) async fn call<Q, A>(&self, method: &str, question: &Q) -> Result<A, EtcdError>
     where
         Q: Message,
@@ -68,14 +69,14 @@ impl Calls {
             stream.say(question)?;
             stream.finish();
             let answer = stream.next::<A>().await?;
-            // The end says whether that was all.
+            // The end shows whether the answer was complete.
             while stream.next::<A>().await?.is_some() {}
             answer.ok_or_else(|| EtcdError::Foreign("an answer is missing".to_owned()))
         };
         self.in_time(exchange).await
     }
 
-    /// Bounds something in time.
+    /// Applies a time limit.
     pub(crate) async fn in_time<T>(
         &self,
         what: impl Future<Output = Result<T, EtcdError>>,
@@ -86,7 +87,7 @@ impl Calls {
         }
     }
 
-    /// Begins a call.
+    /// Starts a call.
     pub(crate) async fn open(&self, method: &str) -> Result<Stream, EtcdError> {
         let (sender, receiver) = unbounded_channel();
         let mut request = Request::builder()
@@ -95,7 +96,7 @@ impl Calls {
             .uri(format!("{}/{method}", self.base))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
-            // A member that the others do not reach says so, and is not believed.
+            // A member that is isolated from the others then reports it instead of answering.
             .header("hasleader", "true");
         if let Some(token) = &self.token {
             request = request.header("token", token);
@@ -118,20 +119,20 @@ type Awaited =
     Pin<Box<dyn Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + Send>>;
 
 enum CallState {
-    /// The head has not come.
+    /// The head has not been received.
     Awaited(Awaited),
-    /// It has.
+    /// The head has been received.
     Comes(hyper::body::Incoming),
-    /// Everything has come, and it was well.
+    /// Everything has been received, with success.
     Over,
 }
 
-/// A call under way.
+/// A call in progress.
 pub(crate) struct Stream {
     sender: Option<UnboundedSender<Bytes>>,
     answer: CallState,
     buffer: BytesMut,
-    /// The outcome has come, and it was well.
+    /// The status has been received, and is success.
     has_outcome: bool,
 }
 
@@ -154,12 +155,12 @@ impl Stream {
         }
     }
 
-    /// Nothing more is sent.
+    /// Sends nothing more.
     pub(crate) fn finish(&mut self) {
         self.sender = None;
     }
 
-    /// The next message; `None` after the last one of a call that has succeeded. May be dropped while it waits.
+    /// Returns the next message; `None` after the last one of a successful call. Cancel-safe.
     pub(crate) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, EtcdError> {
         loop {
             if let Some(message) = self.take()? {
@@ -180,7 +181,7 @@ impl Stream {
                             answer.status()
                         )));
                     }
-                    // An answer without any message has its outcome in the head.
+                    // An answer without any message has its status in the head.
                     self.has_outcome = outcome(answer.headers())?;
                     self.answer = CallState::Comes(answer.into_body());
                     continue;
@@ -203,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// A message that has come whole.
+    /// Returns a complete message.
     fn take(&mut self) -> Result<Option<Bytes>, EtcdError> {
         let Some(mut prefix) = self.buffer.get(..PREFIX) else {
             return Ok(None);
@@ -222,7 +223,7 @@ impl Stream {
     }
 }
 
-/// Reads the outcome of a call from its trailers; false if they have none.
+/// Reads the status of a call from its trailers; false if they have none.
 fn outcome(fields: &HeaderMap) -> Result<bool, EtcdError> {
     let Some(status) = fields.get("grpc-status") else {
         return Ok(false);
@@ -231,7 +232,7 @@ fn outcome(fields: &HeaderMap) -> Result<bool, EtcdError> {
         .to_str()
         .ok()
         .and_then(|code| code.parse::<u32>().ok());
-    let code = code.ok_or_else(|| EtcdError::Foreign("its outcome is no number".to_owned()))?;
+    let code = code.ok_or_else(|| EtcdError::Foreign("its outcome is not a number".to_owned()))?;
     if code == 0 {
         return Ok(true);
     }
@@ -243,7 +244,7 @@ fn outcome(fields: &HeaderMap) -> Result<bool, EtcdError> {
     })
 }
 
-/// Bytes as `%XX` are decoded, and what would move a terminal's cursor is left out.
+/// Decodes `%XX`, and removes control characters.
 fn decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

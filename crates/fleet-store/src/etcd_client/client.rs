@@ -18,11 +18,11 @@ use super::pairs::Pair;
 use super::transport::{ClusterOptions, EtcdEndpoint, Transport};
 use super::watch::Watch;
 
-/// The least time that a member has to look at a password. It does so slowly on purpose (bcrypt, 0.1 seconds of a processor by default), and
-/// goes on when nobody waits any more: many who give up and ask again would keep it from answering anybody.
+/// Minimum time for a member to check a password. That is slow on purpose (bcrypt, 0.1 seconds of a processor by
+/// default), and continues after the caller has given up: many callers that retry would keep it from answering at all.
 const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
 
-/// An answer that no etcd gives.
+/// The error for an answer that etcd never gives.
 fn foreign(what: &str) -> EtcdError {
     EtcdError::Foreign(what.to_owned())
 }
@@ -30,24 +30,24 @@ fn foreign(what: &str) -> EtcdError {
 /// A change of a key in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It has this value from now on.
+    /// Sets this value.
     Put(Pair),
-    /// The same until a lease ends.
+    /// Sets this value until a lease ends.
     Hold(Pair, i64),
-    /// There is no such key any more.
+    /// Deletes the key.
     Delete(Vec<u8>),
 }
 
-/// The outcome of a keep-alive.
+/// The result of a keep-alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// The lease goes on.
+    /// The lease continues.
     Held,
-    /// There is no such lease any more, and nothing that was under it.
+    /// The lease has ended, with all its keys.
     Lost,
 }
 
-/// A connection to a member. Clones are the same one.
+/// A connection to a member. Clones share it.
 #[derive(Clone)]
 pub struct EtcdClient {
     calls: Arc<Calls>,
@@ -56,10 +56,10 @@ pub struct EtcdClient {
 }
 
 impl EtcdClient {
-    /// Connects to a member, and says who calls.
+    /// Connects to a member, and authenticates.
     ///
     /// # Errors
-    /// It is not there, not to be trusted, or does not know the user.
+    /// It cannot be reached, is not trusted, or does not know the user.
     pub async fn connect(
         endpoint: &EtcdEndpoint,
         options: &ClusterOptions,
@@ -89,22 +89,22 @@ impl EtcdClient {
         })
     }
 
-    /// The member that it is connected to.
+    /// The connected member.
     pub fn endpoint(&self) -> &EtcdEndpoint {
         &self.endpoint
     }
 
-    /// The address of this machine from which it is connected.
+    /// Returns the local address of the connection.
     pub fn local_address(&self) -> Option<IpAddr> {
         self.local
     }
 
-    /// All keys that begin with these bytes, and the revision that they are of.
+    /// Returns all keys with this prefix, and their revision.
     pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), EtcdError> {
         self.range(Range::of(prefix)).await
     }
 
-    /// The names of all keys that begin with these bytes.
+    /// Returns the names of all keys with this prefix.
     pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, EtcdError> {
         let question = Range {
             keys_only: true,
@@ -114,7 +114,7 @@ impl EtcdClient {
         Ok(pairs.into_iter().map(|pair| pair.key).collect())
     }
 
-    /// The number of keys that begin with these bytes.
+    /// Returns the number of keys with this prefix.
     pub async fn count(&self, prefix: &[u8]) -> Result<u64, EtcdError> {
         let question = Range {
             keys_only: true,
@@ -128,7 +128,7 @@ impl EtcdClient {
     async fn range(&self, question: Range) -> Result<(Vec<Pair>, i64), EtcdError> {
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         let revision = answer.header.unwrap_or_default().revision;
-        // The next one is asked for.
+        // The next revision is requested later.
         if revision < 1 || revision == i64::MAX {
             return Err(foreign("a revision is out of range"));
         }
@@ -140,7 +140,7 @@ impl EtcdClient {
             .iter()
             .all(|pair| pair.key.starts_with(&question.key))
         {
-            return Err(foreign("a list has keys that were not asked for"));
+            return Err(foreign("a list has keys that were not requested"));
         }
         let pairs = answer.pairs.into_iter().map(|pair| Pair {
             key: pair.key,
@@ -149,10 +149,11 @@ impl EtcdClient {
         Ok((pairs.collect(), revision))
     }
 
-    /// Makes all changes if each key has the value that is expected (`None`: there is no such key), else none; true if it did.
+    /// Makes all changes if each key has the expected value (`None`: no such key), otherwise none; returns whether they
+    /// were made.
     ///
     /// # Errors
-    /// As of every call. Then it is not known whether they were made.
+    /// As for every call. It is then unknown whether they were made.
     pub async fn swap(
         &self,
         expected: &[(Vec<u8>, Option<Vec<u8>>)],
@@ -189,10 +190,10 @@ impl EtcdClient {
         Ok(answer.succeeded)
     }
 
-    /// Gives a key a value that ends with the lease.
+    /// Sets a value that ends with the lease.
     ///
     /// # Errors
-    /// As of every call; also where there is no such lease.
+    /// As for every call; also if there is no such lease.
     pub async fn put(&self, key: &[u8], value: &[u8], lease: i64) -> Result<(), EtcdError> {
         let question = Put {
             key: key.to_vec(),
@@ -203,7 +204,7 @@ impl EtcdClient {
         Ok(())
     }
 
-    /// Begins a lease for so long.
+    /// Creates a lease of this length.
     pub async fn grant(&self, length: Duration) -> Result<i64, EtcdError> {
         let question = LeaseGrant {
             seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX).max(1),
@@ -211,14 +212,14 @@ impl EtcdClient {
         let method = "etcdserverpb.Lease/LeaseGrant";
         let answer: LeaseGrantAnswer = self.calls.call(method, &question).await?;
         match answer.error.as_str() {
-            // A value that is put under no lease would stay for ever.
-            "" if answer.id == 0 => Err(foreign("a lease has no number")),
+            // A value without a lease would stay forever.
+            "" if answer.id == 0 => Err(foreign("a lease has no id")),
             "" => Ok(answer.id),
             error => Err(EtcdError::Foreign(error.to_owned())),
         }
     }
 
-    /// Has a lease go on.
+    /// Prolongs a lease.
     pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, EtcdError> {
         let question = LeaseKeepAlive { id: lease };
         let method = "etcdserverpb.Lease/LeaseKeepAlive";
@@ -235,7 +236,7 @@ impl EtcdClient {
         }
     }
 
-    /// Ends a lease, and everything under it.
+    /// Ends a lease, with all its keys.
     pub async fn revoke(&self, lease: i64) -> Result<(), EtcdError> {
         let question = LeaseRevoke { id: lease };
         let method = "etcdserverpb.Lease/LeaseRevoke";
@@ -243,7 +244,7 @@ impl EtcdClient {
         Ok(())
     }
 
-    /// Forgets all revisions before this one.
+    /// Deletes all revisions before this one.
     pub async fn compact(&self, revision: i64) -> Result<(), EtcdError> {
         let question = Compaction { revision };
         let CompactionAnswer {} = self
@@ -253,7 +254,7 @@ impl EtcdClient {
         Ok(())
     }
 
-    /// Watches all keys that begin with these bytes, from a revision on.
+    /// Watches all keys with this prefix, from a revision on.
     pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, EtcdError> {
         Watch::begin(&self.calls, prefix, revision).await
     }

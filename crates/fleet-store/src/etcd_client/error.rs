@@ -1,12 +1,12 @@
 //! Why a call did not succeed.
 
-/// The code of gRPC for a call without rights (<https://grpc.io/docs/guides/status-codes/>).
+/// gRPC's code for a call without permission (<https://grpc.io/docs/guides/status-codes/>).
 const PERMISSION_DENIED: u32 = 7;
-/// The same for one that does not say who calls.
+/// gRPC's code for a call without authentication.
 const UNAUTHENTICATED: u32 = 16;
-/// The same for one that is not valid.
+/// gRPC's code for an invalid call.
 const INVALID_ARGUMENT: u32 = 3;
-/// The same for a range that is no more: revisions that were compacted.
+/// gRPC's code for a range that no longer exists: compacted revisions.
 const OUT_OF_RANGE: u32 = 11;
 
 /// Why a call did not succeed.
@@ -16,22 +16,22 @@ pub enum EtcdError {
     /// There is no connection, or it has ended.
     #[error("{0}")]
     Connection(String),
-    /// No answer has come in time.
+    /// No answer was received in time.
     #[error("no answer within {0} seconds")]
     Silent(f64),
-    /// etcd has refused it.
+    /// etcd has rejected it.
     #[error("etcd refuses it: {message}")]
     Refused {
         /// The code of gRPC.
         code: u32,
-        /// etcd's words.
+        /// etcd's message.
         message: String,
     },
-    /// The watch has to begin anew: revisions that it needs are compacted, or the member has no leader.
+    /// The watch must start over: its revisions are compacted, or the member has no leader.
     #[error("the watch has ended: {0}")]
     Ended(String),
-    /// The answer is none of etcd's third API.
-    #[error("this is no etcd: {0}")]
+    /// The answer does not conform to etcd's v3 API.
+    #[error("this is not an etcd server: {0}")]
     Foreign(String),
     /// A certificate, a key or a name cannot be used.
     #[error("{0}")]
@@ -39,7 +39,7 @@ pub enum EtcdError {
 }
 
 impl EtcdError {
-    /// True where another member would say the same.
+    /// True if another member would answer the same.
     pub fn is_final(&self) -> bool {
         match self {
             EtcdError::Refused { code, .. } => matches!(

@@ -1,4 +1,4 @@
-//! A member that speaks gRPC as it should, and says in it what no etcd says.
+//! A member that uses gRPC correctly, but answers what etcd never does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::pairs::Pair;
 use super::transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use super::watch::KeyChange;
 
-/// The answer of the member to every call.
+/// The member's answer to every call.
 #[derive(Clone, Default)]
 struct Lies {
     messages: Vec<Bytes>,
-    /// The outcome in the trailers; `None`: the call ends without any.
+    /// The status in the trailers; `None`: the call ends without one.
     outcome: Option<&'static str>,
     /// The call does not end.
     goes_on: bool,
@@ -51,7 +51,7 @@ fn stream(messages: &[WatchAnswer]) -> Lies {
     }
 }
 
-/// A client of a member that says this. Needs a runtime, which the member ends with.
+/// Returns a client of a member that gives this answer. Needs a runtime, with which the member ends.
 async fn client(lies: Lies) -> EtcdClient {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ async fn client(lies: Lies) -> EtcdClient {
                 }
                 match lies.outcome {
                     _ if lies.goes_on => {
-                        // The request's stream stays open as long as the client wants it.
+                        // The request stream stays open as long as the client wants it.
                         let mut asked = request.into_body();
                         while let Some(Ok(_)) = asked.data().await {}
                     }
@@ -208,7 +208,7 @@ fn a_lease_that_is_none_or_anothers_is_refused() {
         };
         let life = Duration::from_secs(5);
         assert_eq!(client(whole(&grant(5))).await.grant(life).await.unwrap(), 5);
-        // Values under lease 0 stay for ever.
+        // Values under lease 0 stay forever.
         assert!(is_foreign(
             &client(whole(&grant(0))).await.grant(life).await
         ));
@@ -266,7 +266,7 @@ fn no_event_is_left_out_or_made_up() {
         let client_of_older = client(stream(&[begun.clone(), older])).await;
         let mut watch = client_of_older.watch(b"a/", 9).await.unwrap();
         assert!(matches!(watch.next().await, Err(EtcdError::Ended(_))));
-        // It has never begun, or its beginning already has news, which would be lost.
+        // It never starts, or its first message already has events, which would be lost.
         for lie in [
             WatchAnswer {
                 created: false,

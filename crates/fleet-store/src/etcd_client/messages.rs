@@ -1,5 +1,5 @@
-//! Messages of etcd's third API: names and numbers are those of its `rpc.proto` and `kv.proto` (version 3.5). Fields that nobody here
-//! reads are left out, which protobuf allows.
+//! Messages of etcd's v3 API: names and numbers are those of its `rpc.proto` and `kv.proto` (version 3.5). Unused
+//! fields are left out, which protobuf allows.
 
 use prost::{Message, Oneof};
 
@@ -34,7 +34,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// All keys that begin with these bytes, and their values.
+    /// Requests all keys with this prefix, and their values.
     pub(crate) fn of(prefix: &[u8]) -> Range {
         Range {
             key: prefix.to_vec(),
@@ -91,9 +91,9 @@ pub(crate) enum Request {
 
 /// The results of `Compare`.
 pub(crate) const EQUAL: i32 = 0;
-/// The targets of `Compare`: the revision of the key's creation, which is 0 where there is no such key.
+/// A target of `Compare`: the revision of the key's creation, which is 0 if there is no such key.
 pub(crate) const CREATE: i32 = 1;
-/// The same: its value.
+/// A target of `Compare`: the key's value.
 pub(crate) const VALUE: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
@@ -184,9 +184,9 @@ pub(crate) struct WatchAnswer {
     pub(crate) events: Vec<WatchEvent>,
 }
 
-/// The types of events.
+/// The event type of a set key.
 pub(crate) const PUT: i32 = 0;
-/// The same.
+/// The event type of a deleted key.
 pub(crate) const DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]

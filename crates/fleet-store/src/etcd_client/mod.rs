@@ -1,10 +1,10 @@
-//! A client of etcd's third API (<https://etcd.io/docs/v3.5/learning/api/>), as much of it as a fleet needs.
+//! A client of etcd's v3 API (<https://etcd.io/docs/v3.5/learning/api/>), as far as a fleet needs it.
 //!
-//! Called by [`etcd`](crate::etcd). One [`EtcdClient`] is one connection to one member; who holds it connects to another when it fails. Nothing waits
-//! without an end: each call has a deadline, and a watch asks whether it still hears anything. What must never happen: that an event is
-//! left out without an error.
+//! Used by [`etcd`](crate::etcd). One [`EtcdClient`] is one connection to one member; its owner connects to another when it
+//! fails. Every wait has a limit: each call has a deadline, and a silent watch asks for its progress. Must never
+//! happen: that an event is lost without an error.
 //!
-//! The messages are written out here, with the numbers of etcd's `rpc.proto`, so that nothing has to be compiled from `.proto` files.
+//! The messages are declared here with the numbers of etcd's `rpc.proto`, so that no `.proto` files must be compiled.
 //!
 //! | Module | holds |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `pairs` | keys and values |
 //! | `transport` | a connection: TCP, TLS, HTTP/2 |
 //! | `outgoing` | the body of a call |
-//! | `calls` | calls of gRPC over a connection |
+//! | `calls` | gRPC calls over a connection |
 //! | `client` | keys, transactions, leases |
-//! | `watch` | events of keys as they come |
+//! | `watch` | events of keys as they arrive |
 
 mod calls;
 mod client;

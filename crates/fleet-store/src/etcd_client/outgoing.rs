@@ -1,4 +1,4 @@
-//! The body of a call: messages as they are sent, one after the other.
+//! The body of a call: its messages, one after the other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// The messages of a call as they are sent.
+/// The messages of a call, as they are sent.
 pub(crate) struct Outgoing(pub(crate) UnboundedReceiver<Bytes>);
 
 impl Body for Outgoing {

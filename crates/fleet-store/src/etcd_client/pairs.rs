@@ -9,7 +9,7 @@ pub struct Pair {
     pub value: Vec<u8>,
 }
 
-/// The first key that does not begin with these bytes.
+/// Returns the first key after those with this prefix.
 pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

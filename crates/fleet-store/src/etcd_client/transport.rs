@@ -1,4 +1,4 @@
-//! A connection to a member: TCP, TLS where it is asked for, HTTP/2 with keep-alive.
+//! A connection to a member: TCP, TLS if configured, HTTP/2 with keep-alive.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use tutti_dialer::{DialTarget, authorities, client_config, dial, error_chain, sy
 use super::error::EtcdError;
 use super::outgoing::Outgoing;
 
-/// Where a member is.
+/// The address of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdEndpoint {
-    /// It speaks TLS.
+    /// It uses TLS.
     pub is_secure: bool,
     /// Its name or address.
     pub host: String,
@@ -35,36 +35,36 @@ impl fmt::Display for EtcdEndpoint {
     }
 }
 
-/// How members are reached over TLS. Texts are PEM.
+/// TLS with members. Texts are PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// Who vouches for members; `None`: the authorities of the system.
+    /// The CA certificates for members; `None`: those of the system.
     pub ca: Option<String>,
-    /// The certificate that is shown to them, with its chain, and the key.
+    /// The client certificate with its chain, and the key.
     pub identity: Option<(String, String)>,
-    /// The name that their certificates are for, where that is not the endpoint's.
+    /// The name that their certificates must have, if it is not the endpoint's.
     pub server_name: Option<String>,
 }
 
-/// How an etcd is reached.
+/// How to connect to an etcd cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
     /// Its members.
     pub endpoints: Vec<EtcdEndpoint>,
-    /// How those with `https` are reached.
+    /// TLS for the `https` members.
     pub tls: EtcdTls,
-    /// Name and password.
+    /// User and password.
     pub user: Option<(String, String)>,
-    /// How long a member may take to connect or to answer, and a watch be silent before it is asked.
+    /// Time limit for a member to connect or answer, and for silence of a watch before it asks for its progress.
     pub patience: Duration,
 }
 
 /// A connection of HTTP/2. Dropping it ends it.
 pub(crate) struct Transport {
     pub(crate) sender: SendRequest<Outgoing>,
-    /// The address that this end of it has.
+    /// The local address of the connection.
     pub(crate) local: Option<IpAddr>,
-    /// Ends with this.
+    /// Runs the connection until this is dropped.
     _driver: JoinSet<hyper::Result<()>>,
 }
 
@@ -72,7 +72,7 @@ impl Transport {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody is there, or nobody who can be trusted.
+    /// The member cannot be reached, or is not trusted.
     pub(crate) async fn connect(
         endpoint: &EtcdEndpoint,
         options: &ClusterOptions,

@@ -1,7 +1,7 @@
-//! Events of keys as they come.
+//! Events of keys as they arrive.
 //!
-//! A watch can hang without a word: the member is stopped, or the way to it is cut. So one that is silent is asked for its progress, and
-//! is given up where nothing comes then.
+//! A watch can hang silently if the member is stopped, or the network is interrupted. So a silent watch asks for its
+//! progress, and fails if there is no answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,18 +20,18 @@ use super::pairs::{Pair, end_of};
 pub enum KeyChange {
     /// It has this value now.
     Put(Pair),
-    /// There is no such key any more.
+    /// The key was deleted.
     Delete(Vec<u8>),
 }
 
-/// A watch under way.
+/// A watch in progress.
 pub struct Watch {
     stream: Stream,
     patience: Duration,
     revision: i64,
     cluster: u64,
     prefix: Vec<u8>,
-    // The connection lives as long as the watch.
+    // Keeps the connection open as long as the watch.
     _calls: Arc<Calls>,
 }
 
@@ -74,10 +74,10 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The next events.
+    /// Returns the next events.
     ///
     /// # Errors
-    /// It has ended or hangs: whoever needs to know lists again.
+    /// It has ended or hangs: the keys must be listed again.
     pub async fn next(&mut self) -> Result<Vec<KeyChange>, EtcdError> {
         let progress = WatchRequest {
             order: Some(WatchOrder::Progress(WatchProgress {})),
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// Looks whether the watch goes on as before.
+    /// Checks that the watch continues as before.
     fn accept(&mut self, answer: &WatchAnswer) -> Result<(), EtcdError> {
         if answer.compacted > 0 {
             return Err(EtcdError::Ended(
@@ -130,7 +130,7 @@ impl Watch {
     }
 }
 
-/// Reads an event. One that cannot be read ends the watch: what it is about has to be listed anew.
+/// Reads an event. An unreadable one ends the watch: its key must be listed again.
 fn event(event: WatchEvent, prefix: &[u8]) -> Result<KeyChange, EtcdError> {
     let foreign = |what: &str| EtcdError::Foreign(what.to_owned());
     let pair = event.pair.ok_or_else(|| foreign("an event has no key"))?;

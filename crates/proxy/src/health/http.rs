@@ -45,7 +45,7 @@ pub(crate) async fn ask(
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
     match body {
         Err(error) if error.is::<hyper::Error>() => {
-            Err(format!("its answer breaks off: {}", error_chain(&*error)))
+            Err(format!("its answer is cut short: {}", error_chain(&*error)))
         }
         _ => Ok(status),
     }
@@ -73,7 +73,7 @@ pub(crate) async fn ask_grpc(
     }
     let early = answer.headers().get("grpc-status").cloned();
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
-    let body = body.map_err(|error| format!("its answer breaks off: {error}"))?;
+    let body = body.map_err(|error| format!("its answer is cut short: {error}"))?;
     let status = early.or_else(|| body.trailers()?.get("grpc-status").cloned());
     let status = status.as_ref().map(HeaderValue::as_bytes);
     match status {

@@ -13,7 +13,7 @@ fn parsed(text: &str) -> Document {
     document
 }
 
-/// Disables parts until the rest is valid. Returns that and all faults.
+/// Disables parts until the rest is valid. Returns the rest and all faults.
 fn pruned(mut document: Document, context: &ValidationContext) -> (Json, Vec<Diagnostic>) {
     let mut all = Vec::new();
     for _ in 0..9 {
@@ -174,7 +174,7 @@ const EVERYTHING: &str = r#"{
     }
 }"#;
 
-/// Everything else that is disabled for want of a thing, in the order of the document.
+/// Everything else that is disabled if an object is missing, in the order of the document.
 fn expected() -> BTreeMap<&'static str, Vec<&'static str>> {
     let site = [
         "/routes/main/0/action",
@@ -306,7 +306,7 @@ fn expected() -> BTreeMap<&'static str, Vec<&'static str>> {
 
 const MODULES: [(&str, &str); 3] = [("php", "8.2.0"), ("perl", "5.36.0"), ("ruby", "3.1.0")];
 
-/// The machine without this thing.
+/// Returns the context of a machine without this object.
 fn without(target: &ReferenceTarget) -> ValidationContext {
     let is_other = |other: ReferenceTarget| other != *target;
     let modules = MODULES.into_iter();
@@ -336,7 +336,8 @@ fn name_of(target: &ReferenceTarget) -> Option<String> {
     })
 }
 
-/// Where two documents differ. A member that is missing, a value of another kind and an array of another length count as a whole.
+/// Collects the places where two documents differ. A missing member, a value of another kind and an array of another
+/// length count as a whole.
 fn differences(before: &Json, after: &Json, place: &str, found: &mut BTreeSet<String>) {
     match (before, after) {
         (Json::Object(before), Json::Object(after)) if !after.contains_key("return") => {
@@ -359,7 +360,8 @@ fn differences(before: &Json, after: &Json, place: &str, found: &mut BTreeSet<St
     }
 }
 
-/// Issue 28, 1.2: each thing that is referred to is removed once. What depends on it is disabled and reported, and the rest stays.
+/// Issue 28, 1.2: each referenced object is removed once. Dependent parts are disabled and reported, and the rest
+/// stays.
 #[test]
 fn without_any_one_thing_the_rest_is_served_and_the_reason_is_reported() {
     let whole = parsed(EVERYTHING);
@@ -396,14 +398,14 @@ fn without_any_one_thing_the_rest_is_served_and_the_reason_is_reported() {
         for place in disabled {
             let is_here = |fault: &Diagnostic| fault.pointer.as_str().starts_with(place);
             if !faults.iter().any(is_here) {
-                wrong.push(format!("without `{name}`, nothing is said of `{place}`"));
+                wrong.push(format!("without `{name}`, `{place}` is not reported"));
             }
         }
     }
     assert!(expected.keys().all(|name| seen.contains(*name)), "{seen:?}");
 }
 
-/// Adds the options of this kind, of this object, in which a name can stand.
+/// Collects the options of this kind, of this object, that can contain a name.
 fn naming(
     option: (&'static str, &'static str),
     kind: &ValueKind,
