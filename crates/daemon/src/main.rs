@@ -1,8 +1,8 @@
-//! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
+//! The `tutti` binary: the daemon's roles and the command line, composed in one place.
 //!
-//! The name and the arguments of the program say what it is. `tutti: router`, `tutti: controller`, `tutti: acme` and `tutti: fleet` (argument zero, set
-//! by main) are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
-//! is the command line.
+//! The program's name and arguments select the role. `tutti: router`, `tutti: controller`, `tutti: acme` and `tutti:
+//! fleet` (argument zero, set by main) are the roles of these names; called `tuttid` or `unitd`, or with a flag of the
+//! server first, it is the daemon; everything else is the command line.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     run_daemon(&program, arguments)
 }
 
-/// The daemon's own names take no commands; `tutti` with flags is the daemon too, so that a service file written for NGINX Unit
-/// needs only the name changed. Flags that any program has are the command line's.
+/// The daemon's own names accept no commands; `tutti` with flags is the daemon too, so that a service file written for
+/// NGINX Unit needs only the name changed. Flags that every program has belong to the command line.
 fn is_command(program: &str, first: Option<&OsString>) -> bool {
     let name = Path::new(program).file_name().unwrap_or_default();
     if name == "tuttid" || name == "unitd" {
@@ -67,7 +67,7 @@ fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
 /// The version of NGINX Unit whose configurations work unchanged (docs/reference/compat.md).
 const UNIT_VERSION: &str = "1.35.0";
 
-/// The answer to `--version`. Under Unit's name it has the two lines that scripts for Unit look into, and one of our own.
+/// Returns the output of `--version`. Under Unit's name it has the two lines that scripts for Unit parse, and one more.
 fn version(flags: &Flags) -> String {
     let own = format!("tutti version: {}", env!("CARGO_PKG_VERSION"));
     if !flags.as_unit {

@@ -1,4 +1,4 @@
-//! The commands for people, against a real server.
+//! The command line, against a real server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -87,7 +87,7 @@ fn a_part_of_the_configuration_is_read_replaced_extended_and_removed() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_part_is_told_so() {
+fn a_file_in_the_place_of_a_part_is_reported() {
     let setting = Setting::new();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("site.json");
@@ -174,7 +174,7 @@ fn a_file_is_checked_without_a_server() {
         said.contains("applications/x") && said.contains("listen_threads"),
         "all faults at once:\n{said}"
     );
-    // Issue 28, 5.5: nothing is in force that could have changed.
+    // Issue 28, 5.5: nothing in force could have changed.
     assert!(said.contains("2 errors found\n"), "{said}");
     let unknown = check(
         r#"{"listeners": {"*:443": {"pass": "routes", "tls": {"certificate": "shop"}}}, "routes": []}"#,
@@ -200,7 +200,7 @@ fn check_looks_at_files_when_it_is_asked_to() {
     let unasked = check(&gone, &[]);
     assert!(unasked.status.success());
     assert!(
-        text(&unasked.stdout).contains("not checked: whether the files and folders are there"),
+        text(&unasked.stdout).contains("not checked: whether files and folders exist"),
         "{}",
         text(&unasked.stdout)
     );
@@ -268,7 +268,7 @@ fn a_part_that_is_not_there_is_made_or_named() {
         said.contains("the configuration has no listeners"),
         "{said}"
     );
-    // Now there is nothing to take down.
+    // Now there is nothing to remove.
     let again = setting.run(&["config", "put"], "{}");
     assert!(again.status.success(), "{}", text(&again.stderr));
 }
@@ -394,8 +394,8 @@ fn status_and_restart_speak_of_applications() {
     assert!(status["connections"].is_object());
     let server = &status["server"];
     assert_eq!(server["version"], env!("CARGO_PKG_VERSION"));
-    let told = format!("process {}, up ", server["pid"]);
-    assert!(text(&table.stdout).contains(&told), "{told}");
+    let line = format!("process {}, up ", server["pid"]);
+    assert!(text(&table.stdout).contains(&line), "{line}");
     assert!(server["uptime"].as_u64() < Some(3600), "{server}");
     let restart = setting.run(&["restart", "nobody"], "");
     assert_eq!(restart.status.code(), Some(1));
@@ -430,7 +430,7 @@ fn status_of_one_application_shows_all_that_is_known_of_it() {
     assert!(said.contains("there is no application `nobody`"), "{said}");
 }
 
-/// The page that somebody sees in a terminal of so many columns.
+/// The page in a terminal of this many columns.
 fn seen(setting: &Setting, columns: u16, words: &str) -> String {
     let command = format!(
         "stty cols {columns}; {} {words} --control {}",
@@ -481,7 +481,7 @@ fn status_fits_the_terminal_and_is_looked_at_again() {
         let status: Value = serde_json::from_str(&line).unwrap();
         assert!(status["connections"].is_object());
     }
-    // Nobody reads any more: it ends by itself.
+    // Without a reader it ends by itself.
     drop(lines);
     assert!(watching.wait().unwrap().success());
 }
@@ -624,7 +624,7 @@ fn set_makes_the_objects_on_the_way() {
         setting.config("/settings/http"),
         json!({"idle_timeout": 30, "max_body_size": "10M", "static": {"mime_types": {"text/x-own": [".own"]}}})
     );
-    // An array does not grow by a gap, and a value has no members.
+    // An array does not grow by a gap, and a scalar has no members.
     for (path, value) in [
         ("routes/7/action/return", "200"),
         ("routes/0/action/return/x", "1"),
@@ -682,7 +682,7 @@ fn a_call_that_is_not_understood_says_what_was_meant() {
         );
         assert_eq!(stderr.matches("error:").count(), 1, "{stderr}");
     }
-    // Alone, it starts no server.
+    // Without arguments it starts no server.
     let alone = tutti(&[]).output().unwrap();
     assert!(alone.status.success());
     for command in ["run", "config", "status", "upgrade"] {
@@ -701,7 +701,7 @@ fn a_call_that_is_not_understood_says_what_was_meant() {
     }
 }
 
-/// Issue 10, 1.26: each fault was told, and then once more that there was one.
+/// Issue 10, 1.26: each fault was line, and then once more that there was one.
 #[test]
 fn one_fault_is_one_error_line() {
     let setting = Setting::new();
@@ -762,7 +762,7 @@ fn warnings_are_printed_and_are_no_errors() {
     std::fs::write(&file, &config).unwrap();
     let checked = tutti(&["config", "check"]).arg(&file).output().unwrap();
     assert!(checked.status.success());
-    let warning = "warning: `GET /.env` hands out a hidden file";
+    let warning = "warning: `GET /.env` serves a hidden file";
     assert!(
         text(&checked.stderr).contains(warning),
         "{}",
@@ -854,7 +854,7 @@ fn certificates_are_stored_listed_and_removed() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
-    // As some tools write it: without an end of the last line.
+    // As some tools write it: without a line break at the end.
     let written = std::fs::read_to_string(&certificate).unwrap();
     std::fs::write(&certificate, written.trim_end()).unwrap();
     let put = setting.run(&["cert", "put", "one", &certificate, &key], "");
@@ -888,7 +888,7 @@ fn certificates_are_stored_listed_and_removed() {
 fn stop_answers_what_is_under_way_and_returns_when_the_server_has_gone() {
     let setting = Setting::new();
     let mut kept = client::Client::to(setting.server.address());
-    // Not whole yet when the stop begins.
+    // The request is incomplete when the stop begins.
     kept.send(b"GET / HTTP/1.1\r\nHost: x\r\n");
     wait_until("the request is seen", || {
         let status = setting.server.call("GET", "/status", &Value::Null).json();
@@ -896,7 +896,7 @@ fn stop_answers_what_is_under_way_and_returns_when_the_server_has_gone() {
     });
     std::thread::scope(|scope| {
         let stop = scope.spawn(|| setting.run(&["stop"], ""));
-        wait_until("nobody new gets in", || {
+        wait_until("no new client gets in", || {
             std::net::TcpStream::connect(("127.0.0.1", setting.server.port())).is_err()
         });
         kept.send(b"\r\n");
@@ -915,7 +915,7 @@ fn stop_answers_what_is_under_way_and_returns_when_the_server_has_gone() {
 }
 
 #[test]
-fn a_quick_stop_waits_for_nobody() {
+fn a_quick_stop_does_not_wait_for_clients() {
     let setting = Setting::new();
     let mut kept = client::Client::to(setting.server.address());
     kept.send(b"GET / HTTP/1.1\r\nHost: x\r\n");

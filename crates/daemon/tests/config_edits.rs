@@ -1,6 +1,7 @@
-//! Random edits of valid configurations against the whole way of a change: checked, prepared, stored, committed.
+//! Random edits of valid configurations through all steps of a change: checked, prepared, stored, committed.
 //!
-//! An accepted change is in force; a refused one has reasons, each with a place in what was sent, and has changed nothing.
+//! An accepted change is in force; a rejected one has reasons, each with a position in the request body, and has
+//! changed nothing.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +18,7 @@ use support::with_sample;
 use tutti_testkit::edits::{Choices, Parts, edit};
 use tutti_testkit::{Server, free_port};
 
-/// Changes in one run; `TUTTI_LONG` makes it many.
+/// Changes in one run; `TUTTI_LONG` sets a large number.
 const CASES: u64 = 120;
 
 fn goldens() -> Vec<Value> {
@@ -38,7 +39,7 @@ fn goldens() -> Vec<Value> {
         .collect()
 }
 
-/// Keeps what is tried inside of the test's folder, its ports, and reasonable numbers of processes.
+/// Limits the tried values to the test's folder, its ports, and reasonable numbers of processes.
 fn harmless(value: &mut Value, folder: &str, ports: &mut Vec<u16>) {
     match value {
         Value::String(text) if text.starts_with('/') => *text = format!("{folder}{text}"),

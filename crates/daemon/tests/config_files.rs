@@ -1,4 +1,4 @@
-//! Configuration in files: at a start, at a reload, and when they are wrong.
+//! Configuration files: at a start, at a reload, and with faults.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn wait_for(server: &Server, port: u16, status: u16) {
     wait_until(&what, || answers(port) == Some(status));
 }
 
-/// Issue 28, 3.8: such a comment was taken by `PUT /config` alone.
+/// Issue 28, 3.8: such a comment was accepted only by `PUT /config`.
 #[test]
 fn a_comment_need_not_be_utf8_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,14 +105,14 @@ fn a_folder_of_files_in_several_languages_is_one_configuration() {
     let config = server.call("GET", "/config", &Value::Null).json();
     assert_eq!(config["settings"]["http"]["idle_timeout"], 77);
 
-    // A reload by command, with a new file.
+    // A reload by command, with an additional file.
     write("40-access.json", r#"{"settings": {"listen_threads": 1}}"#);
     let reply = server.call("POST", "/control/reload", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());
     let config = server.call("GET", "/config", &Value::Null).json();
     assert_eq!(config["settings"]["listen_threads"], 1);
 
-    // The same thing set by two files is nobody's wish.
+    // The same option set by two files is never intended.
     write("50-again.yaml", "settings:\n  listen_threads: 2\n");
     let reply = server.call("POST", "/control/reload", &Value::Null);
     assert_eq!(reply.status, 400, "{}", reply.text());
@@ -159,14 +159,14 @@ fn sighup_reads_the_file_again_and_keeps_the_old_one_when_it_is_wrong() {
     });
     assert_eq!(answers(port), Some(202));
 
-    // A change by the control API lasts until the files are read again.
+    // A change by the control API lasts until the files are reloaded.
     server.put("/config/routes/0/action/return", &json!(204));
     assert_eq!(answers(port), Some(204));
     site("return: 205");
     server.signal(libc::SIGHUP);
     wait_for(&server, port, 205);
 
-    // A router that dies comes back with what was in force.
+    // After its death, the router returns with the configuration in force.
     server.kill_router();
     wait_for(&server, port, 205);
 }
@@ -195,13 +195,13 @@ fn a_broken_file_does_not_take_the_place_of_what_worked_before() {
         "{problems}"
     );
 
-    // Files come before what is stored.
+    // Files take precedence over the stored configuration.
     std::fs::write(&file, good.replace("206", "207")).unwrap();
     server.start_again(&options);
     wait_for(&server, port, 207);
 }
 
-/// Nobody takes a start with other sites than those of the files for a good one, unless they have asked for it.
+/// A start with other sites than those of the files must not look successful, unless requested.
 #[test]
 fn a_start_with_a_broken_file_fails_on_the_terminal() {
     let mut start = Start::new(TUTTI);
@@ -218,7 +218,7 @@ fn a_start_with_a_broken_file_fails_on_the_terminal() {
     }
     wait_until("nothing is left of it", || !start.path("pid").exists());
 
-    // Nothing is stored: the flag has nothing to go on with.
+    // Nothing is stored: the flag has nothing to continue with.
     let mut start = Start::new(TUTTI);
     start.command.arg("--config").arg(&file).arg("--lenient");
     let (status, said) = start.finish();

@@ -1,4 +1,4 @@
-//! Who may use the control API over an abstract socket and over TCP (issue 10, 1.3).
+//! Access to the control API over an abstract socket and over TCP (issue 10, 1.3).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,8 @@ use tutti_testkit::{client, files, free_port, is_root, processes, skipped, wait_
 
 const TOKEN: &str = "4c9ae1c40ac1c4ac85b94f6a9d8bd8d5";
 
-/// The status of an answer and its body, as `curl` gets them with these arguments; run by the user, if one is given.
+/// Returns the status and body of a response, as `curl` gets them with these arguments; run as this user, if one is
+/// given.
 fn curl(user: Option<&str>, arguments: &[&str]) -> (u16, String) {
     let mut command = match user {
         Some(user) => {
@@ -54,7 +55,7 @@ fn token_file(folder: &Path, text: &str, mode: u32) -> PathBuf {
     path
 }
 
-/// Whoever could connect ran code as the server: the kernel knew the peer, and nobody asked.
+/// Any user who could connect was able to run code as the server: the kernel knew the peer, but was not asked.
 #[test]
 fn an_abstract_socket_answers_root_the_servers_user_and_those_named() {
     let name = format!("tutti-test-{}", std::process::id());
@@ -92,7 +93,7 @@ fn a_tcp_port_without_a_token_is_refused_with_the_cure() {
     let (status, stderr) = start.finish();
     assert!(!status.success());
     for part in [
-        "only with a token",
+        "requires a token",
         "--control unix:PATH",
         "--control-token FILE",
         "openssl rand",
@@ -102,7 +103,7 @@ fn a_tcp_port_without_a_token_is_refused_with_the_cure() {
     assert!(!start.path("pid").exists());
 }
 
-/// Issue 28: images for Unit ask for a TCP port, run it without root, and without a home: the program ended.
+/// Issue 28: images for Unit use a TCP port, and run it without root and without a home: the program ended.
 #[test]
 fn under_units_name_a_tcp_port_without_a_token_is_left_out_with_a_warning() {
     let folder = files::public_folder();
@@ -156,8 +157,8 @@ fn under_units_name_a_tcp_port_without_a_token_is_left_out_with_a_warning() {
     processes::wait_until_gone(&all);
 }
 
-/// Issue 28: monitoring of NetBox and others reads the status that way. The router has another user than the socket's, or the same one:
-/// either way its clients get nothing else.
+/// Issue 28: monitoring of NetBox and others reads the status that way. Whether or not the router has the same user as
+/// the socket, its clients must get nothing else.
 #[test]
 fn a_proxy_to_the_control_socket_reads_the_status_and_nothing_else() {
     let port = free_port();
@@ -165,7 +166,7 @@ fn a_proxy_to_the_control_socket_reads_the_status_and_nothing_else() {
     let (status, stderr) = start.finish();
     assert!(status.success(), "{stderr}");
     let socket = start.path("control.sock");
-    // By another name, too: a link to it.
+    // Under another name, too: a link to it.
     let link = start.path("link.sock");
     std::os::unix::fs::symlink(&socket, &link).unwrap();
     let configuration = serde_json::json!({
@@ -228,7 +229,7 @@ fn a_proxy_to_the_control_socket_reads_the_status_and_nothing_else() {
             }
         }
     }
-    // Who may use the socket itself still may do everything.
+    // Users of the socket itself still may do everything.
     put("/config/routes", "[]");
     stop(&start);
 }

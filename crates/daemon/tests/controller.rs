@@ -1,4 +1,4 @@
-//! The controller and the routers against everything that may befall them, and against whoever has taken one of them over.
+//! The controller and the routers under every kind of failure, and against an attacker who has taken over one of them.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use tutti_testkit::{
     skipped, wait_until,
 };
 
-/// The controller of a server.
+/// Returns the controller of a server.
 fn controller(server: &Server) -> i32 {
     let mut found = Vec::new();
     wait_until("a controller runs", || {
@@ -43,7 +43,7 @@ fn stored(server: &Server) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// A change that somebody waits for.
+/// Makes a change in another thread.
 fn put_meanwhile(server: &Server, path: &str, value: &Value) -> JoinHandle<Option<Reply>> {
     let (control, path, body) = (
         server.control().to_path_buf(),
@@ -53,7 +53,7 @@ fn put_meanwhile(server: &Server, path: &str, value: &Value) -> JoinHandle<Optio
     std::thread::spawn(move || client::control(&control, "PUT", &path, body.as_bytes()).ok())
 }
 
-/// A sample host whose start waits for a file, once another is there: the options, the folder, and both files.
+/// Returns a sample host whose start waits for a file, once another exists: the options, the folder, and both files.
 fn with_gate() -> (ServerOptions, tempfile::TempDir, PathBuf, PathBuf) {
     let folder = files::public_folder();
     let (closed, open) = (folder.path().join("closed"), folder.path().join("open"));
@@ -71,7 +71,7 @@ fn with_gate() -> (ServerOptions, tempfile::TempDir, PathBuf, PathBuf) {
     (options, folder, closed, open)
 }
 
-/// A server with an application, and a change of it that is being made ready for as long as the gate is closed.
+/// Starts a server with an application, and a change of it that cannot be prepared as long as the gate is closed.
 fn at_the_gate() -> (Server, tempfile::TempDir, Value, JoinHandle<Option<Reply>>) {
     let (options, folder, closed, _open) = with_gate();
     let server = Server::start(&options);
@@ -88,7 +88,7 @@ fn at_the_gate() -> (Server, tempfile::TempDir, Value, JoinHandle<Option<Reply>>
     (server, folder, configuration, change)
 }
 
-/// Issue 10: what a configuration is, is said by a process of its own, which requests do not need.
+/// Issue 10: the configuration belongs to a separate process, which requests do not need.
 #[test]
 fn a_killed_controller_is_replaced_and_no_request_notices() {
     let (options, _folder) = with_sample("");
@@ -106,7 +106,7 @@ fn a_killed_controller_is_replaced_and_no_request_notices() {
             let now = server.pids("tutti: controller");
             now.len() == 1 && now[0] != before
         });
-        // It shows what is in force, and changes it.
+        // It shows the configuration in force, and changes it.
         let path = "/config/applications/sample/limits";
         server.put(path, &json!({"requests": 100_000 + round}));
         assert_eq!(config(&server)["listeners"], configuration["listeners"]);
@@ -119,13 +119,16 @@ fn a_killed_controller_is_replaced_and_no_request_notices() {
     assert_eq!(server.wait_for_workers("sample", 2), workers);
 }
 
-/// Issue 10: a change that was not stored yet is as if it had never been.
+/// Issue 10: a change that was not stored yet leaves no trace.
 #[test]
 fn a_controller_that_dies_with_a_change_under_way_leaves_what_was_in_force() {
     let (server, _folder, configuration, change) = at_the_gate();
     let prototypes = server.prototypes("sample");
     signal::send(controller(&server), libc::SIGKILL).unwrap();
-    assert!(change.join().unwrap().is_none(), "nobody can have answered");
+    assert!(
+        change.join().unwrap().is_none(),
+        "there was no process to answer"
+    );
     assert_eq!(config(&server), configuration);
     assert_eq!(stored(&server), configuration);
     wait_until("what was started for it has ended", || {
@@ -133,13 +136,13 @@ fn a_controller_that_dies_with_a_change_under_way_leaves_what_was_in_force() {
     });
     assert!(prototypes.contains(&server.prototypes("sample")[0]));
     assert_eq!(server.get("/hello").status, 200);
-    // The next change is made as if nothing had happened.
+    // The next change is made as usual.
     server.put("/config/applications/sample/processes", &json!(1));
 }
 
-/// Issue 10: the answer says that the router has ended, and that is true.
+/// Issue 10: the response reports truthfully that the router has ended.
 #[test]
-fn a_router_that_dies_with_a_change_under_way_is_told_as_the_reason() {
+fn a_router_that_dies_with_a_change_under_way_is_reported_as_the_reason() {
     let (server, folder, configuration, change) = at_the_gate();
     std::fs::write(folder.path().join("open"), "").unwrap();
     std::fs::remove_file(folder.path().join("closed")).unwrap();
@@ -162,9 +165,9 @@ fn a_router_that_dies_with_a_change_under_way_is_told_as_the_reason() {
     assert_eq!(server.get("/hello").status, 200);
 }
 
-/// The client asks one process, and another serves: the answer must not overtake what it is about.
+/// The client asks one process, and another serves: the response must not overtake the change.
 #[test]
-fn a_change_that_is_told_as_done_is_in_force() {
+fn a_change_that_is_reported_as_done_is_in_force() {
     let server = Server::start(&ServerOptions::default());
     server.put("/config", &plain_configuration(server.port()));
     for round in 0..100 {
@@ -180,7 +183,7 @@ fn a_change_that_a_stop_refuses_is_not_stored() {
     let mut server = Server::start(&ServerOptions::default());
     server.put("/config", &plain_configuration(server.port()));
     let before = stored(&server);
-    // Main sees the signal and the order to store at once.
+    // Main handles the signal and the order to store in the same turn.
     server.signal(libc::SIGSTOP);
     let change = put_meanwhile(
         &server,
@@ -188,7 +191,7 @@ fn a_change_that_a_stop_refuses_is_not_stored() {
         &json!([{"action": {"return": 204}}]),
     );
     for _ in 0..20 {
-        // Answered on the thread that has the change: in the end it waits for main.
+        // Answered on the thread that makes the change, which finally waits for main.
         assert_eq!(config(&server), before);
     }
     server.signal(libc::SIGTERM);
@@ -197,14 +200,14 @@ fn a_change_that_a_stop_refuses_is_not_stored() {
     let status = server.wait_for_end();
     assert!(status.success(), "{status}");
     if reply.status == 200 {
-        assert_ne!(stored(&server), before, "told, but not stored");
+        assert_ne!(stored(&server), before, "reported, but not stored");
     } else {
         assert!(reply.text().contains("is stopping"), "{}", reply.text());
         assert_eq!(stored(&server), before, "refused, but stored");
     }
 }
 
-/// The same for a change that the router is making ready.
+/// The same for a change that the router is preparing.
 #[test]
 fn a_stop_ends_a_change_that_is_being_made_ready() {
     let (mut server, _folder, configuration, change) = at_the_gate();
@@ -215,9 +218,9 @@ fn a_stop_ends_a_change_that_is_being_made_ready() {
     assert_eq!(stored(&server), configuration);
 }
 
-/// Issue 10: a router that hangs must not make the control API hang.
+/// Issue 10: a hanging router must not make the control API hang.
 #[test]
-fn a_router_that_hangs_is_told_and_the_configuration_can_be_read() {
+fn a_router_that_hangs_is_reported_and_the_configuration_can_be_read() {
     let server = Server::start(&ServerOptions::default());
     server.put("/config", &plain_configuration(server.port()));
     let router = server.router();
@@ -236,12 +239,13 @@ fn a_router_that_hangs_is_told_and_the_configuration_can_be_read() {
         );
         let _ = signal::send(router, libc::SIGCONT);
     }
-    wait_until("it is told again", || {
+    wait_until("it is reported again", || {
         server.call("GET", "/status", &Value::Null).status == 200
     });
 }
 
-/// A copy of the line that a process has to main: what somebody has who has taken it over. Root can have it for a test.
+/// Copies the connection of a process to main, as an attacker who has taken over the process could use it. Root can get
+/// it for a test.
 fn line_of(pid: i32) -> Option<OwnedFd> {
     let handle = process::pidfd(pid).unwrap();
     let flags = rustix::process::PidfdGetfdFlags::empty();
@@ -249,7 +253,7 @@ fn line_of(pid: i32) -> Option<OwnedFd> {
         Ok(line) => Some(line),
         Err(error) => {
             skipped(&format!(
-                "this system lets nobody take a descriptor of another process: {error}"
+                "this system lets no process take a descriptor of another: {error}"
             ));
             None
         }
@@ -260,9 +264,9 @@ fn say(line: &OwnedFd, message: &Value) {
     seqpacket::send(line.as_fd(), message.to_string().as_bytes(), &[]).unwrap();
 }
 
-/// Issue 10, section 3: plays a router that sends every message it should not.
+/// Issue 10, section 3: simulates a router that sends every message that it should not.
 #[test]
-fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
+fn a_hijacked_router_can_change_nothing_and_start_nothing() {
     if !is_root() {
         skip!("taking a descriptor of another process needs root");
     }
@@ -274,7 +278,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         json!({"applications": {"evil": {"type": "php", "root": "/", "user": "root"}}}).to_string();
     let grants = json!({"places": [], "logs": [], "spools": [], "applications": []});
     let mark = folder.path().join("mark");
-    // A message that only the controller may send, now or in the version before there was one, is not even understood.
+    // A message that only the controller may send, now or in the version before there was one, is not even parsed.
     let for_the_controller = [
         json!({"do": "apply", "id": 1, "change": {"is": "configuration", "text": text}, "grants": grants, "cause": {"by": "", "change": ""}}),
         json!({"do": "begin", "configuration": text, "cause": null, "set_aside": true, "grants": grants, "certificates": {}}),
@@ -298,7 +302,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         assert_eq!(stored(&server), configuration, "{message}");
         assert_eq!(server.get("/hello").status, 200);
     }
-    // The messages of a router get it nothing but what the configuration lets it have.
+    // The messages of a router get it nothing that the configuration does not grant.
     let router = server.router();
     let start = json!({"name": "sample", "kind": "php", "config": {"user": "root"}, "threads": 1, "workers": 1,
         "environment": {"LD_PRELOAD": "/tmp/evil.so"}, "stdout": mark}).to_string();
@@ -313,7 +317,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
         json!({"do": "kill", "pid": server.pid(), "signal": libc::SIGKILL}),
         json!({"do": "kill", "pid": controller(&server), "signal": libc::SIGKILL}),
         json!({"do": "kill", "pid": std::process::id(), "signal": libc::SIGKILL}),
-        // Answers to what nobody has asked, and news that are not its to tell.
+        // Answers to questions that were not asked, and reports that a router must not make.
         json!({"do": "prepared", "number": 1}),
         json!({"do": "unprepared", "number": 1, "faults": []}),
         json!({"do": "told", "number": 1, "told": {"is": "done"}}),
@@ -329,7 +333,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
     let alerts = || {
         server
             .log()
-            .matches("asks for what the configuration")
+            .matches("made a request that the configuration does not allow")
             .count()
     };
     wait_until("all of it is refused", || alerts() >= 10);
@@ -351,13 +355,14 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
             "{process:?}"
         );
     }
-    // Changes and restarts go on as before.
+    // Changes and restarts continue as before.
     server.put("/config/applications/sample/processes", &json!(1));
     server.restart("sample");
 }
 
-/// Tries, as another process of an application's user, to get hold of every child of main as long as the file `stop` is not there:
-/// its line, its memory, and with `signals` its life. Prints how often it tried and whatever it won.
+/// As another process of an application's user, tries to get access to every child of main as long as the file `stop`
+/// does not exist: its connection, its memory, and with `signals` its life. Prints the number of attempts and
+/// everything it obtained.
 const ATTACKER: &str = r#"
 import ctypes, os, sys
 stop, pidfile, signals = sys.argv[1], sys.argv[2], sys.argv[3] == "signals"
@@ -408,7 +413,7 @@ while "ptrace" not in won and not os.path.exists(stop):
 print(tries, *sorted(set(won)))
 "#;
 
-/// The attacker, as the user `nobody`, whom applications are by default.
+/// Starts the attacker as the user `nobody`, the default user of applications.
 fn attacker(folder: &Path, mode: &str) -> Child {
     let script = folder.join("attacker.py");
     std::fs::write(&script, ATTACKER).unwrap();
@@ -433,7 +438,7 @@ fn attacker(folder: &Path, mode: &str) -> Child {
     child
 }
 
-/// Lets it attack a server through starts, deaths and upgrades; what it has won.
+/// Lets it attack a server through starts, deaths and upgrades; returns what it obtained.
 fn attacked(flags: &[&str], mode: &str) -> String {
     let mut start = Start::new(TUTTI);
     let mut attacker = attacker(start.folder.path(), mode);
@@ -485,18 +490,18 @@ fn attacked(flags: &[&str], mode: &str) -> String {
     won.to_owned()
 }
 
-/// Issue 10, section 1 point 1: an application of the default user got hold of the line to main of each new router, and so became
-/// root.
+/// Issue 10, section 1 point 1: an application of the default user got access to the connection to main of each new
+/// router, and so became root.
 #[test]
 fn an_application_cannot_get_hold_of_controller_or_router() {
     if !is_root() {
         skip!("becoming other users needs root");
     }
-    // With a user of their own it cannot even end them.
+    // With a separate user it cannot even kill them.
     assert_eq!(attacked(&["--router-user", "daemon"], "signals"), "");
 }
 
-/// The same where there is no such user.
+/// The same if there is no such user.
 #[test]
 fn an_application_of_the_routers_user_cannot_get_hold_of_its_line() {
     if !is_root() {
@@ -508,7 +513,7 @@ fn an_application_of_the_routers_user_cannot_get_hold_of_its_line() {
     );
 }
 
-/// A setting of the kernel, and what it was before.
+/// A kernel setting, with its former value.
 struct Sysctl(&'static str, String);
 
 impl Sysctl {
@@ -525,8 +530,8 @@ impl Drop for Sysctl {
     }
 }
 
-/// The same where the kernel leaves processes that change their user open to others of that user (proc_sys_fs(5)). Other tests
-/// may run meanwhile: what they show has to hold with either value.
+/// The same if the kernel leaves processes that change their user open to others of that user (proc_sys_fs(5)). Other
+/// tests may run at the same time: their results must hold with either value.
 #[test]
 fn a_system_that_lets_such_processes_be_looked_into_changes_nothing() {
     if !is_root() {
@@ -570,7 +575,7 @@ fn controller_and_router_have_a_user_of_their_own() {
                 .any(|group| group == "0")
         );
     }
-    // The router can use the files that main makes for it.
+    // The router can use the files that main creates for it.
     let body = vec![b'x'; 300_000];
     let mut client = std::net::TcpStream::connect(server.address()).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -597,7 +602,7 @@ fn without_a_user_of_their_own_the_log_says_how_to_make_one() {
     server.wait_for_log("useradd --system");
 }
 
-/// The control socket is the controller's: it is answered while no router is there to ask.
+/// The control socket belongs to the controller: it responds while there is no router.
 #[test]
 fn the_configuration_is_read_while_the_router_is_gone() {
     let server = Server::start(&ServerOptions::default());

@@ -1,5 +1,4 @@
-//! The guards of main against others: against links, FIFOs, pipes, a second instance, a cleaner, a router that stands
-//! still.
+//! Main's protection against others: links, FIFOs, pipes, a second instance, a cleaner, a hanging router.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +18,7 @@ use tutti_testkit::{
     Server, ServerOptions, client, files, free_port, is_root, processes, skip, wait_until,
 };
 
-/// Somebody who is neither root nor the applications' user.
+/// A user other than root and the applications' user.
 const OTHER: u32 = 65_533;
 
 fn with_access_log(server: &Server, path: &Path) -> Value {
@@ -28,7 +27,7 @@ fn with_access_log(server: &Server, path: &Path) -> Value {
     configuration
 }
 
-/// A folder for logs that belongs to another user, as `/var/log/site` may.
+/// Creates a log folder that belongs to another user, as `/var/log/site` may.
 fn folder_of_another(server: &Server) -> std::path::PathBuf {
     let folder = server.folder().join("logs");
     fs::create_dir(&folder).unwrap();
@@ -44,7 +43,7 @@ fn rotate(server: &Server) {
     });
 }
 
-/// Issue 10, 1.4: a link in the place of a log made root append what clients send to any file.
+/// Issue 10, 1.4: a link in place of a log made root append data from clients to any file.
 #[test]
 fn rotation_follows_no_link_that_another_user_has_made() {
     if !is_root() {
@@ -63,7 +62,7 @@ fn rotation_follows_no_link_that_another_user_has_made() {
     rotate(&server);
     server.wait_for_log("is a link");
     assert_eq!(server.get("/two").status, 200);
-    // It goes on with the file that it had, and with a new one when the link is gone.
+    // It continues with its former file, and with a new one when the link is gone.
     wait_until("the line is written", || {
         let old = fs::read_to_string(folder.join("access.log.1")).unwrap();
         old.contains("/two")
@@ -71,7 +70,7 @@ fn rotation_follows_no_link_that_another_user_has_made() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "");
     fs::remove_file(&log).unwrap();
     rotate(&server);
-    // The router hears of it after main has said so.
+    // The router is notified after main has logged it.
     wait_until("a line is in the new file", || {
         assert_eq!(server.get("/three").status, 200);
         fs::read_to_string(&log).is_ok_and(|text| text.contains("/three"))
@@ -87,7 +86,7 @@ fn rotation_follows_no_link_that_another_user_has_made() {
     assert!(changed.text().contains("is a link"), "{}", changed.text());
 }
 
-/// Issue 10, 1.4: a FIFO as log stopped main for ever, SIGTERM included.
+/// Issue 10, 1.4: a FIFO as log blocked main forever, even for SIGTERM.
 #[test]
 fn a_fifo_in_the_place_of_a_log_stops_nothing() {
     let mut server = Server::start(&ServerOptions::default());
@@ -106,7 +105,7 @@ fn a_fifo_in_the_place_of_a_log_stops_nothing() {
     let changed = server.call("PUT", "/config/access_log", &json!(other));
     assert_ne!(changed.status, 200, "{}", changed.text());
     assert_eq!(server.get("/").status, 200);
-    // The test looks for faults in this log: nothing may fail while it is none.
+    // The test checks this log for faults: nothing may fail while it is not a file.
     let own = server.folder().join("tutti.log");
     fs::rename(&own, server.folder().join("tutti.log.1")).unwrap();
     fifo(&own);
@@ -119,9 +118,9 @@ fn a_fifo_in_the_place_of_a_log_stops_nothing() {
     server.stop(libc::SIGTERM);
 }
 
-/// Issue 10, 1.16: a log to a pipe that nobody reads stopped every listen thread.
+/// Issue 10, 1.16: a log to a pipe without a reader blocked every listen thread.
 #[test]
-fn logs_to_a_pipe_that_nobody_reads_stop_nothing() {
+fn logs_to_a_pipe_without_a_reader_stop_nothing() {
     let start = Start::new(TUTTI);
     let log = start.path("log");
     let arguments = start
@@ -142,7 +141,7 @@ fn logs_to_a_pipe_that_nobody_reads_stop_nothing() {
     wait_until("it answers", || start.is_answering());
     let port = free_port();
     let mut configuration = plain_configuration(port);
-    // A line of 10 KB each: a pipe holds 64 KB, and what waits in memory is a megabyte for each log.
+    // A line of 10 KB each: a pipe holds 64 KB, and up to a megabyte waits in memory for each log.
     configuration["access_log"] = json!({"path": "/dev/stdout", "format": "$request_line"});
     let put = |path: &str, value: &Value| {
         let body = value.to_string();
@@ -154,7 +153,7 @@ fn logs_to_a_pipe_that_nobody_reads_stop_nothing() {
     for _ in 0..400 {
         assert_eq!(client::get(address, &target).unwrap().status, 200);
     }
-    // The reader goes on: it is told how much it has missed.
+    // The reader continues: it gets a report of the lost lines.
     let mut output = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut all = Vec::new();
@@ -172,7 +171,7 @@ fn logs_to_a_pipe_that_nobody_reads_stop_nothing() {
                 .push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
     });
-    wait_until("the log tells of lost lines", || {
+    wait_until("the log reports lost lines", || {
         client::get(address, "/after").unwrap();
         log.lock()
             .unwrap()
@@ -214,7 +213,7 @@ fn a_second_instance_with_the_same_pid_file_is_refused() {
     let expected = format!("another instance is running as process {}", server.pid());
     assert!(all.contains(&expected) && all.contains("--pid"), "{all}");
     assert_eq!(fs::read_to_string(&pid).unwrap(), before);
-    // Also after an upgrade, which exchanges the program that holds it.
+    // Also after an upgrade, which replaces the program that holds it.
     server.upgrade();
     let (status, _) = support::finish(&mut again.spawn().unwrap());
     assert!(!status.success());
@@ -230,15 +229,15 @@ fn a_router_that_ends_by_itself_is_not_killed_for_it() {
         let before = server.router();
         server.upgrade();
         wait_until("the former router has ended", || {
-            let told = format!("former router process {before} exited with code 0");
-            server.log().contains(&told) || server.log().contains("[alert]")
+            let line = format!("former router process {before} exited with code 0");
+            server.log().contains(&line) || server.log().contains("[alert]")
         });
     }
     server.stop(libc::SIGQUIT);
     assert!(!server.log().contains("[alert]"), "{}", server.log());
 }
 
-/// A server with these variables in its environment.
+/// Returns options with these environment variables.
 fn with_environment(variables: &[&str]) -> ServerOptions {
     let words = ["env"].iter().chain(variables);
     ServerOptions {
@@ -247,10 +246,10 @@ fn with_environment(variables: &[&str]) -> ServerOptions {
     }
 }
 
-/// Issue 10, 1.19: a stopped router was noticed by nobody.
+/// Issue 10, 1.19: a stopped router went unnoticed.
 #[test]
 fn a_router_that_stands_still_is_replaced() {
-    // Longer than a busy machine may hold up the routers that do not stand still.
+    // Longer than an overloaded machine may delay routers that do not hang.
     let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=5"]));
     server.put("/config", &plain_configuration(server.port()));
     let before = server.router();
@@ -261,7 +260,7 @@ fn a_router_that_stands_still_is_replaced() {
     assert_eq!(server.get("/").status, 200);
     server.wait_for_log("[alert]");
     server.wait_for_log(&format!(
-        "router process {before} has given no sign of life for 5 seconds (it is stopped by a signal)"
+        "router process {before} has sent no heartbeat for 5 seconds (it is stopped by a signal)"
     ));
 }
 
@@ -278,14 +277,14 @@ fn a_controller_that_stands_still_is_replaced() {
         now.len() == 1 && now != before
     });
     server.wait_for_log(&format!(
-        "controller process {} has given no sign of life for 5 seconds (it is stopped by a signal)",
+        "controller process {} has sent no heartbeat for 5 seconds (it is stopped by a signal)",
         before[0]
     ));
     server.put("/config/routes", &json!([{"action": {"return": 204}}]));
     assert_eq!(server.get("/").status, 204);
 }
 
-/// Issue 28, 1.11: a worker that had died was told of as idle as long as its prototype was stopped, and requests got 503.
+/// Issue 28, 1.11: a dead worker was reported as idle as long as its prototype was stopped, and requests got 503.
 #[test]
 fn a_prototype_that_stands_still_is_replaced() {
     let (options, _folder) = with_sample("");
@@ -304,7 +303,7 @@ fn a_prototype_that_stands_still_is_replaced() {
     server.wait_for_log(&format!(
         "prototype process {prototype} does not notice the end of its processes"
     ));
-    // Without anything to do it is noticed as well.
+    // It is noticed even if it has nothing to do.
     wait_until("there is another one", || {
         server
             .prototypes("sample")
@@ -313,7 +312,7 @@ fn a_prototype_that_stands_still_is_replaced() {
     });
     let prototype = server.prototypes("sample")[0];
     signal::send(prototype, libc::SIGSTOP).unwrap();
-    wait_until("it is told of", || {
+    wait_until("the log reports it", || {
         server.status("/applications/sample/processes")["stopped"] == 1
     });
     wait_until("it is replaced", || !processes::is_running(prototype));
@@ -363,16 +362,17 @@ fn logs_are_made_for_the_server_alone() {
 #[test]
 fn a_watchdog_that_is_off_leaves_a_router_alone() {
     let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=never"]));
-    server.wait_for_log("TUTTI_WATCHDOG is `never`, which is neither `off` nor seconds");
+    server
+        .wait_for_log("TUTTI_WATCHDOG is `never`, which is neither `off` nor a number of seconds");
 }
 
-/// Issue 10, section 3: a router that hangs must not hold up the control API for ever.
+/// Issue 10, section 3: a hanging router must not block the control API forever.
 #[test]
 fn a_change_that_a_hanging_router_holds_is_given_up() {
     let folder = files::public_folder();
     let (port, file) = (free_port(), folder.path().join("site.json"));
     fs::write(&file, plain_configuration(port).to_string()).unwrap();
-    // No application has to start: there is no time at all to get a change ready.
+    // No application has to start, so there is no time at all to prepare a change.
     let mut options = with_environment(&["TUTTI_WATCHDOG=off", "TUTTI_CHANGE_SLACK=0"]);
     options.flags = vec!["--config".to_owned(), file.display().to_string()];
     let server = Server::start(&options);
@@ -388,7 +388,7 @@ fn a_change_that_a_hanging_router_holds_is_given_up() {
     );
     let kept = server.call("GET", "/config/routes", &Value::Null).json();
     assert_eq!(kept, plain_configuration(port)["routes"]);
-    // It goes on with what it had, and is not the worse for what it was told to get ready meanwhile.
+    // It continues with its former configuration, unharmed by the change that it was preparing.
     signal::send(router, libc::SIGCONT).unwrap();
     assert!(server.status("/connections").is_object());
     let address = ([127, 0, 0, 1], port).into();
@@ -396,12 +396,12 @@ fn a_change_that_a_hanging_router_holds_is_given_up() {
     assert_eq!(server.router(), router);
 }
 
-/// Issue 10: each change had main open files for bodies that nobody was to spool, or that the server had.
+/// Issue 10: for each change main opened spool files that were not needed, or that the server already had.
 #[test]
 fn a_change_opens_files_for_bodies_only_where_they_are_needed() {
     let server = Server::start(&ServerOptions::default());
     let temporary = server.folder().join("tmp");
-    // Main makes the folder anew when a file in it is asked for.
+    // Main creates the folder again when a file in it is requested.
     let asks_for_a_file = |path: &str, value: &Value| {
         let _ = fs::remove_dir_all(&temporary);
         server.put(path, value);
@@ -420,8 +420,8 @@ fn a_change_opens_files_for_bodies_only_where_they_are_needed() {
     assert!(asks_for_a_file(buffering, &json!(2_000_000)));
 }
 
-/// Issue 10, 1.15: without the folder of temporary files no application started any more, also after it was made again,
-/// and after the next router's start none was served.
+/// Issue 10, 1.15: without the folder of temporary files no application started any more, even after it was created
+/// again, and after the next router's start none was served.
 #[test]
 fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
     let (options, _folder) = with_sample("");
@@ -433,12 +433,12 @@ fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
     server.restart("sample");
     assert_eq!(server.get("/hello").status, 200);
     let _ = fs::remove_dir_all(&temporary);
-    // A new application, with a spool of its own.
+    // A new application, with its own spool.
     let mut other = sample_configuration(server.port())["applications"]["sample"].clone();
     other["processes"] = json!(1);
     let added = server.call("PUT", "/config/applications/other", &other);
     assert_eq!(added.status, 200, "{}; {}", added.text(), server.log());
-    server.wait_for_log("has been made anew");
+    server.wait_for_log("has been created again");
     server.put(
         &format!("/config/listeners/127.0.0.1:{}", server.port()),
         &json!({"pass": "applications/other"}),
@@ -460,16 +460,17 @@ fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
     assert!(temporary.is_dir());
 }
 
-/// An upstream that takes a request and answers nothing; the connection, once it has one.
+/// An upstream that accepts a request and never responds; with the connection, once there is one.
 fn silent_upstream() -> (TcpListener, std::net::SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-/// Issue 10, 2.10: a server that was told to end was still there after 15 seconds for an upstream that does not answer.
+/// Issue 10, 2.10: a server that was stopped was still running after 15 seconds because of an upstream that did not
+/// respond.
 #[test]
-fn a_stop_waits_for_nobody_longer_than_it_says() {
+fn a_stop_waits_no_longer_than_its_limit() {
     for (how, seconds) in [(libc::SIGQUIT, Some(1)), (libc::SIGTERM, Some(3600))] {
         let mut server = Server::start(&ServerOptions::default());
         let (upstream, address) = silent_upstream();
@@ -515,7 +516,7 @@ fn a_stop_has_a_bound_of_its_own() {
     );
 }
 
-/// Issue 10, 2.10 and 2.15: a router that is too busy to hear of a stop held it up without end.
+/// Issue 10, 2.10 and 2.15: a router that was too busy to handle a stop delayed it forever.
 #[test]
 fn a_stop_does_not_wait_for_a_router_that_does_not_hear_of_it() {
     let options = with_environment(&["TUTTI_WATCHDOG=off"]);
@@ -527,7 +528,7 @@ fn a_stop_does_not_wait_for_a_router_that_does_not_hear_of_it() {
     }
 }
 
-/// Issue 10, 1.4: the mode of a listener's socket was set by its name, which may mean another file by then.
+/// Issue 10, 1.4: the mode of a listener's socket was set by its name, which may refer to another file by then.
 #[test]
 fn a_socket_has_its_mode_from_the_start() {
     let server = Server::start(&ServerOptions::default());
@@ -541,7 +542,7 @@ fn a_socket_has_its_mode_from_the_start() {
     );
 }
 
-/// Issue 10, 2.15: a stop has to be heard while a huge configuration is read.
+/// Issue 10, 2.15: a stop must be handled while a huge configuration is read.
 #[test]
 fn a_stop_is_heard_while_a_huge_configuration_is_read() {
     let mut server = Server::start(&ServerOptions::default());
@@ -558,7 +559,7 @@ fn a_stop_is_heard_while_a_huge_configuration_is_read() {
     wait_until("it is being read", || ticks() > before + 5);
     server.stop(libc::SIGQUIT);
     let _ = change.join();
-    // One of the two, whole.
+    // One of the two, complete.
     let stored = fs::read(server.folder().join("state/conf.json")).unwrap();
     let stored: Value = serde_json::from_slice(&stored).unwrap();
     let steps = stored["routes"].as_array().unwrap().len();

@@ -12,7 +12,7 @@ use tutti_testkit::{Server, ServerOptions, client, files, free_port, wait_until}
 
 const PAGE: &str = include_str!("../../../docs/start/configuration.md");
 
-/// The first block of code in this language.
+/// Returns the first block of code in this language.
 fn example(language: &str) -> &'static str {
     let (_, rest) = PAGE.split_once(&format!("```{language}\n")).unwrap();
     rest.split("```").next().unwrap()
@@ -39,7 +39,7 @@ fn the_site_in_yaml_and_in_toml_is_the_same_and_is_served() {
         let output = tutti(&["config", "convert", &file, "--to", "json"]);
         converted.push(serde_json::from_slice::<Value>(&output.stdout).unwrap());
     }
-    // A reference stands in quotes in TOML, and need not in YAML; both are texts until their value is known.
+    // References are quoted in TOML, and need not be in YAML; both are texts until their value is known.
     assert_eq!(converted[0], converted[1]);
 
     std::fs::write(folder.path().join("page.txt"), "a page").unwrap();

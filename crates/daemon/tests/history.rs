@@ -1,4 +1,4 @@
-//! The last changes: kept over restarts, told, and put in force again.
+//! The last changes: kept over restarts, listed, and restored.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ fn said(output: &Output) -> String {
 fn changes_are_logged_shown_and_taken_back() {
     let options = ServerOptions::default();
     let mut server = Server::start(&options);
-    assert!(said(&tutti(&server, &["config", "log"])).contains("no change is kept yet"));
+    assert!(said(&tutti(&server, &["config", "log"])).contains("no change is recorded yet"));
     server.put("/config", &plain_configuration(server.port()));
     assert_eq!(server.get("/").status, 200);
     said(&tutti(
@@ -37,7 +37,7 @@ fn changes_are_logged_shown_and_taken_back() {
         &["config", "set", "routes/0/action/return", "403"],
     ));
     assert_eq!(server.get("/").status, 403);
-    // An edit without effect is no change, nor is a refused one.
+    // An edit without effect is not a change, nor is a rejected one.
     said(&tutti(
         &server,
         &["config", "set", "routes/0/action/return", "403"],
@@ -105,7 +105,7 @@ fn a_configuration_that_was_there_before_can_be_had_again() {
     said(&tutti(&server, &["config", "rollback"]));
     let config = server.call("GET", "/config", &Value::Null).json();
     assert_eq!(config, json!({"routes": [{"action": {"return": 201}}]}));
-    // Secrets of the configuration are for the owner alone.
+    // Secrets of the configuration are readable only by the owner.
     use std::os::unix::fs::MetadataExt;
     for place in [state.join("history"), state.join("history/0000000001")] {
         assert_eq!(std::fs::metadata(place).unwrap().mode() & 0o077, 0);
@@ -117,7 +117,7 @@ fn a_history_that_cannot_be_written_stops_no_change() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     std::fs::create_dir(&state).unwrap();
-    // A file where the folder should be: root too cannot write below it.
+    // A file in place of the folder: even root cannot write below it.
     std::fs::write(state.join("history"), "").unwrap();
     let server = Server::start(&ServerOptions {
         state: Some(state),

@@ -46,14 +46,14 @@ fn int_stops_with_success_and_leaves_nothing() {
     stops(libc::SIGINT);
 }
 
-/// A program's output, which every machine with the tests' packages has.
+/// Returns the output of a program that every machine with the tests' packages has.
 fn said_by(program: &str, words: &[&str]) -> Option<String> {
     let output = Command::new(program).args(words).output().ok()?;
     assert!(output.status.success(), "{program}: {output:?}");
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Issue 13, 10: the kernel's name of a process was that of the executed file's copy in memory.
+/// Issue 13, 10: the kernel's name of a process was that of the executed in-memory copy of the file.
 #[test]
 fn ps_and_ss_call_every_process_tutti() {
     let (options, _folder) = with_sample("");
@@ -93,7 +93,7 @@ fn ps_and_ss_call_every_process_tutti() {
     }
 }
 
-/// Issue 13, 10: applications had the `HOME` of whoever had started the server.
+/// Issue 13, 10: applications had the `HOME` of the user who had started the server.
 #[test]
 fn a_worker_has_the_home_and_the_names_of_its_user() {
     if !is_root() {
@@ -116,7 +116,7 @@ fn a_worker_has_the_home_and_the_names_of_its_user() {
             let count = seen.lines().filter(|line| *line == wanted).count();
             assert_eq!(count, 1, "{wanted} in\n{seen}");
         }
-        // The configuration has the last word.
+        // The configuration takes precedence.
         config["applications"]["sample"]["environment"] = json!({"HOME": "/srv/own"});
         server.put("/config", &config);
         let seen = server.get("/env").text();
@@ -160,14 +160,14 @@ fn term_does_not_wait_for_what_hangs() {
         server.status("/applications/sample/requests/active") == json!(1)
     });
     let before = server.processes();
-    // First gracefully, then not.
+    // First gracefully, then immediately.
     server.signal(libc::SIGQUIT);
     wait_until("the port to be closed", || {
         std::net::TcpStream::connect(address).is_err()
     });
     server.stop(libc::SIGTERM);
     processes::wait_until_gone(&before);
-    // Told that it failed, or cut off: never a success that was none.
+    // Reported as failed, or cut off: never reported as a success that did not happen.
     let answer = hanging.join().unwrap();
     assert!(
         answer.as_ref().map_or(true, |answer| answer.status >= 500),
@@ -199,7 +199,7 @@ fn a_stop_while_an_application_starts_leaves_nothing() {
 
 #[test]
 fn processes_that_left_their_group_end_too() {
-    // A process that an application has started in a session of its own.
+    // A process started by an application in its own session.
     let (options, _folder) = with_sample("setsid sleep 1234567 &");
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
@@ -252,7 +252,7 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
     for _ in 0..3 {
         let old = server.processes();
         let router = server.kill_router();
-        // Not refused at any moment: main holds the socket, and the new router takes what waits in its queue.
+        // Not rejected at any moment: main holds the socket, and the new router accepts the connections in its backlog.
         assert_eq!(server.get("/hello").status, 200);
         assert_ne!(server.router(), router);
         assert_eq!(
@@ -273,7 +273,7 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
     });
 }
 
-/// Issue 28: a router that ended while main had no descriptors left took the whole server with it.
+/// Issue 28: a router that ended while main had no free descriptors took down the whole server.
 #[test]
 fn a_router_that_cannot_be_started_for_a_moment_is_started_later() {
     let server = Server::start(&ServerOptions::default());
@@ -309,7 +309,7 @@ fn main_gives_up_when_no_router_comes_to_serve() {
     let (options, folder) = with_sample("test -e \"$0.slow\" && sleep 1000 & wait");
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
-    // From now on applications start for ever, and a router that restores the configuration does not get to serve.
+    // From now on the start of applications never ends, so a router that restores the configuration never serves.
     std::fs::write(
         folder.path().join("sample-modules/tutti-php-sample.slow"),
         "",
@@ -430,7 +430,7 @@ fn the_stored_configuration_is_in_force_after_a_restart() {
 }
 
 #[test]
-fn a_cut_state_file_is_kept_aside_and_told_with_its_place() {
+fn a_cut_state_file_is_kept_aside_and_reported_with_its_place() {
     let (options, _folder) = with_sample("");
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
@@ -491,7 +491,7 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
     assert_eq!(server.get("/").status, 204);
     assert_eq!(server.get("/app").status, 503);
     assert_eq!(server.get("/old").status, 503);
-    // The application's start is not waited for.
+    // The test does not wait for the application's start.
     wait_until("the application has failed", || {
         server
             .status("/problems")
@@ -514,7 +514,7 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
         "the file is as it was"
     );
     assert_eq!(server.call("GET", "/config", &json!(null)).json(), whole);
-    // A change is of the whole, and has to be right as a whole.
+    // A change concerns the whole configuration, and must be valid as a whole.
     assert!(server.call("PUT", "/config/routes", &json!([])).status >= 400);
     server.put("/config", &plain_configuration(port));
     let status = server.call("GET", "/status", &json!(null)).json();
@@ -551,7 +551,8 @@ fn an_application_that_has_recovered_is_no_problem_any_more() {
     wait_until("it is no problem any more", || problems() == json!(null));
 }
 
-/// Issue 28, 1.3: at a start and after the death of a router, files and other applications waited for the slowest application.
+/// Issue 28, 1.3: at a start and after the death of a router, files and other applications waited for the slowest
+/// application.
 #[test]
 fn only_the_requests_of_an_application_wait_for_its_start() {
     let folder = files::public_folder();
@@ -596,7 +597,7 @@ fn only_the_requests_of_an_application_wait_for_its_start() {
 }
 
 #[test]
-fn an_application_that_fails_to_start_is_told_with_its_last_words() {
+fn an_application_that_fails_to_start_is_reported_with_its_last_output() {
     let (options, _folder) = with_sample("echo 'I cannot find my library' >&2; exit 7");
     let server = Server::start(&options);
     server.put("/config", &plain_configuration(server.port()));
@@ -609,7 +610,7 @@ fn an_application_that_fails_to_start_is_told_with_its_last_words() {
         "{text}"
     );
     assert_eq!(server.get("/").status, 200);
-    // A process that did not start may still be leaving.
+    // A process that failed to start may still be ending.
     wait_until("the processes of before alone", || {
         server.processes().len() == before
     });
@@ -625,7 +626,7 @@ fn application_output_lands_in_the_log() {
     });
 }
 
-/// The nice value and that of the session, where the kernel groups by it.
+/// Returns the nice value, and that of the session if the kernel groups by it.
 fn priority(pid: i32) -> (i32, String) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
@@ -649,7 +650,7 @@ fn those_that_replace_others_are_their_equals() {
     let expected = priority(first[0]);
     assert_eq!(expected.0, priority(server.pid()).0);
     server.restart("sample");
-    // They gave way to the first while they were starting.
+    // While starting, they had lower priority than the first ones.
     for pid in all().into_iter().filter(|pid| !first.contains(pid)) {
         assert_eq!(priority(pid), expected);
     }
@@ -726,7 +727,8 @@ fn a_hundred_applications_are_nothing_special() {
     }
 }
 
-/// Issue 10: the answer to a change came before every listen thread had it, and the next request could be served by what was before.
+/// Issue 10: the response to a change came before every listen thread had it, and the next request could be served by
+/// the former configuration.
 #[test]
 fn the_request_behind_a_change_is_served_by_it() {
     let server = Server::start(&ServerOptions::default());
@@ -754,7 +756,7 @@ fn the_request_behind_a_change_is_served_by_it() {
         let path = format!("/config/listeners/127.0.0.1:{other}");
         let reply = server.call("DELETE", &path, &json!(null));
         assert_eq!(reply.status, 200, "{}", reply.text());
-        // It may be closed already, and reset by this.
+        // It may be closed already, and this may reset it.
         let _ = kept.stream.write_all(request);
         assert_eq!(kept.fill().unwrap_or(0), 0, "in round {round}");
     }

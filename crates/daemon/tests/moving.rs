@@ -12,7 +12,8 @@ use support::{TUTTI, modules};
 use tutti_sys::signal;
 use tutti_testkit::{Server, ServerOptions, client, files, free_port, guide, processes};
 
-/// Compact, as Unit stores it, with an escaped slash; and with a comma that people leave (issue 28: the server began empty).
+/// Compact, as Unit stores it, with an escaped slash; and with a trailing comma (issue 28: the server started with an
+/// empty configuration).
 fn stored(port: u16) -> String {
     format!(
         r#"{{"listeners":{{"127.0.0.1:{port}":{{"pass":"routes"}}}},"routes":[{{"match":{{"uri":"\/old\/*"}},"action":{{"return":301,"location":"\/new"}}}},{{"action":{{"pass":"applications\/blog"}}}}],"applications":{{"blog":{{"type":"php 8","root":"\/tmp","processes":1}},}}}}"#
@@ -69,7 +70,7 @@ fn a_state_folder_of_unit_is_taken_over_under_its_name_and_flags() {
     assert_eq!(server.status("/applications/blog/processes/running"), 1);
     let log = server.log();
     assert!(
-        log.contains("[warn]") && log.contains("a stray comma stands before `}`"),
+        log.contains("[warn]") && log.contains("there is a comma before `}`"),
         "{log}"
     );
     assert_eq!(
@@ -78,7 +79,7 @@ fn a_state_folder_of_unit_is_taken_over_under_its_name_and_flags() {
     );
 }
 
-/// Ends what has this pid file, also when the test fails.
+/// Kills the process of this pid file, even if the test fails.
 struct Ends(PathBuf);
 
 impl Ends {
@@ -95,8 +96,8 @@ impl Drop for Ends {
     }
 }
 
-/// The commands of the page, in its order. Its places are in a folder; the server that is moved from is this one, since no Unit is here, and
-/// `systemctl` stops it.
+/// The commands of the page, in its order. Its paths are in a folder; the server that is replaced is this one, since
+/// there is no Unit here, and `systemctl` stops it.
 #[test]
 fn the_commands_of_the_page_move_a_running_server() {
     let folder = files::public_folder();
@@ -157,7 +158,7 @@ fn the_commands_of_the_page_move_a_running_server() {
         ),
     ];
     let lines = guide::filled(&commands, &places);
-    // Two blocks: looked at, then one in the place of the other.
+    // Two blocks: checked, then one server is replaced by the other.
     for (line, command) in lines.iter().zip(&commands).take(5) {
         let said = run(line);
         for shown in &command.prints {

@@ -1,4 +1,4 @@
-//! Flags, the pid file, going to the background, starts that fail and say why.
+//! Flags, the pid file, starting in the background, failing starts and their messages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -81,14 +81,14 @@ fn the_pid_file_is_there_before_the_control_socket() {
         is_there
     });
     assert_eq!(pid_at_that_moment, i32::try_from(child.id()).ok());
-    // The file is there from bind(2), connections are taken from listen(2), a moment later.
+    // The file exists from bind(2) on, but connections are accepted from listen(2) on, a moment later.
     wait_until("an answer", || start.is_answering());
     signal::send(start.pid(), libc::SIGQUIT).unwrap();
     assert!(finish(&mut child).0.success());
 }
 
 #[test]
-fn a_daemon_lets_its_starter_go_once_it_answers() {
+fn a_daemon_releases_its_starter_once_it_answers() {
     for name in ["tuttid", "unitd"] {
         let link = files::public_folder();
         let program = link.path().join(name);
@@ -120,7 +120,7 @@ fn a_daemon_keeps_nothing_of_its_starter() {
         .command
         .get_args()
         .map(|word| if word == log { to.as_ref() } else { word });
-    // As a lock that `flock` holds, or a pipe of who asks a program for its output.
+    // Like a lock held by `flock`, or a pipe of a caller that captures a program's output.
     let mut child = Command::new("sh")
         .args(["-c", "exec 9>&2; exec \"$@\"", "sh", TUTTI])
         .args(words)
@@ -154,7 +154,7 @@ fn a_daemon_that_cannot_start_says_why_at_the_terminal() {
 }
 
 #[test]
-fn a_second_instance_is_told_and_the_first_is_unharmed() {
+fn a_second_instance_is_refused_and_the_first_is_unharmed() {
     let server = Server::start(&ServerOptions::default());
     let folder = server.folder();
     let at = |name: &str| folder.join(name).display().to_string();
@@ -308,7 +308,7 @@ fn an_ordinary_user_can_run_it() {
     processes::wait_until_gone(&all);
 }
 
-/// A command that the server is started by on a system that has a user `tutti`, of this number, or none.
+/// Returns a command that starts the server on a system that has a user `tutti` with this id, or none.
 fn with_own_user(folder: &Path, number: Option<u32>) -> Vec<String> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
     let mut users: Vec<&str> = users
@@ -371,7 +371,7 @@ fn root_keeps_main_and_gives_the_rest_to_users_without_rights() {
 }
 
 #[test]
-fn modules_are_told_and_broken_ones_with_their_reason() {
+fn modules_are_listed_and_broken_ones_with_their_reason() {
     let (options, folder) = support::with_sample("");
     let broken = folder.path().join("sample-modules/tutti-broken");
     files::script(
@@ -410,7 +410,7 @@ fn a_stop_while_modules_are_asked_ends_at_once() {
     assert!(all.len() >= 2, "{all:?}");
     signal::send(i32::try_from(child.id()).unwrap(), libc::SIGTERM).unwrap();
     assert!(finish(&mut child).0.success());
-    // It did not wait until the module had used up its time.
+    // It did not wait until the module had used up its time limit.
     assert!(
         !start.log().contains("has not ended after"),
         "{}",
@@ -447,7 +447,7 @@ fn another_version_at_the_same_path_does_not_become_the_router() {
 }
 
 #[test]
-fn a_port_in_use_is_told_and_nothing_changes() {
+fn a_port_in_use_is_reported_and_nothing_changes() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::start(&ServerOptions::default());
     server.put("/config", &plain_configuration(server.port()));
@@ -462,7 +462,7 @@ fn a_port_in_use_is_told_and_nothing_changes() {
         answer.text()
     );
     assert_eq!(server.get("/").status, 200);
-    // The address bound for the refused configuration is free again.
+    // The address bound for the rejected configuration is free again.
     wait_until("the other port to be free", || {
         std::net::TcpListener::bind(("127.0.0.1", second)).is_ok()
     });

@@ -1,4 +1,5 @@
-//! Servers as they are really started: in the background, by an ordinary user, by a service manager; and their upgrades.
+//! Servers as they are started in practice: in the background, by an ordinary user, by a service manager; and their
+//! upgrades.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ use tutti_testkit::{
     PATIENCE, Server, ServerOptions, client, files, free_port, is_root, processes, skip, wait_until,
 };
 
-/// Ends a server that went to the background, however the test ends.
+/// Ends a server in the background, however the test ends.
 struct Background(i32);
 
 impl Drop for Background {
@@ -71,7 +72,7 @@ fn answers(port: u16) -> u16 {
         .status
 }
 
-/// Two upgrades of a running server: the same process, other routers, everything at its place.
+/// Two upgrades of a running server: the same main process, other routers, all paths unchanged.
 fn stands_two_upgrades(start: &Start, user: Option<&str>) {
     let pid = start.pid();
     let port = free_port();
@@ -92,7 +93,7 @@ fn stands_two_upgrades(start: &Start, user: Option<&str>) {
             start.log().matches("serves; the former").count() == round
         });
         for process in processes::tree(pid) {
-            // The former router's processes may end meanwhile.
+            // The former router's processes may end at the same time.
             let now = processes::user(process.pid);
             if let (Some(user), Some(now)) = (user, now) {
                 assert_eq!(now, user, "{process:?}");
@@ -101,7 +102,7 @@ fn stands_two_upgrades(start: &Start, user: Option<&str>) {
     }
     configuration["applications"]["sample"]["processes"] = json!(1);
     assert_eq!(put(start, &configuration).status, 200);
-    // The log can be rotated, and what is written afterwards lands in the new file.
+    // The log can be rotated, and later lines are written to the new file.
     std::fs::rename(start.path("log"), start.path("log.1")).unwrap();
     signal::send(pid, libc::SIGUSR1).unwrap();
     wait_until("the log is opened again", || {
@@ -134,7 +135,7 @@ fn a_server_of_an_ordinary_user_is_upgraded() {
     stands_two_upgrades(&start, Some("nobody"));
 }
 
-/// A client that has asked for much and takes nothing.
+/// A client that has requested much data and reads nothing.
 fn stuck_download(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -168,11 +169,11 @@ fn drain_timeout_bounds_a_graceful_stop_and_an_upgrade() {
     });
     let _another = stuck_download(server.address());
     server.stop(libc::SIGQUIT);
-    let told = server
+    let line = server
         .log()
         .matches("`settings.http.drain_timeout` is over: 1 connections")
         .count();
-    assert_eq!(told, 2, "{}", server.log());
+    assert_eq!(line, 2, "{}", server.log());
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
         "{}",
         server.log()
     );
-    // An upgrade, and a router that dies, do not put an end to it.
+    // Neither an upgrade nor the death of a router ends it.
     server.upgrade();
     for (other, address) in others.into_iter().zip(&addresses) {
         drop(other);
@@ -221,7 +222,8 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
     assert_eq!(problems(&server), "null");
 }
 
-/// Issue 28, 1.2: without the file of jobs, all listeners took connections and answered none, until the next start.
+/// Issue 28, 1.2: without the file of jobs, all listeners accepted connections without ever responding, until the next
+/// start.
 #[test]
 fn what_a_router_finds_missing_is_used_when_it_is_back() {
     let folder = files::public_folder();
@@ -255,7 +257,7 @@ fn what_a_router_finds_missing_is_used_when_it_is_back() {
         let request = format!("POST {target} HTTP/1.1\r\n{fields}\r\n\r\n");
         client::request(server.address(), request.as_bytes()).map_or(0, |reply| reply.status)
     };
-    // A second one finds the same.
+    // A second router finds the same.
     for _ in 0..2 {
         server.kill_router();
         wait_until("the next router serves", || status("/") == 204);
@@ -284,7 +286,7 @@ fn what_a_router_finds_missing_is_used_when_it_is_back() {
     });
 }
 
-/// The messages that a service manager hears until it has heard `wanted`.
+/// Collects the messages for the service manager until `wanted` arrives.
 fn hear(manager: &UnixDatagram, wanted: &str) -> String {
     let mut heard = String::new();
     let mut buffer = [0; 4096];
@@ -299,7 +301,7 @@ fn hear(manager: &UnixDatagram, wanted: &str) -> String {
 }
 
 #[test]
-fn a_service_manager_is_told_what_the_server_does() {
+fn a_service_manager_gets_the_state_of_the_server() {
     let mut start = Start::new(TUTTI);
     let address = start.path("notify");
     let manager = UnixDatagram::bind(&address).unwrap();
@@ -324,7 +326,7 @@ fn a_service_manager_is_told_what_the_server_does() {
         heard.starts_with("RELOADING=1\n") && heard.contains("MONOTONIC_USEC="),
         "{heard}"
     );
-    // A refused one ends in the old state.
+    // A rejected one ends in the former state.
     let mut wrong = support::sample_configuration(port);
     wrong["applications"]["sample"]["working_directory"] = json!(start.path("gone"));
     std::fs::create_dir(start.path("gone")).unwrap();
@@ -336,7 +338,7 @@ fn a_service_manager_is_told_what_the_server_does() {
     wait_until("the reason is in the log", || {
         start.log().contains("upgrade failed")
     });
-    // None of it is the children's business.
+    // The children have no access to it.
     for process in processes::tree(start.pid()).iter().skip(1) {
         let bytes = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -350,7 +352,7 @@ fn a_service_manager_is_told_what_the_server_does() {
     assert!(finish(&mut child).0.success());
 }
 
-/// Runs what it is given with descriptors 3 and following, as systemd does: LISTEN_PID is the server's own number.
+/// Runs its arguments with descriptors 3 and following, like systemd: LISTEN_PID is the server's own process id.
 const ACTIVATE: &str = r#"
 import os, socket, sys
 count = int(sys.argv[1])
@@ -409,10 +411,10 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
         assert_eq!(answers(used), 200);
         assert_eq!(client::control(&path, "GET", "/", b"").unwrap().status, 200);
     };
-    // Bound by others it would be in use.
+    // If another process had bound it, it would be in use.
     server.put("/config", &with(&[by_port.clone(), by_path.clone()]));
     is_served();
-    // A listener that goes leaves the socket where it was: it is the manager's.
+    // A removed listener leaves its socket in place: it belongs to the manager.
     server.put("/config", &with(std::slice::from_ref(&by_port)));
     assert!(path.exists());
     server.put("/config", &with(&[by_port.clone(), by_path.clone()]));
@@ -421,7 +423,7 @@ fn sockets_of_a_service_manager_are_used_and_left_to_it() {
         server.upgrade();
         is_served();
     }
-    // One that had no listener before the upgrades has gone over with the rest.
+    // A socket that had no listener before the upgrades was handed over with the rest.
     server.put(
         "/config",
         &with(&[by_port, by_path, format!("127.0.0.1:{unused}")]),
@@ -440,7 +442,7 @@ fn systemd_finds_no_fault_with_the_unit() {
         .replace("/usr/sbin/tuttid", TUTTI)
         .replace("/usr/bin/tutti", TUTTI);
     assert_eq!(unit.matches(TUTTI).count(), 2);
-    // Issue 28, 5.2: a reload reads the configuration again, and is no upgrade.
+    // Issue 28, 5.2: a reload reads the configuration again, and does not upgrade.
     assert!(
         unit.contains(&format!("ExecReload={TUTTI} reload\n")),
         "{unit}"

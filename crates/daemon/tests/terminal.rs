@@ -1,4 +1,4 @@
-//! The command line as a person at a terminal has it: the editor of `config edit`, completions by Tab, manual pages.
+//! The command line in a terminal: the editor of `config edit`, completion by Tab, manual pages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,15 +13,15 @@ use support::{TUTTI, plain_configuration};
 use tempfile::TempDir;
 use tutti_testkit::{Server, ServerOptions, files, skip, skipped, wait_until};
 
-/// A person who edits: the server, and a folder for drafts, editors and all that belongs to somebody's home.
+/// An editing session: the server, and a folder for drafts, editors and the home of the user.
 struct Desk {
     server: Server,
     folder: TempDir,
 }
 
 impl Desk {
-    /// With editors of these names. They say on the screen who they are and how often they were opened, show the text, and do with it what is
-    /// typed then: an expression of sed.
+    /// Creates a session with editors of these names. They print their name and how often they were opened, show the
+    /// text, and apply the sed expression that is typed then.
     fn new(editors: &[&str]) -> Desk {
         let server = Server::start(&ServerOptions::default());
         server.put("/config", &plain_configuration(server.port()));
@@ -39,7 +39,7 @@ read -r change && sed -i "$change" "$1"
         Desk { server, folder }
     }
 
-    /// `tutti config edit` of the action of the first route, with these variables.
+    /// Runs `tutti config edit` of the action of the first route, with these variables.
     fn edit(&self, variables: &str) -> Terminal {
         let folder = self.folder.path().display();
         let variables = variables.replace("HERE", &folder.to_string());
@@ -52,7 +52,7 @@ read -r change && sed -i "$change" "$1"
         Terminal::start(100, &command)
     }
 
-    /// The texts that are kept.
+    /// Returns the drafts that exist.
     fn drafts(&self) -> Vec<String> {
         let drafts = fs::read_dir(self.folder.path().join("drafts")).unwrap();
         drafts
@@ -88,7 +88,7 @@ fn after_a_fault_the_editor_is_opened_again_with_the_persons_own_text() {
     assert_eq!(desk.drafts(), Vec::<String>::new());
 }
 
-/// Issue 13, 10: saving the same faulty text once more threw it away, with success.
+/// Issue 13, 10: saving the same faulty text again discarded it, with success.
 #[test]
 fn who_gives_up_after_a_fault_keeps_the_text() {
     if !Terminal::is_there() {
@@ -106,7 +106,7 @@ fn who_gives_up_after_a_fault_keeps_the_text() {
             terminal.type_keys(&["Enter"]);
         }
         let screen = terminal.wait_for("ended with 1");
-        assert!(screen.contains("your text is kept in"), "{screen}");
+        assert!(screen.contains("your text is saved in"), "{screen}");
         let kept = desk.drafts();
         assert!(kept.len() == 1 && kept[0].contains("retrun"), "{kept:?}");
         assert_eq!(desk.server.get("/").status, 200);
@@ -157,7 +157,7 @@ fn without_variables_the_systems_editor_is_opened() {
     assert_eq!(desk.server.get("/").status, 403);
 }
 
-/// The output of `tutti WORDS…`.
+/// Returns the output of `tutti WORDS…`.
 fn printed(words: &[&str]) -> Vec<u8> {
     let output = Command::new(TUTTI).args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}");
@@ -171,7 +171,7 @@ fn shells_complete_commands_and_options_with_tab() {
     }
     let folder = files::public_folder();
     let place = folder.path().display();
-    // A shell without anybody's settings, and how it finds the file that packages install.
+    // A shell without user settings, and how it finds the file that packages install.
     for (shell, file, load) in [
         ("bash --norc --noprofile", "tutti", "source HERE/tutti"),
         (

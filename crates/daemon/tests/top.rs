@@ -1,4 +1,4 @@
-//! `tutti top` in a terminal: tmux is the terminal, keys and screen are as for a person.
+//! `tutti top` in a terminal: tmux is the terminal, with the keys and the screen of a user.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use serde_json::json;
 use support::terminal::Terminal;
 use support::{TUTTI, sample_configuration, with_sample};
 use tempfile::TempDir;
-use tutti_testkit::{Server, nobody, skip, wait_until};
+use tutti_testkit::{Server, refusing_address, skip, wait_until};
 
 #[test]
 fn the_page_lives_and_keys_do_what_they_say() {
@@ -33,7 +33,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
     );
     for columns in [80, 200] {
         let terminal = Terminal::start(columns, &command);
-        // A page may be looked at while it is drawn: each part is waited for.
+        // The screen may be captured while it is drawn: each part is awaited.
         for part in [
             "tutti 0.1.0, process ",
             "APPLICATION",
@@ -41,7 +41,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
         ] {
             terminal.wait_for(part);
         }
-        // Requests are seen.
+        // Requests appear.
         wait_until("a rate", || {
             for _ in 0..20 {
                 server.get("/hello");
@@ -74,7 +74,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
 }
 
 #[test]
-fn a_server_that_goes_is_told_on_the_page() {
+fn a_server_that_stops_is_reported_on_the_page() {
     if !Terminal::is_there() {
         skip!("tmux is not installed");
     }
@@ -91,7 +91,7 @@ fn a_server_that_goes_is_told_on_the_page() {
     wait_until("the end", || terminal.screen().is_empty());
 }
 
-/// A letter on the screen, and how the terminal was told to show it.
+/// A character on the screen, with its attributes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     letter: char,
@@ -102,7 +102,7 @@ struct Cell {
     is_reversed: bool,
 }
 
-/// The colours that xterm gives the names (XTerm-col.ad), which others make lighter or darker, but not much.
+/// The colours of xterm (XTerm-col.ad); other terminals use slightly lighter or darker ones.
 const COLOURS: [[u8; 3]; 8] = [
     [0, 0, 0],
     [205, 0, 0],
@@ -115,8 +115,8 @@ const COLOURS: [[u8; 3]; 8] = [
 ];
 
 impl Cell {
-    /// Takes the numbers between `ESC [` and `m` (ECMA-48, 8.3.117).
-    fn told(&mut self, numbers: &str) {
+    /// Applies the numbers between `ESC [` and `m` (ECMA-48, 8.3.117).
+    fn apply(&mut self, numbers: &str) {
         let mut numbers = numbers
             .split(';')
             .map(|number| number.parse().unwrap_or(0_usize));
@@ -138,12 +138,12 @@ impl Cell {
                 40..48 => self.ground = Some(number - 40),
                 48 => self.ground = indexed(&mut numbers),
                 49 => self.ground = None,
-                other => panic!("{other} changes the look in a way that nobody has looked at"),
+                other => panic!("{other} changes the look in a way that was not reviewed"),
             }
         }
     }
 
-    /// How well it can be read in a terminal of this ground: contrast as the W3C defines it (WCAG 2.1), 1 to 21.
+    /// Readability on this background: contrast as defined by the W3C (WCAG 2.1), 1 to 21.
     fn contrast(&self, is_dark: bool) -> f64 {
         let own = |is_ink: bool| if is_ink == is_dark { [255; 3] } else { [0; 3] };
         let named = |colour: Option<usize>, is_ink| {
@@ -154,7 +154,7 @@ impl Cell {
             (ink, ground) = (ground, ink);
         }
         if self.is_dim {
-            // Half way to the ground, as terminals do it.
+            // Halfway to the background, as terminals do it.
             ink = std::array::from_fn(|part| u8::midpoint(ink[part], ground[part]));
         }
         let luminance = |colour: [u8; 3]| -> f64 {
@@ -169,7 +169,7 @@ impl Cell {
     }
 }
 
-/// The lines of a screen that was captured with its colours.
+/// Parses the lines of a screen captured with its colours.
 fn cells(screen: &str) -> Vec<Vec<Cell>> {
     let mut look = Cell::default();
     let mut lines = Vec::new();
@@ -182,7 +182,7 @@ fn cells(screen: &str) -> Vec<Vec<Cell>> {
         add(&look, parts.next().unwrap_or_default());
         for part in parts {
             let (numbers, text) = part.split_once('m').unwrap();
-            look.told(numbers);
+            look.apply(numbers);
             add(&look, text);
         }
         lines.push(cells);
@@ -190,7 +190,7 @@ fn cells(screen: &str) -> Vec<Vec<Cell>> {
     lines
 }
 
-/// The cells of the first place where this text stands.
+/// Returns the cells of the first occurrence of this text.
 fn cells_of(lines: &[Vec<Cell>], text: &str) -> Vec<Cell> {
     for line in lines {
         let letters: String = line.iter().map(|cell| cell.letter).collect();
@@ -202,10 +202,10 @@ fn cells_of(lines: &[Vec<Cell>], text: &str) -> Vec<Cell> {
     panic!("`{text}` is not on the screen");
 }
 
-/// The page of a server that has an application that runs, one that does not, an upstream that is down, and errors.
+/// The screen of a server with a working application, a failing one, an upstream that is down, and errors.
 struct Troubled {
     terminal: Terminal,
-    /// With its colours, at a moment when all of that was on it.
+    /// With its colours, at a moment when all of that was visible.
     screen: String,
     _server: Server,
     _folder: TempDir,
@@ -221,7 +221,7 @@ fn troubled(columns: u16, variables: &str) -> Troubled {
         {"match": {"uri": "/away"}, "action": {"pass": "upstreams/away"}},
         {"action": {"pass": "applications/sample"}},
     ]);
-    config["upstreams"]["away"]["servers"] = json!({nobody().to_string(): {}});
+    config["upstreams"]["away"]["servers"] = json!({refusing_address().to_string(): {}});
     config["applications"]["asleep"] =
         json!({"type": "php", "root": "/tmp", "processes": {"max": 1, "spare": 0}});
     server.put("/config", &config);
@@ -253,7 +253,7 @@ fn troubled(columns: u16, variables: &str) -> Troubled {
     }
 }
 
-/// Issue 13, 3: looked at on both grounds, at both widths; this holds what was seen.
+/// Issue 13, 3: inspected on both backgrounds, at both widths; this preserves the result.
 #[test]
 fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
     if !Terminal::is_there() {
@@ -272,7 +272,7 @@ fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
         is("UPSTREAM", |cell| cell.is_bold);
         is("5xx", |cell| cell.is_bold && cell.colour == Some(1));
         is("2xx", |cell| !cell.is_bold && cell.colour.is_none());
-        // The chosen one; its colour stays with it.
+        // The selected one; its colour is preserved.
         is("asleep", |cell| cell.is_reversed && cell.colour == Some(1));
         is("sample", |cell| !cell.is_reversed && cell.colour.is_none());
         is("down", |cell| cell.colour == Some(1));
@@ -293,7 +293,7 @@ fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
             for cell in shown {
                 assert_eq!(cell.ground, None, "a ground of our own: {cell:?}");
                 for is_dark in [true, false] {
-                    // Enough for what is not running text (WCAG 2.1, 1.4.11).
+                    // Enough for graphical elements (WCAG 2.1, 1.4.11).
                     let contrast = cell.contrast(is_dark);
                     assert!(contrast >= 3.0, "{contrast:.1} for {cell:?}\n{screen}");
                 }
@@ -306,7 +306,7 @@ fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
 
 /// no-color.org.
 #[test]
-fn without_colours_bold_and_reversed_tell_what_matters() {
+fn without_colours_bold_and_reversed_mark_what_matters() {
     if !Terminal::is_there() {
         skip!("tmux is not installed");
     }

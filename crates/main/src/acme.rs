@@ -1,4 +1,4 @@
-//! The process for automatic certificates, the hooks that run for it, and the requests of it that the controller has.
+//! The acme process, the hooks that run for it, and its requests that the controller is processing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,7 +10,7 @@ use tutti_sys::signal;
 use super::own_process::OwnProcess;
 use super::restarts::Restarts;
 
-/// Most documents: a process in wrong hands does not fill the disk. An account has at most 5000 certificates on demand.
+/// Maximum documents: a compromised process cannot fill the disk. An account has at most 5000 on-demand certificates.
 const MOST_DOCUMENTS: usize = 20_000;
 
 /// Longest document.
@@ -19,32 +19,32 @@ const MOST_BYTES: usize = 256 * 1024;
 /// Everything about automatic certificates.
 #[derive(Default)]
 pub(super) struct Acme {
-    /// The certificates to get; `None`: there is no process.
+    /// The certificates to obtain; `None`: there is no process.
     pub(super) plan: Option<Box<AcmePlan>>,
     pub(super) process: Option<OwnProcess<FromAcme>>,
-    /// A fleet shares what the process does.
+    /// A fleet shares the certificates.
     pub(super) is_shared: bool,
     pub(super) restarts: Restarts,
-    /// Requests that the controller has.
+    /// Requests that the controller is processing.
     pub(super) asked: BTreeSet<u64>,
     pub(super) hooks: Vec<Hook>,
-    /// Names of the documents that are kept.
+    /// Names of the stored documents.
     pub(super) kept: BTreeSet<String>,
-    /// Certificates that are asked for, by the number that the process has.
+    /// Requests for certificates, by the number that the process knows.
     pub(super) wishes: BTreeMap<u64, Asker>,
     pub(super) last_wish: u64,
 }
 
-/// The process that asks for a certificate, with its number of the request.
+/// The process that requests a certificate, with its request id.
 #[derive(Clone, Copy)]
 pub(super) enum Asker {
-    /// The router of this process number, for a client.
+    /// The router with this process id, for a client.
     Router(i32, u64),
     /// The controller, for a renewal.
     Controller(u64),
 }
 
-/// A hook that runs.
+/// A running hook.
 pub(super) struct Hook {
     pub(super) pid: i32,
     pub(super) id: u64,
@@ -57,7 +57,7 @@ impl Acme {
         self.process.as_ref()
     }
 
-    /// True for a document of an account or a certificate that the configuration asks for: nothing else is written.
+    /// True for a document of an account or a certificate in the configuration: no others are written.
     pub(super) fn may_keep(&self, name: &str, text: &str) -> bool {
         let Some(plan) = &self.plan else {
             return false;
@@ -74,21 +74,21 @@ impl Acme {
         is_planned && is_room && text.len() <= MOST_BYTES
     }
 
-    /// True if a router may ask for a certificate of this name: whether there may be one, others decide.
+    /// True if a router may request a certificate with this name; whether it is allowed is decided elsewhere.
     pub(super) fn may_want(&self, account: &str, name: &str) -> bool {
         let plan = self.plan.as_ref();
         plan.is_some_and(|plan| plan.on_demand(account).is_some())
             && tutti_options::acme_names::on_demand(name).as_deref() == Some(name)
     }
 
-    /// When something is due.
+    /// Returns when the next task is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let hooks = self.hooks.iter().map(|hook| hook.until);
         let ending = self.process.as_ref().and_then(OwnProcess::end_deadline);
         hooks.chain(self.restarts.deadline()).chain(ending).min()
     }
 
-    /// Ends the process, which is started anew if it is wanted.
+    /// Kills the process, which is restarted if it is needed.
     pub(super) fn kill(&mut self) {
         for hook in self.hooks.drain(..) {
             let _ = signal::send_group(hook.pid, libc::SIGKILL);
@@ -152,7 +152,7 @@ mod tests {
         ] {
             assert!(!acme.may_want(account, name), "{account} {name}");
         }
-        // Nor is anything else kept for it.
+        // No other document is stored for it either.
         assert!(acme.may_keep("certificate-acme:le:a.example.com", "{}"));
         for name in [
             "certificate-acme:inside:a.example.com",

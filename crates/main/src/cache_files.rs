@@ -1,7 +1,8 @@
-//! The files of caches, opened for routers, which may write in none of their folders.
+//! The files of caches, opened for routers, which cannot write in any of their folders.
 //!
-//! A router gets one file for each store that the configuration has on disk, and neither makes nor removes any itself. What must never
-//! happen: that it gets a file in which somebody else has, or may have, a hand, for what is in it is sent to everybody.
+//! A router gets one file for each store that the configuration has on disk, and neither creates nor removes any
+//! itself. Must never happen: that it gets a file that another user can access, because its content is sent to all
+//! clients.
 
 use std::fs::File;
 use std::io;
@@ -16,14 +17,14 @@ use tutti_sys::{credentials, guarded};
 /// The folder in the state folder.
 const FOLDER: &str = "cache";
 
-/// The longest name of a file: most file systems take 255 bytes.
+/// The longest file name: most file systems allow 255 bytes.
 const LONGEST_NAME: usize = 200;
 
-/// Opens the file of a store, or makes it. Each descriptor has a lock of its own: of two routers one has the file.
+/// Opens or creates the file of a store. Each descriptor has its own lock: of two routers only one has the file.
 pub(super) fn open(state: &Path, cache: &CacheGrant) -> io::Result<OwnedFd> {
     let folder = match &cache.folder {
         Some(folder) if !folder.is_absolute() => {
-            let text = "the path of the folder has to begin with `/`";
+            let text = "the path of the folder must begin with `/`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         Some(folder) => folder.clone(),
@@ -39,7 +40,7 @@ pub(super) fn open(state: &Path, cache: &CacheGrant) -> io::Result<OwnedFd> {
     let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
     if !is_ours || about.mode() & 0o077 != 0 || about.nlink() != 1 {
         let text = format!(
-            "`{}` is not the server's alone: it has another owner or another name, or others may read or write it; remove it",
+            "`{}` is not private to the server: it has another owner or another hard link, or others may read or write it; remove it",
             path.display()
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -47,7 +48,7 @@ pub(super) fn open(state: &Path, cache: &CacheGrant) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The name of a store, with what is no letter or digit as its number.
+/// Encodes the name of a store: other characters than letters and digits are replaced by their number.
 fn file_name(store: &str) -> io::Result<String> {
     let mut name = String::new();
     for byte in store.bytes() {

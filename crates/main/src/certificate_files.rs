@@ -1,7 +1,7 @@
-//! Reading the files of certificates, which only their owner and root may read.
+//! Reads certificate files, which only their owner and root may be able to read.
 //!
-//! Called for the controller, which knows which files the configuration names, and looks at what is in them. Nothing but PEM leaves
-//! this process: a path that leads somewhere else shows nobody what is there.
+//! Called for the controller, which knows the files of the configuration and parses their content. Only PEM blocks
+//! leave this process: a path to another kind of file reveals nothing.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -15,23 +15,23 @@ use tutti_sys::exposed;
 use tutti_sys::file_mark::FileMark;
 use tutti_sys::path_snapshot::PathSnapshot;
 
-/// More than any chain or key has.
+/// More than the size of any chain or key.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Attempts to read a certificate and its key that are being replaced meanwhile.
+/// Attempts to read a certificate and its key while they are being replaced.
 const ATTEMPTS: usize = 10;
 
-/// Every block of PEM begins so.
+/// The beginning of every PEM block.
 const BEGIN: &str = "-----BEGIN ";
 
 /// Ends the first line of every key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// Most files that are remembered.
+/// Maximum files to remember.
 const MOST_KEYS: usize = 10_000;
 
-/// The files with keys, each as it was when it was last read: a file that other users can read is logged when it changes, not each
-/// time that it is read.
+/// The files with keys, each with its state at the last read: a file that other users can read is logged when it
+/// changes, not each time it is read.
 #[derive(Default)]
 pub(super) struct Keys(HashMap<PathBuf, FileMark>);
 
@@ -51,11 +51,11 @@ impl Keys {
     }
 }
 
-/// The text of a certificate's file, and behind it that of its key. `config` is the file or folder of `--config`: paths that begin with
-/// `./` are beside it.
+/// Reads a certificate file, followed by its key file. `config` is the file or folder of `--config`: paths that begin
+/// with `./` are relative to it.
 ///
 /// # Errors
-/// A file cannot be read, is too large, or is no PEM.
+/// A file cannot be read, is too large, or is not PEM.
 pub(super) fn read(
     config: Option<&Path>,
     file: &Path,
@@ -77,16 +77,16 @@ pub(super) fn read(
     let marks = || [&file, &key].map(|path| path.metadata().ok().map(|found| FileMark::of(&found)));
     for _ in 0..ATTEMPTS {
         let before = marks();
-        // A link to the folder of both may be changed, and changed back, between one and the other.
+        // A link to the folder of both may be changed, and changed back, between the two reads.
         let mut moment = PathSnapshot::default();
         let text = read_one(&mut moment, &file)
             .and_then(|text| Ok(format!("{text}\n{}", read_one(&mut moment, &key)?)));
-        // Or each is replaced by itself.
+        // Or each file is replaced separately.
         if marks() == before {
             return text;
         }
     }
-    let message = format!("`{}` changes all the time while it is read", file.display());
+    let message = format!("`{}` keeps changing while it is read", file.display());
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
@@ -96,7 +96,7 @@ fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
     }
     let Some(config) = config else {
         let message = format!(
-            "`{}` is beside the files of `--config`, and the server was started without: write the whole path, from `/` on",
+            "`{}` is relative to the files of `--config`, but the server was started without `--config`: write an absolute path",
             path.display()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -115,13 +115,13 @@ fn read_one(moment: &mut PathSnapshot, path: &Path) -> io::Result<(String, Metad
         let message = format!("`{}` {what}", path.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     };
-    // A FIFO that nobody writes to would hold main.
+    // A FIFO without a writer would block main.
     let opened = moment
         .open(path, OFlags::NONBLOCK | OFlags::NOCTTY)
         .map_err(named)?;
     let metadata = opened.metadata().map_err(named)?;
     if !metadata.is_file() {
-        return Err(invalid("is no file"));
+        return Err(invalid("is not a file"));
     }
     let mut bytes = Vec::new();
     opened
@@ -129,12 +129,12 @@ fn read_one(moment: &mut PathSnapshot, path: &Path) -> io::Result<(String, Metad
         .read_to_end(&mut bytes)
         .map_err(named)?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(invalid("is larger than 1 MB: no certificate is"));
+        return Err(invalid("is larger than 1 MB, which no certificate is"));
     }
     match String::from_utf8(bytes) {
         Ok(text) if text.contains(BEGIN) => Ok((text, metadata)),
         _ => Err(invalid(
-            "has no certificate or key in PEM; `openssl x509 -inform der -in FILE` makes PEM of DER",
+            "has no certificate or key in PEM format; `openssl x509 -inform der -in FILE` converts DER to PEM",
         )),
     }
 }
@@ -170,16 +170,16 @@ mod tests {
             read(None, &path("a.pem"), Some(&path("b.key"))).unwrap(),
             "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----"
         );
-        for (name, told) in [
+        for (name, reason) in [
             ("none", "none"),
             ("shadow", "no certificate"),
             ("large", "larger"),
-            ("fifo", "no file"),
-            (".", "no file"),
+            ("fifo", "not a file"),
+            (".", "not a file"),
         ] {
             let error = read(None, &path("a.pem"), Some(&path(name))).unwrap_err();
             let error = error.to_string();
-            assert!(error.contains(told), "{name}: {error}");
+            assert!(error.contains(reason), "{name}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
     }
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!([0o644, 0o640].map(&mut warnings), [2, 2]);
     }
 
-    /// Issue 15: the kubelet replaces both by one link.
+    /// Issue 15: the kubelet replaces both files by changing one link.
     #[test]
     fn a_certificate_is_never_read_with_the_key_of_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ mod tests {
         std::thread::scope(|scope| {
             let swapping = scope.spawn(|| (0..2).cycle().take(20_000).for_each(swap));
             while !swapping.is_finished() {
-                // It may be refused, for it does change all the time.
+                // It may fail, because the files do change constantly.
                 if let Ok(text) = read(None, &file, Some(&key)) {
                     let halves = text.split_once('\n').unwrap();
                     assert_eq!(halves.0, halves.1);

@@ -1,9 +1,9 @@
-//! Certificates that clients ask for, and renewals that the control API asks for: routers and the controller ask main, and main asks
-//! the process for certificates.
+//! Requests for certificates, from clients through routers and from the control API through the controller: main
+//! forwards them to the acme process.
 //!
-//! `impl` blocks of [`Supervisor`]. A router reads what strangers send, so it is believed nothing: it may only name an account that gets
-//! certificates on demand, and something that is made of the letters of a name; whether that may have a certificate others decide. What
-//! must never happen: that wishes of a router in wrong hands pile up here.
+//! `impl` blocks of [`Supervisor`]. A router reads data from strangers, so it is not trusted: it may only name an
+//! account with on-demand certificates, and something made of the characters of a name; whether that may have a
+//! certificate is decided elsewhere. Must never happen: that requests of a compromised router pile up here.
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ use tutti_protocol::{Reason, ToAcme, ToRouter};
 use super::acme::Asker;
 use super::supervisor::Supervisor;
 
-/// Wishes at the same time: beyond, they are refused.
+/// Maximum requests at the same time: beyond that they are rejected.
 const MOST_WISHES: usize = 1000;
 
 impl Supervisor {
-    /// A router wants a certificate.
+    /// A router requests a certificate.
     pub(super) fn want_certificate(
         &mut self,
         from: Asker,
@@ -26,7 +26,7 @@ impl Supervisor {
         client: Option<IpAddr>,
     ) {
         if !self.acme.may_want(&account, &name) {
-            let refusal = "the configuration lets nobody have it".to_owned();
+            let refusal = "the configuration does not allow a certificate for it".to_owned();
             return self.answer_wish(from, Some(refusal));
         }
         self.wish(from, |id| ToAcme::Want {
@@ -37,48 +37,48 @@ impl Supervisor {
         });
     }
 
-    /// The controller wants a certificate to be ordered now.
+    /// The controller requests that a certificate is ordered now.
     pub(super) fn renew_certificate(&mut self, id: u64, bundle: String) {
         self.wish(Asker::Controller(id), |id| ToAcme::Renew { id, bundle });
     }
 
-    /// Passes a wish on, with a number for its answer.
+    /// Forwards a request, with a number for its answer.
     fn wish(&mut self, from: Asker, make: impl FnOnce(u64) -> ToAcme) {
         let refusal = match () {
             () if self.acme.process().is_none() => {
-                "the process for certificates is not running at the moment"
+                "the certificate process is not running at the moment"
             }
-            () if self.acme.wishes.len() >= MOST_WISHES => "too many names are asked for at once",
+            () if self.acme.wishes.len() >= MOST_WISHES => "too many names are requested at once",
             () => {
                 self.acme.last_wish += 1;
                 let id = self.acme.last_wish;
                 let before = self.acme.wishes.insert(id, from);
                 assert!(before.is_none(), "an answer would reach another request");
                 assert!(self.acme.wishes.len() <= MOST_WISHES, "wishes pile up");
-                return self.tell_acme(&make(id), Vec::new());
+                return self.send_to_acme(&make(id), Vec::new());
             }
         };
         self.answer_wish(from, Some(refusal.to_owned()));
     }
 
-    /// A router has used a certificate that was got on demand.
+    /// A router has used an on-demand certificate.
     pub(super) fn certificate_used(&mut self, account: String, name: String) {
         if self.acme.may_want(&account, &name) {
-            self.tell_acme(&ToAcme::Used { account, name }, Vec::new());
+            self.send_to_acme(&ToAcme::Used { account, name }, Vec::new());
         }
     }
 
-    /// The process for certificates has an answer.
+    /// The acme process has answered.
     pub(super) fn wish_done(&mut self, id: u64, error: Option<String>) {
         if let Some(from) = self.acme.wishes.remove(&id) {
             self.answer_wish(from, error);
         }
     }
 
-    /// It has ended: nobody will answer.
+    /// It has ended: its requests will not be answered.
     pub(super) fn wishes_unanswered(&mut self) {
         for from in std::mem::take(&mut self.acme.wishes).into_values() {
-            let text = "the process for certificates has ended meanwhile";
+            let text = "the certificate process has ended in the meantime";
             self.answer_wish(from, Some(text.to_owned()));
         }
     }
@@ -100,7 +100,7 @@ impl Supervisor {
                 option: None,
             },
         };
-        // One that has ended asks for nothing any more.
+        // A process that has ended needs no answer.
         if let Some(router) = self.router(router)
             && let Err(error) = router.send(&answer, Vec::new())
         {

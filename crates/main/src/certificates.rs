@@ -1,9 +1,9 @@
-//! The process for automatic certificates, and what main does for it: keeps its documents, runs the hook for records in the DNS, and
-//! passes what concerns certificates on to the controller.
+//! The acme process, and main's services for it: stores its documents, runs the hook for DNS records, and forwards its
+//! requests to the controller.
 //!
-//! `impl` blocks of [`Supervisor`]. It is there while the configuration has such certificates. It reads what strangers send, so it is
-//! believed nothing: it may have no file written but on its own shelf, and no program run but the hook that the controller's plan names.
-//! Must never happen: that its end, at any moment, costs more than a start of the next.
+//! `impl` blocks of [`Supervisor`]. The process runs while the configuration has automatic certificates. It reads data
+//! from strangers, so it is not trusted: only files in its own folder are written for it, and only the hook in the
+//! controller's plan is run. Must never happen: that its end, at any moment, costs more than the start of a new one.
 
 use std::fs::File;
 use std::io;
@@ -26,20 +26,20 @@ use super::stored::{self, Shelf};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::trial::words_of;
 
-/// Longest name or value of a record in the DNS, of a hook.
+/// Longest name or value of a DNS record for a hook.
 const LONGEST_WORD: usize = 255;
 
-/// A hook waits until the record can be seen everywhere.
+/// A hook waits until the record is visible everywhere.
 const LONGEST_HOOK: Duration = Duration::from_secs(300);
 
-/// Hooks at the same time.
+/// Maximum hooks at the same time.
 const MOST_HOOKS: usize = 16;
 
-/// Requests that the controller has not answered.
+/// Maximum requests that the controller has not answered.
 const MOST_ASKED: usize = 1000;
 
 impl Supervisor {
-    /// The controller says which certificates to get.
+    /// Applies the controller's plan of certificates to obtain.
     pub(super) fn plan_certificates(&mut self, plan: Option<Box<AcmePlan>>) {
         if self.is_stopping() {
             return;
@@ -49,11 +49,11 @@ impl Supervisor {
             (None, _) => {
                 self.acme.kill();
                 self.wishes_unanswered();
-                self.tell_of_sharing();
+                self.send_sharing();
             }
             (Some(plan), true) => {
                 let plan = plan.clone();
-                self.tell_acme(&ToAcme::Plan { plan }, Vec::new());
+                self.send_to_acme(&ToAcme::Plan { plan }, Vec::new());
             }
             (Some(_), false) => self.start_acme(),
         }
@@ -80,7 +80,7 @@ impl Supervisor {
                 let text = format!("automatic certificates: started as process {}", process.pid);
                 self.log(Level::Info, &text);
                 self.acme.process = Some(process);
-                self.tell_of_sharing();
+                self.send_sharing();
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
@@ -89,20 +89,20 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn tell_acme(&mut self, message: &ToAcme, descriptors: Vec<OwnedFd>) {
+    pub(super) fn send_to_acme(&mut self, message: &ToAcme, descriptors: Vec<OwnedFd>) {
         let Some(process) = &mut self.acme.process else {
             return;
         };
         if let Err(error) = process.send(message, descriptors) {
-            let text = format!("cannot tell the process for certificates: {error}");
+            let text = format!("cannot send to the certificate process: {error}");
             self.log(Level::Alert, &text);
         }
     }
 
-    /// The log was reopened.
+    /// Passes on the reopened log.
     pub(super) fn reopen_log_of_acme(&mut self) -> io::Result<()> {
         let log = self.instance.log.descriptor()?;
-        self.tell_acme(&ToAcme::LogReopened, vec![log]);
+        self.send_to_acme(&ToAcme::LogReopened, vec![log]);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Supervisor {
             Ok(()) => ToAcme::Done { id },
             Err(message) => ToAcme::Failed { id, message },
         };
-        self.tell_acme(&answer, Vec::new());
+        self.send_to_acme(&answer, Vec::new());
     }
 
     pub(super) fn handle_acme(&mut self) {
@@ -126,7 +126,7 @@ impl Supervisor {
                 Err(error) => {
                     process.kill();
                     let text = format!(
-                        "the process for certificates sent a message that cannot be read: {error}"
+                        "the certificate process sent a message that cannot be read: {error}"
                     );
                     return self.log(Level::Alert, &text);
                 }
@@ -150,7 +150,7 @@ impl Supervisor {
                         })
                         .map_err(|error| error.to_string())
                 } else {
-                    Err("the configuration asks for no such document".to_owned())
+                    Err("the configuration does not require such a document".to_owned())
                 };
                 self.answer_acme(id, kept);
             }
@@ -178,28 +178,31 @@ impl Supervisor {
 
     fn pass_on(&mut self, id: u64, message: ForController) {
         if self.acme.asked.len() >= MOST_ASKED || self.controllers.serving.is_none() {
-            let text = "the controller is not there".to_owned();
+            let text = "the controller is not running".to_owned();
             return self.answer_acme(id, Err(text));
         }
         self.acme.asked.insert(id);
-        self.tell_controller(&ToController::Acme { id, message }, Vec::new());
+        self.send_to_controller(&ToController::Acme { id, message }, Vec::new());
     }
 
-    /// The controller has done what it was asked for, or says why not.
+    /// Forwards the controller's answer to a request.
     pub(super) fn acme_done(&mut self, id: u64, error: Option<String>) {
         if self.acme.asked.remove(&id) {
             self.answer_acme(id, error.map_or(Ok(()), Err));
         }
     }
 
-    /// The controller has ended: nobody will answer.
+    /// The controller has ended: its requests will not be answered.
     pub(super) fn acme_unanswered(&mut self) {
-        // The requests of the next one have the same numbers.
+        // The requests of the next controller have the same numbers.
         self.acme
             .wishes
             .retain(|_, asker| matches!(asker, Asker::Router(..)));
         for id in std::mem::take(&mut self.acme.asked) {
-            self.answer_acme(id, Err("the controller has ended meanwhile".to_owned()));
+            self.answer_acme(
+                id,
+                Err("the controller has ended in the meantime".to_owned()),
+            );
         }
     }
 
@@ -220,7 +223,7 @@ impl Supervisor {
             !word.is_empty() && word.len() <= LONGEST_WORD && word.bytes().all(is_letter)
         };
         if !words.into_iter().all(is_plain) || self.acme.hooks.len() >= MOST_HOOKS {
-            return Err("a hook is not called with that".to_owned());
+            return Err("a hook cannot be called with these arguments".to_owned());
         }
         let order = if is_present { "present" } else { "cleanup" };
         let started = start_hook(&self.instance, &hook, [order, words[0], words[1]]);
@@ -235,11 +238,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A child has ended: true if it was one of these.
+    /// Handles the end of a child; true if it was one of these.
     pub(super) fn acme_ended(&mut self, pid: i32, ended: Ended) -> bool {
         if let Some(place) = self.acme.hooks.iter().position(|hook| hook.pid == pid) {
             let hook = self.acme.hooks.swap_remove(place);
-            // Processes that it has left behind.
+            // Kills processes that it has left behind.
             let _ = signal::send_group(pid, libc::SIGKILL);
             let outcome = match ended {
                 Ended::Code(0) => Ok(()),
@@ -253,25 +256,25 @@ impl Supervisor {
         };
         self.acme.kill();
         self.wishes_unanswered();
-        self.tell_of_sharing();
+        self.send_sharing();
         if !self.is_stopping() && self.acme.plan.is_some() {
             let text = format!(
-                "process {pid} for automatic certificates {ended}; certificates stay as they are until the next"
+                "process {pid} for automatic certificates {ended}; certificates do not change until the next one starts"
             );
             self.log(Level::Alert, &text);
-            // All that it has begun is kept, so it is always worth another.
+            // Everything it has started is stored, so restarting it is always worthwhile.
             self.acme.restarts.ended(Some(process.started));
         }
         true
     }
 
-    /// Does what is due.
+    /// Carries out due tasks.
     pub(super) fn mind_acme(&mut self, now: Instant) {
         if self.acme.restarts.take_due(now) && !self.is_stopping() {
             self.start_acme();
         }
         for hook in self.acme.hooks.iter_mut().filter(|hook| hook.until <= now) {
-            // Its end is an answer.
+            // Its end is the answer.
             let _ = signal::send_group(hook.pid, libc::SIGKILL);
             hook.until = now + LONGEST_HOOK;
         }
@@ -293,7 +296,7 @@ fn launch(instance: &Instance, hello: AcmeHello) -> io::Result<OwnProcess<FromAc
     Ok(process)
 }
 
-/// Starts a hook, as the server's unprivileged user, in a group of its own.
+/// Starts a hook, as the server's unprivileged user, in its own process group.
 fn start_hook(
     instance: &Instance,
     hook: &std::path::Path,

@@ -1,8 +1,10 @@
-//! The change under way, and questions to the router: what the controller asks for, what the router answers.
+//! The change in progress, and questions to the router: requests of the controller, and the router's answers.
 //!
-//! A change is prepared by the router, stored here, and put in force by the router, in this order. Storing and the order to commit are one
-//! step of main, which nothing can come between: from then on the change is made, whatever befalls the router, and the controller is
-//! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/project/decisions/0310-a-controller-of-its-own.md for who may end when.
+//! A change is prepared by the router, stored here, and put in force by the router, in this order. Storing and the
+//! order to commit are one step of main, which nothing can interrupt: from then on the change is made, whatever happens
+//! to the router, and the controller is notified when it is in force, or when no router can confirm it any more. `impl`
+//! blocks of [`Supervisor`]. See docs/project/decisions/0310-a-controller-of-its-own.md for the effects of each
+//! process's end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,17 +20,17 @@ use super::processes::Numbered;
 use super::supervisor::Supervisor;
 use super::{history, state, stored};
 
-/// More questions at once than people and their tools ask.
+/// Maximum questions at once: more than people and their tools ask.
 const MOST_QUESTIONS: usize = 1000;
 
 impl Supervisor {
-    /// Tells the controller what has come of its request.
+    /// Answers a request of the controller.
     pub(super) fn answer(&mut self, id: u64, descriptors: Vec<OwnedFd>) {
         let warnings = Vec::new();
-        self.tell_controller(&ToController::Done { id, warnings }, descriptors);
+        self.send_to_controller(&ToController::Done { id, warnings }, descriptors);
     }
 
-    /// Tells the controller why nothing has.
+    /// Rejects a request of the controller.
     pub(super) fn refuse(&mut self, id: u64, reason: Reason, message: impl Into<String>) {
         let failed = ToController::Failed {
             id,
@@ -36,16 +38,16 @@ impl Supervisor {
             reason,
             faults: Vec::new(),
         };
-        self.tell_controller(&failed, Vec::new());
+        self.send_to_controller(&failed, Vec::new());
     }
 
-    /// Begins a change.
+    /// Starts a change.
     pub(super) fn apply(&mut self, asked: u64, change: Change, grants: Grants, cause: Cause) {
         if self.is_stopping() {
             return self.refuse(asked, Reason::Refused, "the server is stopping");
         }
         if self.pending.change.is_some() {
-            return self.refuse(asked, Reason::Refused, "a change is under way");
+            return self.refuse(asked, Reason::Refused, "another change is in progress");
         }
         let number = self.pending.next();
         self.pending.change = Some(PendingChange {
@@ -59,10 +61,10 @@ impl Supervisor {
         self.ask_router();
     }
 
-    /// Asks the router that serves.
+    /// Asks the serving router a question.
     pub(super) fn ask(&mut self, asked: u64, question: RouterQuery) {
         if self.pending.questions.len() >= MOST_QUESTIONS {
-            let text = "too many questions at once: the router does not answer them";
+            let text = "too many questions at once: the router is not answering them";
             return self.refuse(asked, Reason::Unavailable, text);
         }
         if let RouterQuery::Challenges { challenges } = &question {
@@ -78,7 +80,7 @@ impl Supervisor {
         self.ask_router();
     }
 
-    /// Nobody waits for the answer any more.
+    /// The answer is no longer needed.
     pub(super) fn forget_question(&mut self, asked: u64) {
         let questions = &mut self.pending.questions;
         questions.retain(|_, question| question.asked != asked);
@@ -91,7 +93,7 @@ impl Supervisor {
         }
     }
 
-    /// Gives the router that serves what it has not been given yet.
+    /// Sends the serving router everything that it has not been sent yet.
     pub(super) fn ask_router(&mut self) {
         let Some(router) = self
             .routers
@@ -126,12 +128,12 @@ impl Supervisor {
             }
         }
         if let Err(error) = sent {
-            // It is ended then, and its end is an answer to all that waits for it.
-            self.log(Level::Alert, &format!("cannot ask the router: {error}"));
+            // It is being killed, and its end answers everything that waits for it.
+            self.log(Level::Alert, &format!("cannot send to the router: {error}"));
         }
     }
 
-    /// The router can put the change in force: it is stored, or it is given up.
+    /// The router has prepared the change: it is stored, or abandoned.
     pub(super) fn router_prepared(&mut self, pid: i32, number: u64) {
         let Some(mut change) = self.pending.take_unstored(pid, number) else {
             return;
@@ -144,7 +146,7 @@ impl Supervisor {
                 }
                 change.stage = Stage::Stored(pid);
                 self.pending.change = Some(change);
-                self.tell_router(pid, &ToRouter::Commit { number });
+                self.send_to_router(pid, &ToRouter::Commit { number });
             }
             Err(error) => {
                 self.drop_rights(pid, number);
@@ -162,12 +164,12 @@ impl Supervisor {
     pub(super) fn router_committed(&mut self, pid: i32, number: u64, warnings: Vec<ChangeError>) {
         if let Some(change) = self.pending.take_stored(pid, number) {
             let id = change.asked;
-            self.tell_controller(&ToController::Done { id, warnings }, Vec::new());
+            self.send_to_controller(&ToController::Done { id, warnings }, Vec::new());
             self.hand_over_if_at_rest();
         }
     }
 
-    /// The router cannot.
+    /// The router could not prepare the change.
     pub(super) fn router_unprepared(&mut self, pid: i32, number: u64, faults: Vec<ChangeError>) {
         let Some(change) = self.pending.take_unstored(pid, number) else {
             return;
@@ -179,22 +181,22 @@ impl Supervisor {
             reason: Reason::Refused,
             faults,
         };
-        self.tell_controller(&failed, Vec::new());
+        self.send_to_controller(&failed, Vec::new());
     }
 
     /// The router answers a question.
-    pub(super) fn router_told(
+    pub(super) fn take_router_answer(
         &mut self,
         pid: i32,
         number: u64,
-        told: RouterReply,
+        answer: RouterReply,
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(question) = self.pending.take_question(pid, number) else {
             return;
         };
-        match told {
-            // The controller looks at the content of the file.
+        match answer {
+            // The controller reads the file.
             RouterReply::Done => {
                 self.answer(question.asked, descriptors.into_iter().take(1).collect())
             }
@@ -208,11 +210,11 @@ impl Supervisor {
             RouterReply::Failed { faults } => {
                 let failed = ToController::Failed {
                     id: question.asked,
-                    message: "the router could not do it".to_owned(),
+                    message: "the router failed to do it".to_owned(),
                     reason: Reason::Refused,
                     faults,
                 };
-                self.tell_controller(&failed, Vec::new());
+                self.send_to_controller(&failed, Vec::new());
             }
         }
     }
@@ -225,12 +227,12 @@ impl Supervisor {
             .as_ref()
             .is_some_and(|c| c.asked == asked)
         {
-            let reason = "the router has not got it ready in time; nothing has changed";
+            let reason = "the router did not prepare it in time; nothing has changed";
             self.give_up_change(Reason::Unavailable, reason);
         }
     }
 
-    /// Ends the change under way: one that is stored is made, another is given up, with this as the reason.
+    /// Ends the change in progress: one that is stored counts as made, another is abandoned for this reason.
     pub(super) fn give_up_change(&mut self, reason: Reason, message: &str) {
         let Some(change) = self.pending.change.take() else {
             return;
@@ -243,7 +245,7 @@ impl Supervisor {
         self.refuse(change.asked, reason, message);
     }
 
-    /// The controller has ended: nobody waits any more, and what is not stored will not be.
+    /// The controller has ended: no answers are needed, and a change that is not stored is dropped.
     pub(super) fn forget_pending(&mut self) {
         self.pending.questions.clear();
         if let Some(change) = self.pending.change.take()
@@ -253,7 +255,7 @@ impl Supervisor {
         }
     }
 
-    /// A router has ended: what it was making ready is lost, and what it was asked another can tell.
+    /// A router has ended: the change that it was preparing is lost, and its questions can go to another.
     pub(super) fn router_lost(&mut self, pid: i32, how: &str) {
         self.holdings.rights.remove(&pid);
         if self
@@ -262,19 +264,21 @@ impl Supervisor {
             .as_ref()
             .is_some_and(|change| change.stage.router() == Some(pid))
         {
-            let text = format!("the router {how} while it got it ready; nothing has changed");
+            let text = format!("the router {how} while preparing it; nothing has changed");
             self.give_up_change(Reason::Refused, &text);
         }
         for asked in self.pending.unask(pid) {
-            let text = format!("the router {how} meanwhile; the next starts all processes anew");
+            let text = format!(
+                "the router {how} in the meantime; the next one starts all processes again"
+            );
             self.refuse(asked, Reason::Refused, text);
         }
     }
 
-    /// The router is to leave no trace of a change, and may not ask for anything of it.
+    /// The router must drop a change, and may no longer request its resources.
     fn drop_rights(&mut self, pid: i32, number: u64) {
         self.holdings.abandon_change(pid);
-        self.tell_router(pid, &ToRouter::Abandon { number });
+        self.send_to_router(pid, &ToRouter::Abandon { number });
     }
 
     /// Stores a change for the next start.
@@ -287,14 +291,15 @@ impl Supervisor {
         }
     }
 
-    /// Stores a configuration, which is the one in force from now on, and keeps it in the history. The change stands, whether that
-    /// works or not.
+    /// Stores a configuration, which is in force from now on, and adds it to the history. The change is made whether or
+    /// not that succeeds.
     pub(super) fn store_configuration(&mut self, text: &str, cause: &Cause) -> io::Result<()> {
         let folder = &self.instance.places.state;
         state::store(folder, text)?;
         let before = self.holdings.configuration.replace(text.to_owned());
         if let Err(error) = history::record(folder, before.as_deref(), text, cause) {
-            let text = format!("the change is stored, but not in the history: {error}");
+            let text =
+                format!("the change is stored, but could not be added to the history: {error}");
             self.log(Level::Warn, &text);
         }
         Ok(())

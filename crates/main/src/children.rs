@@ -1,7 +1,6 @@
-//! The processes of applications: a group for each prototype, led by it, tied to our life by a lifeline.
+//! The processes of applications: each prototype leads a process group, which a lifeline ties to the life of main.
 //!
-//! Must never: signal a process that is not of one of these groups, or forget a group while one of its processes
-//! lives.
+//! Must never: signal a process outside these groups, or forget a group while one of its processes lives.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,41 +21,41 @@ use super::hosts::Hosts;
 use super::isolation::{IsolationError, PrototypeEnvironment};
 use super::service_manager;
 
-/// Time between being asked to end and being made to.
+/// Time between asking a group to end and killing it.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Prototypes of one application that a router may have at once.
 const MOST_OF_ONE: usize = 64;
 
-/// Runners of a router that look at commands at once: a change has one for each command that it brings.
+/// Runners of a router that check commands at once: a change has one for each new command.
 const MOST_LOOKS: usize = 4096;
 
 struct Group {
-    /// Closing it ends what is left of the group.
+    /// Closing it ends the rest of the group.
     lifeline: OwnedFd,
-    /// The router that it works for.
+    /// The router it belongs to.
     router: i32,
-    /// The grant it was started with; `None` for one that another program of this process has started.
+    /// The grant it was started with; `None` if it was started by a former program of this process.
     grant: Option<Rc<ApplicationGrant>>,
     /// When it will be killed.
     doomed: Option<Instant>,
-    /// The command that it runs, if it is no application's workers.
+    /// The command that it runs, if it is not a group of workers.
     command: Option<HandedCommand>,
 }
 
-/// All groups, by the number of their leader.
+/// All groups, by the process id of their leader.
 #[derive(Default)]
 pub(super) struct Children {
     groups: HashMap<i32, Group>,
     hosts: Hosts,
 }
 
-/// A new prototype.
+/// A prototype to start.
 pub(super) struct Prototype<'a> {
-    /// Process of the router that asked for it.
+    /// Process id of the requesting router.
     pub(super) router: i32,
     pub(super) host: &'a Path,
-    /// The grant that says what it is; the router says nothing about that.
+    /// The grant that defines it; the router contributes nothing.
     pub(super) grant: Rc<ApplicationGrant>,
     pub(super) surroundings: PrototypeEnvironment,
     pub(super) start_document: OwnedFd,
@@ -64,18 +63,18 @@ pub(super) struct Prototype<'a> {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// A new process that runs a command.
+/// A runner to start.
 pub(super) struct Runner<'a> {
-    /// Process of the router that asked for it.
+    /// Process id of the requesting router.
     pub(super) router: i32,
     pub(super) host: &'a Path,
-    /// The grant that says what it is.
+    /// The grant that defines it.
     pub(super) grant: Rc<CommandGrant>,
     pub(super) surroundings: PrototypeEnvironment,
     pub(super) start_document: OwnedFd,
     /// In the order of [`tutti_protocol::FromRouter::RunCommand`].
     pub(super) descriptors: Vec<OwnedFd>,
-    /// Which of the command's processes; `None`: it only looks.
+    /// The number of the command's process; `None`: it only checks the command.
     pub(super) process: Option<u32>,
 }
 
@@ -83,7 +82,7 @@ pub(super) struct Runner<'a> {
 const FIXED_DESCRIPTORS: usize = 4;
 
 impl Children {
-    /// Starts a prototype; its number.
+    /// Starts a prototype; returns its process id.
     pub(super) fn start(&mut self, prototype: Prototype<'_>) -> Result<i32, IsolationError> {
         if prototype.descriptors.len() <= FIXED_DESCRIPTORS {
             return Err(IsolationError::from(io::Error::new(
@@ -127,7 +126,7 @@ impl Children {
             .put_around(spawn)?
             .start()
             .map_err(|error| kind.explain(&error))?;
-        // Others are being served, perhaps by those that this one is to replace.
+        // Others are serving, perhaps those that this one is to replace.
         if !self.groups.is_empty() && priority::may_lift() {
             priority::give_way(pid);
         }
@@ -144,7 +143,8 @@ impl Children {
         Ok(pid)
     }
 
-    /// Starts the runner of a command; its number. `None`: a former process of this place and number has not ended yet.
+    /// Starts the runner of a command; returns its process id. `None`: a former process with this place and number has
+    /// not ended yet.
     pub(super) fn run_command(
         &mut self,
         runner: Runner<'_>,
@@ -180,7 +180,8 @@ impl Children {
             .argument(role)?
             .variable(MODULE_VARIABLE, runner.host)?
             .new_session()
-            // It sees the end of main by its lifeline, and ends all that it has started before itself; a stopped one is woken for that.
+            // It notices the end of main by its lifeline, and ends all its child processes before itself; if it is
+            // stopped, this signal wakes it.
             .death_signal(libc::SIGCONT)
             .oom_value(oom::value_of_applications())
             .descriptor(File::open("/dev/null")?.into(), 0)
@@ -214,7 +215,8 @@ impl Children {
         Ok(Some(pid))
     }
 
-    /// A child has ended. If it was the runner of a command, nobody minds what is left of its group.
+    /// Handles the end of a child. If it was the runner of a command, nothing supervises the rest of its group any
+    /// more.
     pub(super) fn ended(&self, pid: i32) {
         if self
             .groups
@@ -225,7 +227,7 @@ impl Children {
         }
     }
 
-    /// A prototype of this router is ready: it need not give way any more.
+    /// A prototype of this router is ready: its priority is restored.
     pub(super) fn settle(&self, router: i32, pid: i32) -> io::Result<()> {
         match self.is_led_by(router, pid) && priority::may_lift() {
             true => priority::lift(pid),
@@ -233,13 +235,13 @@ impl Children {
         }
     }
 
-    /// True if a process is of one of the groups of this router.
+    /// True if a process belongs to one of the groups of this router.
     pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
         pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
     }
 
     fn add(&mut self, leader: i32, group: Group) {
-        // kill(2): 0, 1 and -1 are not one group.
+        // kill(2): 0, 1 and -1 are not single groups.
         assert!(leader > 1, "{leader} leads no group of ours");
         self.groups.insert(leader, group);
     }
@@ -249,7 +251,7 @@ impl Children {
         group.is_some_and(|group| group.router == router)
     }
 
-    /// True if this router has a group that was started as this, as far as is known.
+    /// True if this router has a group that was started with this grant, as far as known.
     pub(super) fn has_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
         self.groups.values().any(|group| {
             let started_as = group.grant.as_ref();
@@ -258,8 +260,8 @@ impl Children {
         })
     }
 
-    /// True if this router has as many groups as it may have that were started as this: an honest one has a few, while former ones
-    /// answer what they have begun, and one in wrong hands would fill the machine with them.
+    /// True if this router has the maximum number of groups that were started with this grant: a correct router has a
+    /// few, while former ones finish their requests, and a compromised one would fill the machine with them.
     pub(super) fn has_most_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
         let is_one = |group: &&Group| {
             let started_as = group.grant.as_ref();
@@ -268,7 +270,7 @@ impl Children {
         self.groups.values().filter(is_one).count() >= MOST_OF_ONE
     }
 
-    /// The same for groups that only look whether a command can be run.
+    /// True if this router has the maximum number of groups that only check commands.
     pub(super) fn has_most_looks(&self, router: i32) -> bool {
         let is_look = |group: &&Group| {
             let command = group.command.as_ref();
@@ -279,11 +281,11 @@ impl Children {
 
     /// Forgets groups without processes.
     pub(super) fn forget_empty(&mut self) {
-        // A group exists as long as any process, also a zombie, is in it.
+        // A group exists as long as it contains any process, including a zombie.
         self.groups.retain(|&leader, _| group_exists(leader));
     }
 
-    /// Those there are, to be handed over.
+    /// Returns the current groups for a handover.
     pub(super) fn handed(&self) -> Vec<HandedGroup> {
         let handed = |(&leader, group): (&i32, &Group)| HandedGroup {
             leader,
@@ -294,7 +296,7 @@ impl Children {
         self.groups.iter().map(handed).collect()
     }
 
-    /// Goes on with one that was handed over.
+    /// Takes over a group from a handover.
     pub(super) fn adopt(&mut self, handed: &HandedGroup) -> io::Result<()> {
         let group = Group {
             lifeline: inherited(handed.lifeline)?,
@@ -307,7 +309,7 @@ impl Children {
         Ok(())
     }
 
-    /// Kills those of a router, and forgets them.
+    /// Kills the groups of a router, and forgets them.
     pub(super) fn kill_of(&mut self, router: i32) {
         self.groups.retain(|&leader, group| {
             let is_its = group.router == router;
@@ -318,8 +320,9 @@ impl Children {
         });
     }
 
-    /// Asks the groups of a router, or all, to end, and makes those that have not after a while. Runners of commands have seen the end
-    /// of their router, and give the command its own signal and time; only if everything ends they have no more than others.
+    /// Asks the groups of a router, or all, to end, and kills those that have not after a while. Runners of commands
+    /// have noticed the end of their router, and give the command its own signal and time; only if everything ends do
+    /// they have no more time than others.
     pub(super) fn end(&mut self, router: Option<i32>, now: Instant) {
         for (&leader, group) in &mut self.groups {
             let is_meant = router.is_none_or(|router| router == group.router);
@@ -348,7 +351,7 @@ impl Children {
         }
     }
 
-    /// When [`Children::kill_overdue`] is next to be called.
+    /// Returns when [`Children::kill_overdue`] must be called next.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.groups.values().filter_map(|g| g.doomed).min()
     }
@@ -359,7 +362,8 @@ impl Children {
     }
 }
 
-/// The title of a prototype. A name may be a megabyte long, an argument only 128 KB (`MAX_ARG_STRLEN`, execve(2)).
+/// Returns the title of a prototype. A name may be a megabyte long, an argument only 128 KB (`MAX_ARG_STRLEN`,
+/// execve(2)).
 fn title(name: &str) -> String {
     const LONGEST_NAME: usize = 1000;
     let name: String = name
@@ -374,7 +378,7 @@ fn group_exists(leader: i32) -> bool {
     !matches!(signal::send_group(leader, 0), Err(e) if e.raw_os_error() == Some(libc::ESRCH))
 }
 
-/// Kills every descendant that is left, whatever group or session it has moved to.
+/// Kills every remaining descendant, whatever group or session it has moved to.
 pub(super) fn kill_strays() {
     for pid in proc::children(tutti_sys::process::id()) {
         let _ = signal::send(pid, libc::SIGKILL);

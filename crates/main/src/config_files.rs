@@ -1,7 +1,7 @@
-//! Reading configuration files: one, or those of a folder in the order of their names.
+//! Reads configuration files: one, or those of a folder in the order of their names.
 //!
-//! Called by main, which may read what the router may not, and by the command line. What is in them is not looked at here. Must never happen:
-//! that files of two moments are taken for one configuration.
+//! Called by main, which may read files that the router may not, and by the command line. The content is not parsed
+//! here. Must never happen: that files from two moments are combined into one configuration.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use tutti_sys::error::context;
 use tutti_sys::file_mark::FileMark;
 use tutti_sys::path_snapshot::PathSnapshot;
 
-/// More files than this are somebody's home folder, not a configuration.
+/// A folder with more files is not a configuration, but perhaps a home folder.
 const MOST_FILES: usize = 1000;
 
-/// Largest configuration, all files together.
+/// Maximum size of a configuration, all files together.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// Attempts to read files that are being changed meanwhile.
+/// Attempts to read files while they are being changed.
 const ATTEMPTS: usize = 10;
 
-/// The files with their marks; one that a link leads to nowhere has none.
+/// The files with their state; `None` for a dangling link.
 pub(super) type Look = Vec<(PathBuf, Option<FileMark>)>;
 
-/// Looks at the file or folder, and at nothing that is in the files.
+/// Checks the file or folder, without reading the content of files.
 ///
 /// # Errors
-/// There is no such file or folder, or a folder has no file of ours.
+/// There is no such file or folder, or a folder contains no configuration file.
 pub(super) fn look(path: &Path) -> io::Result<Look> {
     let files = list(path)?.into_iter();
     let marked = files.map(|file| {
@@ -38,10 +38,11 @@ pub(super) fn look(path: &Path) -> io::Result<Look> {
     Ok(marked.collect())
 }
 
-/// Reads the file or folder, all files as they are at one moment: a folder may be changed as a whole, by a link, while it is read.
+/// Reads the file or folder, with all files from one moment: a folder may be replaced as a whole, by a link, while it
+/// is read.
 ///
 /// # Errors
-/// A file cannot be read, or there is too much; a folder without any file of ours; it changes all the time.
+/// A file cannot be read, or is too large; a folder contains no configuration file; or it keeps changing.
 pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
     for _ in 0..ATTEMPTS {
         let before = look(path)?;
@@ -52,7 +53,7 @@ pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
     }
     let shown = path.display();
     Err(invalid(format!(
-        "`{shown}` changes all the time while it is read"
+        "`{shown}` keeps changing while it is read"
     )))
 }
 
@@ -61,7 +62,7 @@ fn read_once<'f>(
     list: impl Iterator<Item = &'f PathBuf>,
 ) -> io::Result<Vec<ConfigFile>> {
     let mut left = MOST_BYTES;
-    // A link on the way to several may be changed, and changed back, between one and the next.
+    // A link to the folder of several may be changed, and changed back, between two reads.
     let mut moment = PathSnapshot::default();
     let mut files = Vec::new();
     for file in list {
@@ -93,7 +94,8 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
         let entry = entry.map_err(named)?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // Editors leave `.site.json.swp` and `site.json~` behind; the first begins with a period, the second ends otherwise.
+        // Editors leave `.site.json.swp` and `site.json~` behind; the first begins with a period, the second has
+        // another ending.
         if !name.starts_with('.') && Format::of_file(&name).is_some() && !entry.path().is_dir() {
             files.push(entry.path());
         }
@@ -161,7 +163,7 @@ mod tests {
             std::thread::scope(|scope| {
                 let changing = scope.spawn(change);
                 while !changing.is_finished() {
-                    // It may be refused, for it does change all the time.
+                    // It may fail, because the files do change constantly.
                     if let Ok(files) = read(folder.path()) {
                         let texts: Vec<&[u8]> =
                             files.iter().map(|file| file.bytes.as_slice()).collect();
@@ -170,7 +172,7 @@ mod tests {
                 }
             });
         };
-        // As the kubelet does it: each moment has a folder of its own.
+        // Like the kubelet: each moment has its own folder.
         read_while(&|| {
             for number in 1..500 {
                 make(number);
@@ -178,13 +180,13 @@ mod tests {
                 std::fs::remove_dir_all(path(&format!("..{}", number - 1))).unwrap();
             }
         });
-        // There and back, which a look before and after does not see.
+        // There and back, which a check before and after does not notice.
         make(1000);
         read_while(&|| [499, 1000].into_iter().cycle().take(20_000).for_each(swap));
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_its_name() {
+    fn unusable_files_are_reported_with_their_names() {
         let folder = tempfile::tempdir().unwrap();
         assert!(
             read(folder.path())

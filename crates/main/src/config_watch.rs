@@ -1,32 +1,32 @@
-//! The look at the files of `--config`, where `--watch` asks for it: they are read again when they have changed.
+//! Watches the files of `--config`, if `--watch` is given: they are reloaded when they have changed.
 //!
-//! Asked by the supervisor's loop. It looks and does not have itself told (inotify): a folder that the kubelet writes changes by a link in it,
-//! files may be links out of it, and network file systems tell nothing. A change counts once it has stood still from one look to the next, so
-//! that files which are being written are not read.
+//! Called by the supervisor's loop. It polls instead of using inotify: a folder written by the kubelet changes by a
+//! link in it, files may be links out of it, and network file systems send no notifications. A change counts only if
+//! two consecutive checks agree, so that files are not read while they are being written.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::config_files::{self, Look};
 
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The files as they were seen; an error is a state as any other.
+/// The state of the files; an error is a state like any other.
 type Seen = Result<Look, String>;
 
 /// The files of `--config` over time.
 pub(super) struct ConfigWatch {
     path: PathBuf,
-    /// As they were when they were read last.
+    /// The state when they were last read.
     read: Seen,
-    /// As they were at the last look, where that is something else.
+    /// The state at the last check, if it differs.
     fresh: Option<Seen>,
     due: Instant,
 }
 
 impl ConfigWatch {
-    /// Begins to look, before the files are read for the first time.
+    /// Starts watching, before the files are read for the first time.
     pub(super) fn new(path: &Path, now: Instant) -> ConfigWatch {
         ConfigWatch {
             read: look(path),
@@ -36,19 +36,19 @@ impl ConfigWatch {
         }
     }
 
-    /// When the next look is due.
+    /// Returns when the next check is due.
     pub(super) fn deadline(&self) -> Instant {
         self.due
     }
 
-    /// They could not be read now: the look that is due comes later.
+    /// They could not be read now: the next check is postponed.
     pub(super) fn wait(&mut self, now: Instant) {
         if self.due <= now {
             self.due = now + PAUSE;
         }
     }
 
-    /// True if the files are to be read again.
+    /// True if the files must be reloaded.
     pub(super) fn is_changed(&mut self, now: Instant) -> bool {
         if self.due > now {
             return false;
@@ -96,7 +96,7 @@ mod tests {
         assert!(!next(&mut watch), "it is being written");
         assert!(next(&mut watch));
         assert!(!next(&mut watch) && !next(&mut watch));
-        // No file at all is a change, too.
+        // The absence of all files is a change, too.
         std::fs::remove_file(folder.path().join("a.json")).unwrap();
         assert!(!next(&mut watch) && next(&mut watch) && !next(&mut watch));
         write("{\"routes\": [{}]}");

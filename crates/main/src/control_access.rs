@@ -1,7 +1,7 @@
-//! Who may use the control API: what the flags say of it, checked before anything is bound.
+//! Access to the control API according to the flags, checked before anything is bound.
 //!
-//! Called by main at start and before a takeover, and by the command line for its token. What must never happen: that a TCP
-//! port is bound without a token, or a token taken from a file that others can read.
+//! Called by main at start and before a takeover, and by the command line for its token. Must never happen: that a TCP
+//! port is bound without a token, or that a token is read from a file that other users can read.
 
 use std::fs::Metadata;
 use std::io::{self, Read};
@@ -17,16 +17,16 @@ use tutti_sys::listen::SocketName;
 
 use crate::flags::Flags;
 
-/// A token is one line; what is longer is another file, named by mistake.
+/// A token is one line; a longer file is a different one, named by mistake.
 const LONGEST_TOKEN: u64 = 4096;
 
 /// Permissions of the group and of others (inode(7)).
 const NOT_THE_OWNERS: u32 = 0o077;
 
-/// Returns the access that the flags ask for.
+/// Returns the access rules of the flags.
 ///
 /// # Errors
-/// A user, group or token that is not there, a token that others can read, a TCP port without a token.
+/// A user, group or token does not exist, other users can read the token, or a TCP port has no token.
 pub(crate) fn wanted(flags: &Flags, endpoint: &SocketName) -> io::Result<ControlAccess> {
     let token = flags
         .control_token
@@ -37,8 +37,8 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &SocketName) -> io::Result<Control
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "`--control {address}`: a TCP port is served only with a token, since every user of the machine, and any web page \
-                 that one of them opens, could run code through it as the server; use `--control unix:PATH`, or keep a secret in a \
+                "`--control {address}`: a TCP port requires a token, since otherwise every user of the machine, and any web page \
+                 that one of them opens, could run code as the server through it; use `--control unix:PATH`, or keep a secret in a \
                  file that only you can read (`umask 077; openssl rand -hex 32 > FILE`) and add `--control-token FILE`"
             ),
         ));
@@ -61,12 +61,12 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &SocketName) -> io::Result<Control
     })
 }
 
-/// Tells what is worth a second thought.
+/// Logs warnings about risky settings.
 pub(crate) fn warn(flags: &Flags, endpoint: &SocketName, log: &Log) {
     if let Some(address) = flags.unserved_control() {
         let text = format!(
             "`--control {address}` is not served: without a token, every user of the machine, and any web page that one of them opens, \
-             could run code through it as the server; the control API is at `{endpoint}`; hint: name a socket, `--control unix:PATH`, or \
+             could run code as the server through it; the control API is at `{endpoint}`; hint: name a socket, `--control unix:PATH`, or \
              keep a secret in a file and add `--control-token FILE`"
         );
         log.line(Level::Warn, &text);
@@ -75,26 +75,27 @@ pub(crate) fn warn(flags: &Flags, endpoint: &SocketName, log: &Log) {
         let clear = if address.ip().is_loopback() {
             "a unix socket needs no secret"
         } else {
-            "it is not encrypted: whoever sees the packets has the token; a TLS proxy or an SSH tunnel to a unix socket is safer"
+            "it is not encrypted: anyone who sees the packets can read the token; a TLS proxy or an SSH tunnel to a unix socket is safer"
         };
         log.line(
             Level::Warn,
             &format!(
-                "the control API is on the TCP port {address}: whoever has its token runs code as this server; {clear}"
+                "the control API is on the TCP port {address}: anyone with its token can run code as this server; {clear}"
             ),
         );
     }
 }
 
-/// The token in a file that belongs to this user or to root, and that nobody else can read: the control API's, or the dashboard's.
+/// Reads the token in a file that belongs to this user or to root, and that no other user can read: the control API's,
+/// or the dashboard's.
 pub(crate) fn read_secret(path: &Path) -> io::Result<Token> {
     let (about, token) = open(path)?;
     if !is_secret(&about) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "the token in `{}` is not secret: others can read or change it; `chown root` and `chmod 600` it, and put another \
-                 token into it",
+                "the token in `{}` is not secret: other users can read or change it; `chown root` and `chmod 600` it, and write a new \
+                 token to it",
                 path.display()
             ),
         ));
@@ -102,16 +103,16 @@ pub(crate) fn read_secret(path: &Path) -> io::Result<Token> {
     Ok(token)
 }
 
-/// True if a file belongs to this user or to root, and nobody else can read or change it.
+/// True if a file belongs to this user or to root, and no other user can read or change it.
 pub(super) fn is_secret(about: &Metadata) -> bool {
     let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
     is_ours && about.mode() & NOT_THE_OWNERS == 0
 }
 
-/// The token in a file.
+/// Reads the token in a file.
 ///
 /// # Errors
-/// The file cannot be read, or holds no token.
+/// The file cannot be read, or contains no token.
 pub fn read_token(path: &Path) -> io::Result<Token> {
     open(path).map(|(_, token)| token)
 }

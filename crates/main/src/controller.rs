@@ -1,7 +1,8 @@
-//! The controller's life and what main does for it. It alone says what the configuration is.
+//! The controller's life, and main's services for it. It alone decides what the configuration is.
 //!
-//! `impl` blocks of [`Supervisor`]. Main starts it first: it decides what the server begins with. From then on main can replace it,
-//! and routers, without it. What must never happen: that anything said here is said by another process.
+//! `impl` blocks of [`Supervisor`]. Main starts it first: it decides what the server starts with. From then on main can
+//! replace it, and routers, without it. Must never happen: that another process sends the messages that are handled
+//! here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +23,8 @@ use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{certificate_files, control_access, history, state, stored};
 
 impl Supervisor {
-    /// Starts the controller, which says what to begin with or, where something is in force, answers the control socket at once.
+    /// Starts the controller, which decides what to start with or, if a configuration is in force, serves the control
+    /// socket immediately.
     pub(super) fn start_controller(&mut self) {
         match self.launch_controller(Launch::Serving) {
             Ok(controller) => {
@@ -30,7 +32,7 @@ impl Supervisor {
                 self.log(Level::Info, &format!("controller started as process {pid}"));
                 self.controllers.serving = Some(controller);
                 if self.life.has_served() {
-                    self.tell_controller(&ToController::Serve, Vec::new());
+                    self.send_to_controller(&ToController::Serve, Vec::new());
                 }
             }
             Err(error) if self.life.has_served() => {
@@ -41,7 +43,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts one and greets it.
+    /// Starts a controller and sends its greeting.
     pub(super) fn launch_controller(&self, launch: Launch) -> io::Result<ControllerProcess> {
         let mut controller = ControllerProcess::start(&self.instance)?;
         let is_upgrade = launch == Launch::Successor;
@@ -70,7 +72,7 @@ impl Supervisor {
         Ok(controller)
     }
 
-    /// The configuration files, unless something is in force already.
+    /// Returns the configuration files, unless a configuration is in force already.
     fn files_to_begin_with(&self) -> Option<Result<Vec<tutti_protocol::ConfigFile>, String>> {
         let path = self.instance.places.config.as_deref()?;
         if !matches!(self.life, Life::Beginning) {
@@ -79,7 +81,7 @@ impl Supervisor {
         Some(crate::config_files::read(path).map_err(|error| error.to_string()))
     }
 
-    /// The source that `--source` names; a file is read anew for each controller.
+    /// Returns the source that `--source` names; a file is read again for each controller.
     fn given_source(&self) -> Option<GivenSource> {
         let given = self.instance.places.source.as_deref()?;
         Some(match given.to_str().filter(|text| text.contains("://")) {
@@ -98,25 +100,25 @@ impl Supervisor {
         })
     }
 
-    pub(super) fn tell_controller(&mut self, message: &ToController, descriptors: Vec<OwnedFd>) {
+    pub(super) fn send_to_controller(&mut self, message: &ToController, descriptors: Vec<OwnedFd>) {
         let Some(controller) = &mut self.controllers.serving else {
             return;
         };
         if let Err(error) = controller.process.send(message, descriptors) {
             self.log(
                 Level::Alert,
-                &format!("cannot tell the controller: {error}"),
+                &format!("cannot send to the controller: {error}"),
             );
         }
     }
 
-    /// A controller has ended. Router and requests do not notice: main has all that they need.
+    /// Handles the end of a controller. Router and requests are not affected: main has everything they need.
     pub(super) fn some_controller_ended(&mut self, pid: i32, ended: Ended) {
         if self.controllers.take_leaving(pid).is_some() {
             return;
         }
         if self.life.is_next_controller(pid) {
-            let reason = format!("its controller {ended}; see the log for what it said last");
+            let reason = format!("its controller {ended}; see its last messages in the log");
             return self.go_back(&reason, Some(pid));
         }
         let Some(controller) = self.controllers.serving.take() else {
@@ -130,7 +132,9 @@ impl Supervisor {
         }
         self.log(
             Level::Alert,
-            &format!("controller process {pid} {ended}; requests go on, changes wait for the next"),
+            &format!(
+                "controller process {pid} {ended}; requests continue, changes wait for the next one"
+            ),
         );
         self.controller_lost_in_upgrade();
         let started = controller.process.started;
@@ -139,7 +143,7 @@ impl Supervisor {
             .ended(controller.is_serving.then_some(started));
         if !is_worth_it && !self.life.has_served() {
             self.give_up(
-                "the controller ends again and again before it serves; see the log for what it said last",
+                "the controller keeps ending before it serves; see its last messages in the log",
             );
         }
     }
@@ -147,7 +151,7 @@ impl Supervisor {
     pub(super) fn handle_controllers(&mut self) {
         for pid in self.controller_pids() {
             for _ in 0..MOST_AT_ONCE {
-                // Found anew each time: what one says may change which there are.
+                // Looked up each time: a message may change the set of controllers.
                 let Some(controller) = self.controller(pid) else {
                     break;
                 };
@@ -172,7 +176,7 @@ impl Supervisor {
         if self.life.is_next_controller(pid) {
             return self.obey_next_controller(message);
         }
-        // Nobody carries out the requests of one that leaves.
+        // Requests of a leaving controller are not carried out.
         if !self.controllers.is_serving(pid) {
             return;
         }
@@ -187,7 +191,7 @@ impl Supervisor {
                 self.keep_certificates(&certificates);
                 self.begin_with(configuration, cause, set_aside, *grants);
             }
-            // Nothing to serve, and nothing from before to fall back on.
+            // Nothing to serve, and no former configuration to fall back on.
             FromController::Unfit { message } if matches!(self.life, Life::Beginning) => {
                 self.give_up(&message);
             }
@@ -293,7 +297,7 @@ impl Supervisor {
         memfd::document("tutti-files", &serde_json::to_vec(&files)?)
     }
 
-    /// The controller has decided what the server begins with.
+    /// The controller has decided what the server starts with.
     fn begin_with(
         &mut self,
         configuration: Option<String>,
@@ -312,7 +316,7 @@ impl Supervisor {
         match (configuration, cause) {
             (Some(text), Some(cause)) => {
                 if let Err(error) = self.store_configuration(&text, &cause) {
-                    // A full disk is no reason not to serve what the files say.
+                    // A full disk does not prevent serving the configuration of the files.
                     let text_of = format!("cannot store the configuration: {error}");
                     self.log(Level::Alert, &text_of);
                     self.holdings.configuration = Some(text);
@@ -324,7 +328,7 @@ impl Supervisor {
         self.start_router();
     }
 
-    /// Stores the certificates of files before a router is told of what is stored.
+    /// Stores the certificates of files before a router gets the stored certificates.
     fn keep_certificates(&self, certificates: &BTreeMap<String, String>) {
         if !matches!(self.life, Life::Beginning) {
             return;
@@ -348,7 +352,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends those that have nothing to do any more: the server stops, and its routers have ended.
+    /// Ends controllers that are no longer needed: the server stops, and its routers have ended.
     pub(super) fn end_controllers(&mut self) {
         let Life::Stopping(stop) = &mut self.life else {
             return;

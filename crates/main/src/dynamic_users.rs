@@ -1,8 +1,8 @@
-//! Users that exist for one application alone: `"user": "auto"`.
+//! Users that exist for a single application: `"user": "auto"`.
 //!
-//! An application keeps its number for as long as the state folder exists, so that what it has written stays its own. The
-//! range is the one that systemd sets aside for such users (`DynamicUser=`), outside of what `adduser` and packages give
-//! out. What must never happen: a number that two applications share, or that somebody on this system has already.
+//! An application keeps its user id for as long as the state folder exists, so that it keeps access to its files. The
+//! range is the one that systemd reserves for such users (`DynamicUser=`), outside the ranges of `adduser` and
+//! packages. Must never happen: that two applications share an id, or that another user on this system has it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,19 +16,22 @@ use tutti_sys::file;
 /// "Users, Groups, UIDs and GIDs on systemd Systems", dynamic service users.
 const RANGE: RangeInclusive<u32> = 61184..=65519;
 
-/// File of the state folder that remembers them.
+/// The file in the state folder that records them.
 const RECORD: &str = "users.json";
 
-/// The value of `user` that asks for one.
+/// The value of `user` for such a user.
 pub(super) const AUTO: &str = "auto";
 
-/// Finds the user of this application, and remembers it in the state folder.
+/// Returns the user of this application, and records it in the state folder.
 pub(super) fn of(state: &Path, application: &str, group: Option<&str>) -> io::Result<Credentials> {
     let record = state.join(RECORD);
     let known = read(&record)?;
     let number = choose(&known, application, credentials::is_number_taken)
-        .ok_or_else(|| io::Error::other("all numbers of users for `auto` are taken"))?;
-    assert!(RANGE.contains(&number), "{number} is no number for `auto`");
+        .ok_or_else(|| io::Error::other("all user ids for `auto` are in use"))?;
+    assert!(
+        RANGE.contains(&number),
+        "{number} is not a user id for `auto`"
+    );
     assert!(
         known
             .iter()
@@ -60,7 +63,8 @@ fn read(record: &Path) -> io::Result<BTreeMap<String, u32>> {
     }
 }
 
-/// The number that it has, if no user of the system and no other application has come to have it; else the next free one after a place that its name gives.
+/// Returns its recorded id, unless another user or application has it now; otherwise the next free id after a position
+/// derived from its name.
 fn choose(
     known: &BTreeMap<String, u32>,
     application: &str,
@@ -81,7 +85,7 @@ fn choose(
         .find(|number| !known.values().any(|other| other == number) && !is_taken(*number))
 }
 
-/// FNV-1a, 64 bits: the same on every system, so that machines with one configuration agree as a rule.
+/// FNV-1a, 64 bits: the same on every system, so that machines with the same configuration usually agree.
 fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_somebody_has_is_passed_over() {
+    fn a_number_that_is_taken_is_passed_over() {
         let mut known = BTreeMap::new();
         let first = choose(&known, "blog", |_| false).unwrap();
         let second = choose(&known, "blog", |number| number == first).unwrap();

@@ -1,4 +1,4 @@
-//! The flags of the daemon, those of NGINX Unit, and where everything is unless they say otherwise.
+//! The daemon's flags, which include those of NGINX Unit, and the default paths.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use tutti_sys::credentials;
 use tutti_sys::listen::SocketName;
 
 const AFTER_HELP: &str = "\
-`tutti run`, `tutti config`, `tutti status` and others are commands for people: see `tutti help`.
-Signals: QUIT stops when what has begun is answered, TERM and INT stop at once, USR1 reopens all logs,
-USR2 upgrades to the program that is at this one's path now, HUP reads the files of --config again.";
+For commands such as `tutti run`, `tutti config` and `tutti status`, see `tutti help`.
+Signals: QUIT stops after the requests in progress are answered, TERM and INT stop immediately, USR1 reopens all logs,
+USR2 upgrades to the program now installed at this one's path, HUP reloads the files of --config.";
 
-/// Starts the server: the main process, the router, and whatever the stored configuration asks for.
+/// Starts the server: the main process, the router, and everything in the stored configuration.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "tuttid", version, disable_version_flag = true, args_override_self = true, after_help = AFTER_HELP)]
 pub struct Flags {
@@ -38,12 +38,12 @@ pub struct Flags {
     #[arg(long, value_name = "GROUP")]
     pub control_group: Option<String>,
 
-    /// File with the secret that each request to the control API must bear (`Authorization: Bearer`). A TCP port is
-    /// served only with one
+    /// File with the token that each request to the control API must send (`Authorization: Bearer`). Required for a TCP
+    /// port
     #[arg(long, value_name = "FILE")]
     pub control_token: Option<PathBuf>,
 
-    /// File that holds the main process's number
+    /// File for the process id of the main process
     #[arg(long, value_name = "FILE")]
     pub pid: Option<PathBuf>,
 
@@ -51,11 +51,11 @@ pub struct Flags {
     #[arg(long, value_name = "FILE", value_parser = parse_log)]
     pub log: Option<LogTo>,
 
-    /// Form of the log's lines: `text`, or `json` with one object a line
+    /// Format of log lines: `text`, or `json` with one object per line
     #[arg(long, value_name = "FORM", value_parser = parse_log_form)]
     pub log_format: Option<LogForm>,
 
-    /// Least severe level that is logged: `alert`, `error`, `warn`, `notice`, `info` (usual) or `debug`
+    /// Least severe level that is logged: `alert`, `error`, `warn`, `notice`, `info` (default) or `debug`
     #[arg(long, value_name = "LEVEL", value_parser = parse_log_level)]
     pub log_level: Option<Level>,
 
@@ -67,21 +67,21 @@ pub struct Flags {
     #[arg(long, alias = "state", value_name = "FOLDER")]
     pub statedir: Option<PathBuf>,
 
-    /// Configuration to start with: a file, or a folder of files (JSON with comments, YAML, TOML). It takes the place of the
-    /// stored one; without it the stored one is used
+    /// Configuration to start with: a file, or a folder of files (JSON with comments, YAML, TOML). It replaces the
+    /// stored configuration, which is used without this flag
     #[arg(long, value_name = "PATH")]
     pub config: Option<PathBuf>,
 
-    /// Start with the stored configuration where that of --config cannot be used; without this flag such a start fails
+    /// Start with the stored configuration if that of --config is invalid; without this flag the start fails
     #[arg(long, requires = "config")]
     pub lenient: bool,
 
-    /// Read the files of --config again whenever they have changed, without a signal
+    /// Reload the files of --config whenever they change, without a signal
     #[arg(long, requires = "config")]
     pub watch: bool,
 
-    /// Store that the configuration comes from, as of a node of a fleet: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file
-    /// with what `settings.source` takes
+    /// Store from which this node of a fleet takes its configuration: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with
+    /// TLS), or a file with the contents of `settings.source`
     #[arg(long, value_name = "URL_OR_FILE")]
     pub source: Option<PathBuf>,
 
@@ -93,7 +93,7 @@ pub struct Flags {
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// User that controller and router run as: one of their own (`tutti` if there is one, else `nobody`). It reads shared files
+    /// User that controller and router run as, which must be able to read the files to serve: by default `tutti` if it exists, otherwise `nobody`
     #[arg(long, value_name = "USER")]
     pub router_user: Option<String>,
 
@@ -109,16 +109,16 @@ pub struct Flags {
     #[arg(long, hide = true)]
     pub takeover_trial: bool,
 
-    /// Print the version and end
+    /// Print the version and exit
     #[arg(short = 'V', long)]
     pub version: bool,
 
-    /// The program was called by the name of NGINX Unit: its places and users are the defaults
+    /// The program was called by the name of NGINX Unit: its paths and users are the defaults
     #[arg(skip)]
     pub as_unit: bool,
 }
 
-/// Where the log goes.
+/// The destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTo {
     /// Standard error.
@@ -129,7 +129,7 @@ pub enum LogTo {
     Syslog(SyslogTarget),
 }
 
-/// Where everything is, for certain.
+/// All paths, with defaults applied.
 #[derive(Debug, Clone)]
 pub struct ServerPaths {
     /// The control socket.
@@ -140,17 +140,17 @@ pub struct ServerPaths {
     pub log: Option<PathBuf>,
     /// Folder of the language hosts.
     pub modules: PathBuf,
-    /// Folder of what is stored.
+    /// Folder of stored data.
     pub state: PathBuf,
     /// Folder of temporary files.
     pub temporary: PathBuf,
-    /// A file or folder that comes before what is stored.
+    /// A file or folder that takes precedence over the stored configuration.
     pub config: Option<PathBuf>,
-    /// Where that one has faults, the stored one is used.
+    /// If it has faults, the stored configuration is used.
     pub is_lenient: bool,
-    /// Files of `config` are read again when they have changed.
+    /// Files of `config` are reloaded when they change.
     pub is_watching: bool,
-    /// The store that the configuration comes from: a URL, or a file.
+    /// The store of the configuration: a URL, or a file.
     pub source: Option<PathBuf>,
 }
 
@@ -230,12 +230,12 @@ pub fn is_unit_name(program: &str) -> bool {
         .is_some_and(|name| name == "unitd")
 }
 
-/// The control socket of a server that was started without `--control`.
+/// Returns the control socket of a server that was started without `--control`.
 pub fn default_control() -> SocketName {
     SocketName::Path(Defaults::own().control)
 }
 
-/// Where everything is unless a flag says otherwise.
+/// The default paths.
 struct Defaults {
     control: PathBuf,
     pid: PathBuf,
@@ -263,7 +263,8 @@ impl Defaults {
         }
     }
 
-    /// Those of Debian's packages of NGINX Unit below `root`, which is `/`; our own where the user may not write to them.
+    /// Returns the paths of Debian's packages of NGINX Unit below `root`, which is `/`; or Tutti's own where the user
+    /// may not write to them.
     fn of_unit(root: &Path) -> Defaults {
         let own = Defaults::own();
         let choose = |path: &str, own: PathBuf, may_use: fn(&Path) -> bool| {
@@ -271,7 +272,7 @@ impl Defaults {
             if may_use(&path) { path } else { own }
         };
         Defaults {
-            // It is bound anew at each start.
+            // It is bound again at each start.
             control: choose("var/run/control.unit.sock", own.control, may_make),
             pid: choose("var/run/unit.pid", own.pid, may_write_or_make),
             state: choose("var/lib/unit", own.state, may_write_or_make),
@@ -280,12 +281,12 @@ impl Defaults {
     }
 }
 
-/// True if this user may make a file of this name.
+/// True if this user may create a file with this name.
 fn may_make(path: &Path) -> bool {
     path.parent().is_some_and(credentials::may_write)
 }
 
-/// True if this user may write to what is there, or may make it.
+/// True if this user may write to an existing file, or may create it.
 fn may_write_or_make(path: &Path) -> bool {
     match path.exists() {
         true => credentials::may_write(path),
@@ -306,7 +307,7 @@ fn user_state_folder() -> PathBuf {
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)
     };
-    // The home of a user for services may not exist.
+    // The home of a service user may not exist.
     let home = || from("HOME").filter(|home| home.is_dir());
     from("XDG_STATE_HOME")
         .or_else(|| home().map(|home| home.join(".local/state")))
@@ -316,7 +317,7 @@ fn user_state_folder() -> PathBuf {
         )
 }
 
-/// `modules` beside the folder of the program (a build, `/opt/tutti`), else where packages put them.
+/// Returns `modules` next to the folder of the program (a build, `/opt/tutti`), or else the folder of packages.
 pub fn default_modules() -> PathBuf {
     let beside = std::env::current_exe()
         .ok()
@@ -328,7 +329,7 @@ pub fn default_modules() -> PathBuf {
 }
 
 impl Flags {
-    /// How the log is written.
+    /// Returns how the log is written.
     pub fn log_style(&self) -> LogStyle {
         let syslog = match &self.log {
             Some(LogTo::Syslog(target)) => Some(target.clone()),
@@ -341,7 +342,8 @@ impl Flags {
         }
     }
 
-    /// The TCP address of `--control` that is not served: NGINX Unit serves it without a token, and images for Unit ask for it.
+    /// Returns the TCP address of `--control` that is not served: NGINX Unit serves it without a token, and images for
+    /// Unit use it.
     pub(crate) fn unserved_control(&self) -> Option<SocketAddr> {
         match &self.control {
             Some(SocketName::Inet(address)) if self.as_unit && self.control_token.is_none() => {
@@ -351,7 +353,7 @@ impl Flags {
         }
     }
 
-    /// Fills in the defaults.
+    /// Applies the defaults.
     pub fn places(&self) -> ServerPaths {
         let defaults = match self.as_unit {
             true => Defaults::of_unit(Path::new("/")),
@@ -376,7 +378,7 @@ impl Flags {
             is_lenient: self.lenient,
             is_watching: self.watch,
             source: self.source.clone().map(|source| {
-                // A URL is no path.
+                // A URL is not a path.
                 match source.to_str().is_some_and(|text| text.contains("://")) {
                     true => source,
                     false => absolute(source),
@@ -387,7 +389,7 @@ impl Flags {
     }
 }
 
-/// A daemon changes its folder: what the user wrote must still mean the same.
+/// A daemon changes its working directory: paths from the user must keep their meaning.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }

@@ -1,5 +1,4 @@
-//! The process that follows the source of the configuration, its requests that the controller has, and the files of the source, which
-//! main reads.
+//! The source process, its requests that the controller is processing, and the files of the source, which main reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -19,18 +18,18 @@ use super::restarts::Restarts;
 /// Longest password, and longest file with keys.
 const LONGEST_PASSWORD: u64 = 4096;
 
-/// Everything about the source.
+/// The state of the source.
 #[derive(Default)]
 pub(super) struct Fleet {
     /// The source; `None`: there is no process.
     pub(super) plan: Option<Box<SourcePlan>>,
     pub(super) process: Option<OwnProcess<FromFleet>>,
     pub(super) restarts: Restarts,
-    /// Requests that the controller has.
+    /// Requests that the controller is processing.
     pub(super) asked: BTreeSet<u64>,
-    /// The nodes of the fleet, this one among them.
+    /// The nodes of the fleet, including this one.
     pub(super) nodes: Nodes,
-    /// Requests of the process for automatic certificates that this process has: its numbers of them, by main's.
+    /// Requests of the acme process that the source process is handling: its request ids, by main's.
     pub(super) shared: BTreeMap<u64, u64>,
     pub(super) last_shared: u64,
 }
@@ -40,20 +39,20 @@ impl Fleet {
         self.process.as_ref()
     }
 
-    /// True if the fleet shares the certificates that come by themselves.
+    /// True if the fleet shares automatic certificates.
     pub(super) fn is_sharing(&self) -> bool {
         let plan = self.plan.as_ref();
         plan.is_some_and(|plan| plan.secret_file.is_some())
     }
 
-    /// When something is due.
+    /// Returns when the next task is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let ending = self.process.as_ref().and_then(OwnProcess::end_deadline);
         let dues = [self.restarts.deadline(), self.nodes.deadline(), ending];
         dues.into_iter().flatten().min()
     }
 
-    /// Ends the process, which is started anew if it is wanted.
+    /// Kills the process, which is restarted if it is needed.
     pub(super) fn kill(&mut self) {
         self.asked.clear();
         self.restarts.cancel();
@@ -63,26 +62,26 @@ impl Fleet {
     }
 }
 
-/// Everything that main knows of the nodes, and of this one among them.
+/// Main's knowledge of the nodes, including this one.
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) known: LiveNodes,
     /// A router needs them.
     pub(super) is_followed: bool,
-    /// The controller has said which source there is, or that there is none.
+    /// The controller has reported the source, or that there is none.
     pub(super) is_planned: bool,
-    /// This node leaves the fleet before it stops, until then at most.
+    /// This node leaves the fleet before it stops, at the latest at this time.
     pub(super) leaving: Option<Instant>,
     pub(super) has_left: bool,
 }
 
 impl Nodes {
-    /// When the stop begins that waits for others to be told.
+    /// Returns when the stop begins even if other nodes have not been notified.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.leaving
     }
 
-    /// True while a stop waits for others to be told.
+    /// True while a stop waits for other nodes to be notified.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.is_some()
     }
@@ -110,10 +109,10 @@ pub(super) fn secrets(plan: &SourcePlan, keys: &mut Keys, log: &Log) -> io::Resu
     })
 }
 
-/// The password in a file that belongs to this user or to root, and that nobody else can read.
+/// Reads the password in a file that belongs to this user or to root, and that no other user can read.
 ///
 /// # Errors
-/// It cannot be read, others can read it, or it is no single line.
+/// It cannot be read, other users can read it, or it is not a single line.
 pub fn read_password(path: &Path) -> io::Result<String> {
     let text = read_secret("password", path)?;
     let password = text.trim_end_matches(['\n', '\r']);
@@ -123,7 +122,7 @@ pub fn read_password(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The text of a file with keys of a fleet, which nobody else can read, as of [`read_password`].
+/// Reads a file with keys of a fleet, which no other user may be able to read, like [`read_password`].
 pub fn read_secret_file(path: &Path) -> io::Result<String> {
     read_secret("secret", path)
 }
@@ -137,7 +136,8 @@ fn read_secret(what: &str, path: &Path) -> io::Result<String> {
     let named = |error| context(format!("reading the {what} in `{}`", path.display()), error);
     let (file, about) = tutti_sys::file::open_ordinary(path).map_err(named)?;
     if !is_secret(&about) {
-        let why = "is not secret: others can read or change it; `chown root` and `chmod 600` it";
+        let why =
+            "is not secret: other users can read or change it; `chown root` and `chmod 600` it";
         return Err(invalid(what, path, why));
     }
     let mut text = String::new();
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_one_line_that_nobody_else_reads() {
+    fn a_password_is_one_line_that_only_its_owner_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         let write = |text: &str, mode| {
@@ -172,7 +172,7 @@ mod tests {
             assert!(write(wrong, 0o600).is_err(), "{wrong:?}");
         }
         assert!(read_password(folder.path()).is_err());
-        // Keys of a fleet are as secret, on several lines.
+        // Keys of a fleet have the same protection, and several lines.
         write("a\nb\n", 0o600).unwrap_err();
         assert_eq!(read_secret_file(&path).unwrap(), "a\nb\n");
         write("a\nb\n", 0o640).unwrap_err();

@@ -1,8 +1,8 @@
 //! The handover from one version of main to the next.
 //!
-//! An upgrade replaces the program of the main process, not the process: its number, its children and its descriptors stay.
-//! The next program's knowledge of them travels as JSON in a memory file, whose number is an argument. Used
-//! at both ends of a takeover. The format is a contract between versions: see [`PROTOCOL`].
+//! An upgrade replaces the program of the main process, not the process: its process id, its children and its
+//! descriptors are kept. Their description is passed to the next program as JSON in a memory file, whose number is an
+//! argument. Used at both ends of a takeover. The format is a contract between versions: see [`PROTOCOL`].
 
 use std::ffi::OsString;
 use std::io;
@@ -16,21 +16,22 @@ use tutti_sys::{handover, memfd, spawn};
 
 use crate::flags::ServerPaths;
 
-/// Version of this format and of the messages between main and the processes it starts for itself (2: with a controller). Members may be added with a default; anything else
-/// makes it another version, which can only be started anew.
+/// Version of this format and of the messages between main and the processes it starts for itself (2: with a
+/// controller). Members may be added with a default; any other change requires a new version, to which a running server
+/// cannot be upgraded.
 pub(crate) const PROTOCOL: u32 = 2;
 
 /// The hidden flag with the number of the memory file.
 const FLAG: &str = "--takeover";
 
-/// The controller that gives the answers which are due, or goes on if the next main does not.
+/// The controller, which sends the remaining responses, or continues if the next main does not succeed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct HandedController {
     pub(super) pid: i32,
     pub(super) socket: RawFd,
 }
 
-/// A router that the next main goes on with.
+/// A router that the next main keeps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct HandedRouter {
     pub(super) pid: i32,
@@ -54,10 +55,10 @@ pub(super) struct HandedGroup {
     pub(super) command: Option<HandedCommand>,
 }
 
-/// Names the command that a process group runs.
+/// Identifies the command that a process group runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HandedCommand {
-    /// Its place in the configuration, and which of its processes it is; `None`: it only looks.
+    /// Its place in the configuration and the number of the process; `None`: it only checks the command.
     pub(super) place: Option<(String, u32)>,
     /// Milliseconds that it may take to end.
     pub(super) stop_timeout: u64,
@@ -71,26 +72,26 @@ pub(super) struct HandedSocket {
     pub(super) backlog: i32,
 }
 
-/// The UDP sockets of an address, in the order that the kernel has them.
+/// The UDP sockets of an address, in the kernel's order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct HandedDatagrams {
     pub(super) address: SocketAddr,
     pub(super) sockets: Vec<RawFd>,
 }
 
-/// Everything. Descriptors are numbers of this very process.
+/// The whole handover. Descriptors are numbers of this process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Handover {
     pub(super) protocol: u32,
     /// Version of the program that wrote it.
     pub(super) version: String,
-    /// Why the new program gives back to the old one.
+    /// Why the new program returns to the old one.
     pub(super) refusal: Option<String>,
-    /// The controller's request for the upgrade, to be answered.
+    /// The controller's request for the upgrade, which must be answered.
     pub(super) asked: Option<u64>,
     /// Path of the program, as first started.
     pub(super) program: PathBuf,
-    /// The program that wrote it, to go back to.
+    /// The program that wrote it, to which the new one can return.
     pub(super) previous: RawFd,
     pub(super) control: RawFd,
     pub(super) log: RawFd,
@@ -104,13 +105,13 @@ pub(crate) struct Handover {
     pub(super) modules: PathBuf,
     pub(super) state: PathBuf,
     pub(super) temporary: PathBuf,
-    /// A file or folder to be read again on request.
+    /// A file or folder to be reloaded on request.
     #[serde(default)]
     pub(super) config: Option<PathBuf>,
-    /// The store that the configuration comes from.
+    /// The store of the configuration.
     #[serde(default)]
     pub(super) source: Option<PathBuf>,
-    /// The configuration files are read again when they have changed.
+    /// The configuration files are reloaded when they change.
     #[serde(default)]
     pub(super) is_watching: bool,
     pub(super) has_own_temporary_folder: bool,
@@ -121,14 +122,14 @@ pub(crate) struct Handover {
     /// Of QUIC.
     #[serde(default)]
     pub(super) datagrams: Vec<HandedDatagrams>,
-    /// The keys of QUIC are made of it.
+    /// The keys of QUIC are derived from it.
     #[serde(default)]
     pub(super) quic_secret: Vec<u8>,
     /// Opened by the service manager, in use or not.
     #[serde(default)]
     pub(super) given: Vec<HandedSocket>,
     pub(super) groups: Vec<HandedGroup>,
-    /// The rights that the configuration gives a router of this version.
+    /// The grants of the configuration for a router of this version.
     pub(super) grants: Grants,
     pub(super) controller: Option<HandedController>,
     pub(super) router: Option<HandedRouter>,
@@ -138,12 +139,12 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// As a memory file.
+    /// Writes it to a memory file.
     pub(super) fn document(&self) -> io::Result<OwnedFd> {
         memfd::document("tutti-takeover", &serde_json::to_vec(self)?)
     }
 
-    /// Reads the one that was handed over as this descriptor.
+    /// Reads it from this descriptor.
     pub(crate) fn read(number: RawFd) -> io::Result<Handover> {
         let document = memfd::contents(spawn::inherited(number)?)?;
         let handover: Handover = serde_json::from_slice(&document)?;
@@ -170,7 +171,7 @@ impl Handover {
             state: self.state.clone(),
             temporary: self.temporary.clone(),
             config: self.config.clone(),
-            // Said at a start; an upgrade is none.
+            // Only for starts, not for upgrades.
             is_lenient: false,
             is_watching: self.is_watching,
             source: self.source.clone(),
@@ -192,7 +193,7 @@ impl Handover {
         all
     }
 
-    /// Becomes `program`, which takes over. Comes back only if that fails; then nothing has changed.
+    /// Replaces this program with `program`, which takes over. Returns only if that fails; then nothing has changed.
     pub(super) fn become_program(
         &self,
         program: &std::path::Path,
@@ -221,7 +222,7 @@ impl Handover {
     }
 }
 
-/// The arguments as the user gave them.
+/// Returns the arguments as the user gave them.
 pub(super) fn plain_arguments(arguments: &[OsString]) -> Vec<OsString> {
     let is_own = |word: &OsString| word.to_string_lossy().starts_with(FLAG);
     arguments

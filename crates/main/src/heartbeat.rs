@@ -1,22 +1,22 @@
-//! The signs of life of a process that main has started for itself, and what their absence means.
+//! The heartbeats of a process that main has started for itself, and the judgement of their absence.
 
 use std::time::{Duration, Instant};
 
 use tutti_sys::proc;
 
-/// Looks in the longest silence.
+/// Checks within the longest silence.
 pub(super) const LOOKS: u32 = 6;
 
-/// How many times as long a process may be silent that computes: reading a huge configuration takes minutes.
+/// Factor by which a computing process may be silent longer: reading a huge configuration takes minutes.
 const WHILE_COMPUTING: u32 = 10;
 
-/// Share of one processor from which on a process computes.
+/// Share of one processor from which on a process counts as computing.
 const COMPUTING_SHARE: f64 = 0.2;
 
-/// Clock ticks of `/proc/PID/stat` (`sysconf(_SC_CLK_TCK)`, which is 100 on all that Linux runs on).
+/// Clock ticks of `/proc/PID/stat` (`sysconf(_SC_CLK_TCK)`, which is 100 on all platforms of Linux).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The facts that `/proc` tells of a process.
+/// The state of a process in `/proc`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) state: char,
@@ -42,7 +42,7 @@ pub(super) struct Pulse {
     probe: Probe,
     cpu_ticks: u64,
     pub(super) next_look: Instant,
-    /// The process has been told to end, and has to take note of it by then.
+    /// The process must have reacted to the stop by then.
     pub(super) deaf_until: Option<Instant>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Pulse {
 #[derive(Debug)]
 enum Probe {
     Answered,
-    /// The process has not answered for so many looks: at some of them it did nothing, at others it computed.
+    /// Not answered for this many checks, at which the process was idle or computing.
     Open {
         idle_looks: u32,
         busy_looks: u32,
@@ -75,7 +75,7 @@ impl Pulse {
         }
     }
 
-    /// The process has answered.
+    /// Records an answer.
     pub(super) fn answered(&mut self, number: u64) {
         if number == self.number {
             self.probe = Probe::Answered;
@@ -83,7 +83,7 @@ impl Pulse {
         }
     }
 
-    /// The number of the next probe.
+    /// Returns the number of the next probe.
     pub(super) fn ask(&mut self) -> u64 {
         self.number += 1;
         self.probe = Probe::Open {
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Looks this often; how many it took until the process was found to hang.
+    /// Checks this often; returns how many checks it took until the process counted as hanging.
     fn looks(most: u32, mut look: impl FnMut(&mut Pulse, u32) -> Liveness) -> Option<u32> {
         let mut pulse = Pulse::new();
         let start = pulse.next_look;
@@ -143,7 +143,7 @@ mod tests {
         (1..=most).find(|&number| look(&mut pulse, number) == Liveness::Hangs)
     }
 
-    /// Issue 10, 1.19: a stopped router was noticed by nobody, and one that is merely slow must not be killed.
+    /// Issue 10, 1.19: a stopped router went unnoticed, and one that is merely slow must not be killed.
     #[test]
     fn silence_counts_unless_there_is_a_reason_for_it() {
         let on_time = |pulse: &mut Pulse, seen: Seen| pulse.look(pulse.next_look, PAUSE, seen);

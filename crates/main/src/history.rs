@@ -1,8 +1,8 @@
 //! The last configurations, for `tutti config log`, `diff` and `rollback`: `history/` in the state folder.
 //!
-//! Each file is a line of JSON (number, time, by, change) and the configuration as it was after that change. Called when a
-//! configuration has been stored. What must never happen: that a change fails because its history cannot be written, or that
-//! the folder grows without bounds.
+//! Each file is a line of JSON (number, time, by, change) and the configuration after that change. Called when a
+//! configuration has been stored. Must never happen: that a change fails because its history cannot be written, or that
+//! the folder grows without limit.
 
 use std::fs;
 use std::io;
@@ -17,13 +17,13 @@ use tutti_sys::time;
 
 const FOLDER: &str = "history";
 
-/// Changes that are kept.
+/// Maximum number of changes that are kept.
 const MOST_ENTRIES: usize = 100;
 
-/// Bytes that they may take together; the newest is kept in any case.
+/// Maximum size of all together; the newest is kept in any case.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A longer first line is none of ours.
+/// A file with a longer first line is not part of the history.
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// The record of a change.
@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub(super) change: String,
 }
 
-/// Notes that `configuration` is stored now, and that `before` was.
+/// Records that `configuration` is stored now, and that `before` was.
 pub(super) fn record(
     state: &Path,
     before: Option<&str>,
@@ -53,7 +53,7 @@ pub(super) fn record(
     if let (true, Some(before)) = (numbers.is_empty(), before) {
         let cause = Cause {
             by: String::new(),
-            change: "as it was before the first change that is kept".to_owned(),
+            change: "state before the first recorded change".to_owned(),
         };
         write(&folder, 1, before, &cause)?;
         numbers.push(1);
@@ -65,18 +65,18 @@ pub(super) fn record(
     Ok(())
 }
 
-/// All that is kept, newest first.
+/// Returns all recorded changes, newest first.
 pub(super) fn list(state: &Path) -> io::Result<Vec<Entry>> {
     let folder = state.join(FOLDER);
     let numbers = numbers(&folder)?;
     let entries = numbers.iter().rev();
-    // One that a crash has left in pieces is as good as not there.
+    // An entry damaged by a crash counts as missing.
     Ok(entries
         .filter_map(|number| Some(read(&folder, *number)?.0))
         .collect())
 }
 
-/// The configuration after that change.
+/// Returns the configuration after that change.
 pub(super) fn past(state: &Path, number: u64) -> Option<String> {
     read(&state.join(FOLDER), number).map(|(_, configuration)| configuration)
 }
@@ -108,7 +108,8 @@ fn read(folder: &Path, number: u64) -> Option<(Entry, String)> {
     Some((serde_json::from_str(head).ok()?, configuration.to_owned()))
 }
 
-/// Whole or not at all, but not forced to the disk: that the stored configuration survives matters, and that was stored before.
+/// Written completely or not at all, but not flushed to disk: the stored configuration must survive, and that was
+/// stored before.
 fn write(folder: &Path, number: u64, configuration: &str, cause: &Cause) -> io::Result<()> {
     use std::io::Write;
     let entry = Entry {
@@ -143,7 +144,7 @@ fn prune(folder: &Path, numbers: &[u64]) {
         let path = file(folder, *number);
         bytes += fs::metadata(&path).map_or(0, |file| file.len());
         if age > 0 && (age >= MOST_ENTRIES || bytes > MOST_BYTES) {
-            // It stays until the next change, then.
+            // It stays until the next change.
             let _ = fs::remove_file(&path);
         }
     }
@@ -200,16 +201,16 @@ mod tests {
         )
         .unwrap();
         let entries = list(folder.path()).unwrap();
-        let told: Vec<(u64, &str)> = entries
+        let listed: Vec<(u64, &str)> = entries
             .iter()
             .map(|entry| (entry.number, entry.change.as_str()))
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 (3, "PUT /config/a"),
                 (2, "PUT /config"),
-                (1, "as it was before the first change that is kept")
+                (1, "state before the first recorded change")
             ]
         );
         assert_eq!(past(folder.path(), 1).as_deref(), Some("{}"));

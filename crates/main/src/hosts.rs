@@ -1,8 +1,9 @@
 //! The programs of language hosts, as prototypes execute them.
 //!
-//! A prototype is executed as the application's user, with descriptors that no other application of that user may have. A
-//! program that its user cannot read gives a process that others cannot look into, from the first moment on; so what is
-//! readable is executed from a copy in memory that is not. Root's hosts of mode 0711, as `make build` installs them, need no copy.
+//! A prototype is executed as the application's user, with descriptors that no other application of that user may
+//! access. A process of a program that its user cannot read is inaccessible to others from the first moment on; so a
+//! readable program is executed from an unreadable copy in memory. Root's hosts with mode 0711, as `make build`
+//! installs them, need no copy.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use tutti_sys::{credentials, memfd};
 
-/// The first bytes of a program of its own (elf(5)). A script is executed by its interpreter, which is for all to read.
+/// The first bytes of an executable (elf(5)). A script is executed by its interpreter, which is readable.
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// Which version of a file was copied.
+/// The version of a file that was copied.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     device: u64,
@@ -36,18 +37,19 @@ impl From<&Metadata> for Version {
     }
 }
 
-/// The copies made so far, by their paths.
+/// The copies made so far, by path.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     copies: HashMap<PathBuf, (Version, OwnedFd)>,
 }
 
 impl Hosts {
-    /// A copy that the user of an application cannot read; `None` where the file itself is such a one, or cannot be copied.
+    /// Returns a copy that the user of an application cannot read; `None` if the file itself is unreadable, or cannot
+    /// be copied.
     pub(super) fn unreadable(&mut self, path: &Path) -> io::Result<Option<OwnedFd>> {
         let mut file = match File::open(path) {
             Ok(file) => file,
-            // Its user cannot read it either; that it is not there is told by executing it.
+            // Its user cannot read it either; if it does not exist, executing it reports that.
             Err(_) => return Ok(None),
         };
         let found = file.metadata()?;
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Decision 0315: what its user cannot read is executed as it is.
+    /// Decision 0315: a program that its user cannot read is executed directly.
     #[test]
     fn a_host_that_others_cannot_read_is_not_copied() {
         let folder = tempfile::tempdir().unwrap();
@@ -90,9 +92,9 @@ mod tests {
             Hosts::default().unreadable(&host).unwrap()
         };
         assert!(copy_of(0o755).is_some());
-        // Another owner than root could make it readable again.
+        // An owner other than root could make it readable again.
         assert_eq!(copy_of(0o711).is_none(), credentials::is_root());
-        // A script is executed by a program that all can read.
+        // A script is executed by a program that all users can read.
         std::fs::write(&host, "#!/bin/sh\n").unwrap();
         assert!(copy_of(0o755).is_none());
     }

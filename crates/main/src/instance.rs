@@ -1,4 +1,4 @@
-//! The server as it was started: its places, its users, and what it holds open for its whole life.
+//! The server as it was started: its paths, its users, and everything it holds open for its whole life.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,37 +15,37 @@ use super::pid_file::PidFile;
 use super::status_socket::StatusSocket;
 use super::temporary;
 
-/// Everything that main knows once it has started, for good.
+/// Everything that is fixed once main has started.
 pub(crate) struct Instance {
     pub(crate) places: ServerPaths,
     pub(crate) log: Log,
-    /// Whom applications run as that name nobody; `None` when not root.
+    /// The user of applications without `user`; `None` if not root.
     pub(crate) default_credentials: Option<Credentials>,
-    /// Whom controller and router run as; `None` when not root.
+    /// The user of controller and router; `None` if not root.
     pub(crate) own_credentials: Option<Credentials>,
     pub(crate) default_user: Option<String>,
     pub(crate) modules: Vec<LanguageModule>,
     pub(crate) control: OwnedFd,
-    /// The one at which routers read the status.
+    /// The socket on which routers read the status.
     pub(crate) status: StatusSocket,
-    /// Who may use the control socket.
+    /// Access rules of the control socket.
     pub(crate) access: ControlAccess,
-    /// The folder of temporary files was made by this process.
+    /// The folder of temporary files was created by this process.
     pub(crate) has_own_temporary_folder: bool,
-    /// In the background, with standard error going to the log.
+    /// Runs in the background, with standard error redirected to the log.
     pub(crate) is_daemon: bool,
-    /// Held locked for the life of the process.
+    /// Locked for the life of the process.
     pub(crate) state_lock: File,
-    /// As well; `None` where a former version's could not be locked.
+    /// Locked too; `None` if a former version's file could not be locked.
     pub(crate) pid_file: Option<PidFile>,
-    /// The program that an upgrade runs.
+    /// The program that an upgrade executes.
     pub(crate) program: PathBuf,
-    /// As the program was called, its name first.
+    /// The arguments of the program, beginning with its name.
     pub(crate) arguments: Vec<OsString>,
 }
 
 impl Instance {
-    /// The module that runs an application.
+    /// Returns the module that runs an application.
     pub(crate) fn module_of(&self, grant: &ApplicationGrant) -> io::Result<&LanguageModule> {
         let mut modules = self.modules.iter();
         let found = modules.find(|m| m.kind == grant.kind && m.version == grant.version);
@@ -55,14 +55,15 @@ impl Instance {
         })
     }
 
-    /// Makes the folder of temporary files anew if somebody has removed it. Where that fails, what needs it says so.
+    /// Creates the folder of temporary files again if it was removed. If that fails, the operations that need it report
+    /// it.
     pub(crate) fn ensure_temporary(&self) {
         let folder = &self.places.temporary;
         match temporary::ensure(folder, self.own_credentials.as_ref()) {
             Ok(false) => {}
             Ok(true) => {
                 let text = format!(
-                    "the folder of temporary files `{}` was gone and has been made anew; keep cleaners away from it",
+                    "the folder of temporary files `{}` was missing and has been created again; exclude it from cleanup jobs",
                     folder.display()
                 );
                 self.log.line(Level::Warn, &text);

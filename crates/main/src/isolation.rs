@@ -1,8 +1,9 @@
-//! From the `isolation` of an application to what is put around its prototype; and what of it outlives a process.
+//! Translates the `isolation` of an application into the environment of its prototype; and remembers the part of it
+//! that outlives a process.
 //!
-//! Used when a router has an application started. Mounts and namespaces end with the last process in them, so only cgroups have to be
-//! remembered: in the state folder, before they are made, so that the next start finds those of a main that was killed.
-//! It must never happen: a mount point made outside of the new root, or a cgroup removed that somebody else made.
+//! Used when a router starts an application. Mounts and namespaces end with the last process in them, so only cgroups
+//! must be recorded: in the state folder, before they are created, so that the next start finds those of a killed main.
+//! Must never happen: a mount point created outside the new root, or a cgroup removed that was not created here.
 
 use std::fs;
 use std::io;
@@ -17,12 +18,12 @@ use tutti_sys::spawn::{Spawn, SpawnError};
 
 use super::sockets;
 
-/// Why something was refused, and what to do about it.
+/// Why something was rejected, and the remedy.
 #[derive(Debug)]
 pub(super) struct IsolationError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
-    /// The option of the application that it is about.
+    /// The option of the application that it concerns.
     pub(super) option: Option<String>,
 }
 
@@ -60,7 +61,7 @@ impl IsolationError {
     }
 }
 
-/// Who and where a prototype will be.
+/// The user and environment of a prototype.
 #[derive(Default)]
 pub(super) struct PrototypeEnvironment {
     credentials: Option<Credentials>,
@@ -75,7 +76,7 @@ pub(super) struct Surrounded {
     is_isolated: bool,
 }
 
-/// Devices that programs take for granted; nothing can be broken through them.
+/// Devices that programs rely on; they are harmless.
 const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
@@ -84,7 +85,7 @@ const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// The loaders of programs: what a root has that has libraries of its own.
+/// The program loaders: a root that contains one has its own libraries.
 const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 
 impl PrototypeEnvironment {
@@ -96,8 +97,8 @@ impl PrototypeEnvironment {
         }
     }
 
-    /// With the user come its `HOME`, `USER` and `LOGNAME`, as service managers set them; those of the server's own user are nobody
-    /// else's.
+    /// Sets the `HOME`, `USER` and `LOGNAME` of the user, as service managers do; those of the server's own user do not
+    /// apply to others.
     pub(super) fn put_around(self, mut spawn: Spawn) -> io::Result<Spawn> {
         if let Some(credentials) = self.credentials {
             let name = credentials::user_name(credentials.uid);
@@ -126,7 +127,7 @@ impl PrototypeEnvironment {
 }
 
 impl Surrounded {
-    /// The cure for what the kernel says.
+    /// Returns the remedy for the kernel's error.
     pub(super) fn explain(self, error: &SpawnError) -> IsolationError {
         let plain = IsolationError::from(io::Error::new(error.source.kind(), error.to_string()));
         let code = error.source.raw_os_error();
@@ -151,25 +152,25 @@ impl Surrounded {
             ),
             ("forking", Some(libc::EBUSY | libc::EOPNOTSUPP)) if self.is_isolated => at(
                 "isolation/cgroup/path",
-                "a group whose children are controlled (`cgroup.subtree_control`), or a threaded one, takes no processes: \
+                "a group with controlled children (`cgroup.subtree_control`), or a threaded one, cannot contain processes: \
                  name one below it",
             ),
             ("forking", Some(libc::EACCES)) if self.is_isolated => at(
                 "isolation/cgroup/path",
                 "moving a process there needs write access to `cgroup.procs` of both groups and of the one above them: \
-                 start as root, or have the hierarchy delegated (systemd: `Delegate=yes`)",
+                 start as root, or delegate the hierarchy (systemd: `Delegate=yes`)",
             ),
             ("mapping user ids", _) => at(
                 "isolation/uidmap",
-                "who is not root may only map their own id, once; the host's range must exist",
+                "users other than root may only map their own id, once; the host's range must exist",
             ),
             ("mapping group ids" | "forbidding setgroups", _) => at(
                 "isolation/gidmap",
-                "who is not root may only map their own id, once; the host's range must exist",
+                "users other than root may only map their own id, once; the host's range must exist",
             ),
             ("binding" | "mounting at", _) => at(
                 "isolation/rootfs",
-                "`automount.language_deps` mounts what the language needs into the new root",
+                "`automount.language_deps` mounts the language's dependencies into the new root",
             ),
             ("making /proc" | "mounting /proc in the new root", _) => at(
                 "isolation/automount/procfs",
@@ -184,20 +185,20 @@ impl Surrounded {
                 Some(libc::ENOENT | libc::ENOEXEC | libc::ELIBBAD | libc::EACCES),
             ) if self.is_isolated => at(
                 "isolation/automount/language_deps",
-                "the libraries in the new root do not fit the language host: leave `language_deps` on, or put those of this system there",
+                "the libraries in the new root do not match the language host: leave `language_deps` on, or copy those of this system there",
             ),
             _ => plain,
         }
     }
 }
 
-/// Turns what the configuration says into what is to be done.
+/// Translates the configuration into the steps to carry out.
 pub(super) struct Preparation<'a> {
     pub(super) isolation: &'a Isolation,
     pub(super) credentials: Option<Credentials>,
     /// Files that the language needs in a new root.
     pub(super) dependencies: &'a [PathBuf],
-    /// Files that the language host cannot be started without, in any root.
+    /// Files without which the language host cannot be started, in any root.
     pub(super) libraries: &'a [PathBuf],
     pub(super) cgroups: &'a mut Cgroups,
 }
@@ -242,7 +243,7 @@ impl Preparation<'_> {
         })
     }
 
-    /// Who is not root has power in a user namespace of their own only.
+    /// Users other than root have privileges only in their own user namespace.
     fn check_rights(&self) -> Result<(), IsolationError> {
         let namespaces = self.isolation.namespaces;
         if credentials::is_root() || namespaces.credential {
@@ -275,7 +276,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// The maps, and the credentials as they are inside.
+    /// Returns the maps, and the credentials inside the namespace.
     fn map_ids(&mut self) -> Result<IdMaps, IsolationError> {
         let (uid, gid) = match &self.credentials {
             Some(credentials) => (credentials.uid, credentials.gid),
@@ -313,7 +314,7 @@ impl Preparation<'_> {
             |message: String, hint: &str| IsolationError::at("isolation/rootfs", message, hint);
         if !path.is_absolute() || !path.is_dir() {
             return Err(at_root(
-                format!("`{}` is no folder", path.display()),
+                format!("`{}` is not a folder", path.display()),
                 "the new root must exist: an absolute path",
             ));
         }
@@ -322,7 +323,7 @@ impl Preparation<'_> {
         let refused = |error: io::Error| {
             at_root(
                 error.to_string(),
-                "make it by hand, let the server's user write there, or switch the mount off in `automount`",
+                "create it, let the server's user write there, or turn the mount off in `automount`",
             )
         };
         if automount.procfs {
@@ -341,8 +342,8 @@ impl Preparation<'_> {
         }
         let needed = match automount.language_deps {
             true => self.needed(self.dependencies, &DEVICES),
-            // NGINX Unit has loaded its libraries before it changes the root. Here the host is loaded in the new one, which
-            // need not have a system's libraries for that; where it has its own, they are used.
+            // NGINX Unit has loaded its libraries before it changes the root. Here the host is loaded in the new one,
+            // which need not have the system's libraries for that; if it has its own, they are used.
             false if !sys::has_any(path, &LOADERS) => self.needed(self.libraries, &[]),
             false => Vec::new(),
         };
@@ -356,7 +357,7 @@ impl Preparation<'_> {
         Ok(root)
     }
 
-    /// The files and folders to bind, outer folders before inner ones, nothing twice.
+    /// Returns the files and folders to bind, outer folders before inner ones, each once.
     fn needed(&self, files: &[PathBuf], devices: &[&str]) -> Vec<(PathBuf, bool)> {
         let mut needed: Vec<(PathBuf, bool)> = files
             .iter()
@@ -395,7 +396,7 @@ fn ranges(maps: &[IdMap], own: u32) -> Vec<IdRange> {
     maps.iter().map(range).collect()
 }
 
-/// The id to be inside: it is meant as one of the namespace, as in NGINX Unit; else as one of the system.
+/// Returns the id inside the namespace: a matching inner id, as in NGINX Unit, or else the mapping of a system id.
 fn inside(ranges: &[IdRange], id: u32) -> Option<u32> {
     if ranges.iter().any(|range| range.has_inside(id)) {
         return Some(id);
@@ -426,10 +427,10 @@ fn check_own(ranges: &[IdRange], own: u32, option: &str, what: &str) -> Result<(
     }
 }
 
-/// File of the state folder that names the cgroups made by this server.
+/// The file in the state folder that records the cgroups created by this server.
 const RECORD: &str = "cgroups";
 
-/// The cgroups that this server has made.
+/// The cgroups that this server has created.
 #[derive(Default)]
 pub(super) struct Cgroups {
     record: PathBuf,
@@ -437,7 +438,7 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Takes over those of a main before this one.
+    /// Takes over those of a former main.
     pub(super) fn recorded(state: &Path) -> Cgroups {
         let record = state.join(RECORD);
         let made: Vec<PathBuf> = fs::read_to_string(&record)
@@ -448,16 +449,16 @@ impl Cgroups {
         Cgroups { record, made }
     }
 
-    /// Removes what a main that was killed has left, with all that lives in it.
+    /// Removes those that a killed main has left, with all processes in them.
     pub(super) fn end_all(&mut self) {
         for folder in &self.made {
-            // Processes that left their group when main was killed have not left their cgroup.
+            // Processes that left their process group when main was killed are still in their cgroup.
             let _ = cgroup::kill_all(folder);
         }
         self.remove();
     }
 
-    /// Makes the group where it is missing, and opens it.
+    /// Creates the group if it is missing, and opens it.
     fn enter(&mut self, path: &Path) -> Result<std::os::fd::OwnedFd, IsolationError> {
         let at = |message: String, hint: &str| {
             IsolationError::at("isolation/cgroup/path", message, hint)
@@ -471,14 +472,14 @@ impl Cgroups {
         let own = cgroup::own()?;
         let Some(folder) = cgroup::folder(&hierarchy, &own, path) else {
             return Err(at(
-                format!("`{}` is no path of a cgroup", path.display()),
-                "give an absolute path from the top of the hierarchy, or one below the server's own group, without `..`",
+                format!("`{}` is not the path of a cgroup", path.display()),
+                "write an absolute path from the top of the hierarchy, or one relative to the server's own group, without `..`",
             ));
         };
         let (handle, made) = cgroup::make(&hierarchy, &folder).map_err(|error| {
             at(
                 error.to_string(),
-                "start as root, or have the hierarchy delegated to this user (systemd: `Delegate=yes`)",
+                "start as root, or delegate the hierarchy to this user (systemd: `Delegate=yes`)",
             )
         })?;
         if !made.is_empty() {
@@ -488,14 +489,14 @@ impl Cgroups {
         Ok(handle)
     }
 
-    /// Removes all that are empty. With the server's last process gone that is all of them.
+    /// Removes all empty ones; when the server's last process has ended, that is all of them.
     pub(super) fn remove(&mut self) {
         if self.made.is_empty() {
             return;
         }
         self.made.sort();
         self.made.dedup();
-        // A group is empty a moment after its last process was reaped.
+        // A group becomes empty a moment after its last process was reaped.
         for folder in &self.made {
             let mut patience = 200;
             while patience > 0 && !cgroup::is_empty(folder) {

@@ -1,4 +1,4 @@
-//! The file of jobs, in the state folder: opened for routers, which may not write there.
+//! The file of jobs in the state folder, opened for routers, which cannot write there.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,7 +10,8 @@ use tutti_sys::error::context;
 
 const FILE: &str = "jobs.redb";
 
-/// Opens the file, or makes it; nobody else reads what is in it. Each descriptor has a lock of its own: of two routers one has the file.
+/// Opens or creates the file, which no other user may read. Each descriptor has its own lock: of two routers only one
+/// has the file.
 pub(super) fn open(folder: &Path) -> io::Result<OwnedFd> {
     let path = folder.join(FILE);
     let opened = OpenOptions::new()
@@ -23,7 +24,7 @@ pub(super) fn open(folder: &Path) -> io::Result<OwnedFd> {
         .open(&path);
     let file = opened.map_err(|e| context(format!("opening `{}`", path.display()), e))?;
     if !file.metadata()?.is_file() {
-        let text = format!("`{}` is no file", path.display());
+        let text = format!("`{}` is not a file", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(file.into())

@@ -1,8 +1,8 @@
-//! The main role: privileged, small, single-threaded, no network bytes.
+//! The main role: privileged, small, single-threaded, never reads network data.
 //!
-//! Owns the state folder, pid file, control socket, logs, listening sockets and every child. Called by the program's
-//! entry once the flags are parsed. What must never happen: that it stops while a child lives, that it does for a router what
-//! the controller has not granted, or that it goes down with one of them.
+//! Owns the state folder, pid file, control socket, logs, listening sockets and every child process. Called by the
+//! program's entry point once the flags are parsed. Must never happen: that it stops while a child lives, that it does
+//! anything for a router that the controller has not granted, or that it crashes with one of them.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,7 @@ use crate::status_socket::StatusSocket;
 use crate::supervisor::Supervisor;
 use crate::users::{default_credentials, own_credentials};
 
-/// Signals that main reads instead of being interrupted by.
+/// Signals that main reads from a descriptor.
 const SIGNALS: [i32; 7] = [
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -94,7 +94,7 @@ const SIGNALS: [i32; 7] = [
     libc::SIGCHLD,
 ];
 
-/// Runs the server until it is told to stop.
+/// Runs the server until it is stopped.
 pub fn run(flags: &Flags, arguments: &[OsString]) -> ExitCode {
     if let Some(number) = flags.takeover {
         return take_over(flags, number, arguments);
@@ -114,11 +114,12 @@ pub fn run(flags: &Flags, arguments: &[OsString]) -> ExitCode {
     serve(flags, places, starter, (arguments, program))
 }
 
-/// Goes on with what the former program of this process hands over. Until all of it is understood the way back is open.
+/// Continues with the handover of the former program of this process. Until everything is parsed, it can still return
+/// to it.
 fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
     let handover = match Handover::read(number) {
         Ok(handover) => handover,
-        // The trial has read the same: only a program that was exchanged in between gets here.
+        // The trial has parsed the same document: this happens only if the program was replaced in between.
         Err(error) => return complain(&format!("cannot take over: {error}")),
     };
     let prepared = std::panic::catch_unwind(|| prepare_takeover(flags, &handover));
@@ -140,11 +141,11 @@ fn take_over(flags: &Flags, number: i32, arguments: &[OsString]) -> ExitCode {
     };
     let failure = takeover::give_back(handover, &takeover::call(arguments).0, &error);
     complain(&format!(
-        "{error}; cannot become the former program again: {failure}"
+        "{error}; cannot return to the former program: {failure}"
     ))
 }
 
-/// Does everything that can fail, with nothing taken over yet.
+/// Does everything that can fail, before anything is taken over.
 fn prepare_takeover(
     flags: &Flags,
     handover: &Handover,
@@ -224,7 +225,7 @@ fn serve(
         }
     };
     oom::go_late();
-    // Before anything else is opened that could be taken for one of them.
+    // Before any other descriptor is opened that could be mistaken for one of them.
     let given = service_manager::sockets(&log);
     match start(flags, places, log.clone(), call) {
         Ok((instance, signals)) => {
@@ -254,7 +255,7 @@ fn open_log(flags: &Flags, places: &ServerPaths) -> io::Result<Log> {
         if !flags.no_daemon {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "in the background there is no standard error for `--log stderr`; hint: add `--no-daemon`, or name a file",
+                "in the background, `--log stderr` has no standard error to write to; hint: add `--no-daemon`, or name a file",
             ));
         }
         return Log::to_stderr(&style);
@@ -264,8 +265,8 @@ fn open_log(flags: &Flags, places: &ServerPaths) -> io::Result<Log> {
     Ok(Log::of_main(file, &style))
 }
 
-/// Everything up to the point where the router can be started. Nothing that is made here is left behind when a later
-/// step fails: the pid file and socket are removed again.
+/// Does everything up to the start of the router. Nothing created here is left behind if a later step fails: pid file
+/// and socket are removed again.
 fn start(
     flags: &Flags,
     mut places: ServerPaths,
@@ -285,7 +286,7 @@ fn start(
     if let Some(config) = &places.config
         && !places.is_lenient
     {
-        // The controller looks at their content; that they are there is known before anything is begun.
+        // The controller parses their content; that they exist is checked before anything is started.
         crate::config_files::read(config)?;
     }
     make_folder(&places.state, 0o700)?;
@@ -342,7 +343,7 @@ fn make_folder_of(file: &Path, mode: u32) -> io::Result<()> {
         .map_or(Ok(()), |folder| make_folder(folder, mode))
 }
 
-/// Two instances with one state folder would overwrite each other's configuration.
+/// Two instances with the same state folder would overwrite each other's configuration.
 fn lock_state(folder: &Path) -> io::Result<File> {
     let named = |e| {
         context(
@@ -387,7 +388,7 @@ fn control_in_use(endpoint: &SocketName) -> io::Error {
     )
 }
 
-/// Another instance's pid file must not be overwritten, so this is looked at before ours is written.
+/// Another instance's pid file must not be overwritten, so this is checked before ours is written.
 fn check_control_is_free(endpoint: &SocketName) -> io::Result<()> {
     use std::os::linux::net::SocketAddrExt;
     let is_answered = match endpoint {
@@ -409,7 +410,7 @@ fn bind_control_file(flags: &Flags, endpoint: &SocketName, path: &Path) -> io::R
     let socket = listen(
         endpoint,
         ListenOptions {
-            // Not a moment with wider permissions than asked for: it is bound with them.
+            // The socket is bound with this mode, so it never has wider permissions.
             mode: Some(flags.control_mode.unwrap_or(0o600)),
             ..ListenOptions::default()
         },

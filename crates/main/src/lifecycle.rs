@@ -1,7 +1,7 @@
-//! How far main has come, from its start to its stop: one state at a time, and what belongs to it alone.
+//! The states of main, from its start to its stop: one at a time, with the data that belongs to each.
 //!
-//! Kept by the supervisor, which acts; here are the states and the steps between them. A step consumes the state it leaves, so that
-//! nothing of an upgrade is left once it has ended or a stop has begun.
+//! Used by the supervisor, which acts; here are the states and their transitions. A transition consumes the state it
+//! leaves, so that no data of an upgrade is left once it has ended or a stop has begun.
 
 use std::io::PipeReader;
 use std::os::fd::OwnedFd;
@@ -13,50 +13,50 @@ use tutti_protocol::Grants;
 use super::own_process::{ControllerProcess, RouterProcess};
 use super::processes::Numbered;
 
-/// A quick stop leaves controller and router this long to end by themselves.
+/// Time for controller and router to end by themselves at a quick stop.
 pub(super) const QUICK_STOP: Duration = Duration::from_secs(2);
 
 /// The state of main.
 #[expect(clippy::large_enum_variant, reason = "main has one")]
 pub(super) enum Life {
-    /// The controller decides what to begin with.
+    /// The controller decides what to start with.
     Beginning,
     /// That is decided, and no router has served yet.
     Starting,
-    /// A router has served. Should the one there is end, another is started.
+    /// A router has served. If it ends, another is started.
     Serving,
-    /// The same, while another program is to take over, or we are to take over from one.
+    /// A router serves, while another program is to take over, or this program is taking over from one.
     Upgrading(Upgrade),
-    /// Told to stop. There is no way back from here.
+    /// Stopping. This is final.
     Stopping(Stop),
 }
 
-/// An upgrade under way.
+/// An upgrade in progress.
 pub(super) struct Upgrade {
-    /// The controller's request for it, which is to be answered.
+    /// The controller's request for it, which must be answered.
     pub(super) asked: Option<u64>,
-    /// It has failed when this step takes longer.
+    /// The time limit of the current step.
     pub(super) until: Instant,
     pub(super) step: UpgradePhase,
 }
 
-/// How far an upgrade has come in this program.
+/// The current step of an upgrade in this program.
 #[expect(clippy::large_enum_variant, reason = "main has one")]
 pub(super) enum UpgradePhase {
-    /// The new program is being tried.
+    /// The new program runs its trial.
     Trial { pid: i32, output: PipeReader },
-    /// Controller and router are coming to rest.
+    /// Controller and router are being frozen.
     Freezing {
         is_controller_at_rest: bool,
         is_router_at_rest: bool,
     },
-    /// We are the new program, and our controller works out what our router may have.
+    /// In the new program: its controller computes the grants of its router.
     StartingController {
-        /// The program to go back to; `None` if it cannot be opened.
+        /// The program to return to; `None` if it cannot be opened.
         previous: Option<OwnedFd>,
         controller: ControllerProcess,
     },
-    /// We are the new program, and our router starts.
+    /// In the new program: its router starts.
     StartingRouter {
         previous: Option<OwnedFd>,
         successors: Successors,
@@ -71,7 +71,7 @@ pub(super) struct Successors {
     pub(super) grants: Grants,
 }
 
-/// A stop under way.
+/// A stop in progress.
 pub(super) struct Stop {
     pub(super) exit: ExitCode,
     pub(super) pace: Pace,
@@ -80,11 +80,11 @@ pub(super) struct Stop {
 /// How long the processes may take to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Routers answer what they have begun.
+    /// Routers finish their requests.
     Graceful,
     /// Routers are killed at that time.
     Quick { kill_at: Instant },
-    /// No router is left, and controllers have been told to end. They are killed at that time.
+    /// No router is left, and controllers have been asked to end. They are killed at that time.
     LastAnswers { kill_at: Instant },
 }
 
@@ -93,12 +93,12 @@ impl Life {
         matches!(self, Life::Stopping(_))
     }
 
-    /// True if requests have been served, and it is to stay so.
+    /// True if requests have been served, so that serving must continue.
     pub(super) fn has_served(&self) -> bool {
         matches!(self, Life::Serving | Life::Upgrading(_))
     }
 
-    /// When something is overdue: the stop, or a step of the upgrade.
+    /// Returns when the stop or the current step of the upgrade is overdue.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
             Life::Beginning | Life::Starting | Life::Serving => None,
@@ -107,8 +107,8 @@ impl Life {
         }
     }
 
-    /// Begins a stop, or makes the one under way a quick one. Returns the state before; `None` if a stop at this pace or a faster one
-    /// is under way.
+    /// Starts a stop, or turns the one in progress into a quick one. Returns the former state; `None` if a stop at this
+    /// pace or a faster one is in progress.
     pub(super) fn stop(&mut self, stop: Stop) -> Option<Life> {
         match self {
             Life::Stopping(now) if now.pace != Pace::Graceful || stop.pace == Pace::Graceful => {
@@ -118,7 +118,7 @@ impl Life {
         }
     }
 
-    /// Ends the upgrade under way for which `is_meant` is true: from now on main just serves.
+    /// Ends the upgrade in progress if `is_meant` is true for it: main then just serves.
     pub(super) fn end_upgrade(
         &mut self,
         is_meant: impl Fn(&UpgradePhase) -> bool,
@@ -132,7 +132,8 @@ impl Life {
         }
     }
 
-    /// Ends the upgrade under way if this process is the trial. Returns the request for the upgrade, and what the trial has said.
+    /// Ends the upgrade in progress if this process is the trial. Returns the request for the upgrade, and the trial's
+    /// output.
     pub(super) fn end_trial(&mut self, ended: i32) -> Option<(Option<u64>, PipeReader)> {
         let is_it =
             |step: &UpgradePhase| matches!(step, UpgradePhase::Trial { pid, .. } if *pid == ended);
@@ -143,7 +144,8 @@ impl Life {
         }
     }
 
-    /// Ends the upgrade under way if our controller and router are there to take over. Returns the request for it with them.
+    /// Ends the upgrade in progress if the new controller and router are ready to take over. Returns the request for it
+    /// with them.
     pub(super) fn take_successors(&mut self) -> Option<(Option<u64>, Successors)> {
         let upgrade =
             self.end_upgrade(|step| matches!(step, UpgradePhase::StartingRouter { .. }))?;
@@ -160,7 +162,7 @@ impl Life {
         }
     }
 
-    /// The controller that is to serve after an upgrade.
+    /// Returns the controller that will serve after an upgrade.
     pub(super) fn next_controller(&self) -> Option<&ControllerProcess> {
         match self.step()? {
             UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => None,
@@ -180,7 +182,7 @@ impl Life {
         }
     }
 
-    /// The router that is to serve after an upgrade.
+    /// Returns the router that will serve after an upgrade.
     pub(super) fn next_router(&self) -> Option<&RouterProcess> {
         match self.step()? {
             UpgradePhase::StartingRouter { successors, .. } => Some(&successors.router),
@@ -208,7 +210,7 @@ impl Life {
 }
 
 impl Upgrade {
-    /// True if nobody of the old version is at anything any more.
+    /// True if no process of the old version is making changes any more.
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(
             self.step,
@@ -221,7 +223,7 @@ impl Upgrade {
 }
 
 impl UpgradePhase {
-    /// The new program's own processes: its controller and, once it is started, its router.
+    /// Returns the new program's processes: its controller and, once it is started, its router.
     pub(super) fn into_own(self) -> (Option<ControllerProcess>, Option<RouterProcess>) {
         match self {
             UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => (None, None),
@@ -258,7 +260,7 @@ impl Pace {
         }
     }
 
-    /// The time is over: those that are left are killed, and looked for again later.
+    /// The time is over: remaining processes are killed, and checked again later.
     pub(super) fn overdue(self, now: Instant) -> Pace {
         let kill_at = now + QUICK_STOP;
         match self {
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_is_ended_by_whom_it_concerns() {
+    fn an_upgrade_is_ended_only_by_its_own_processes() {
         let mut life = trial();
         assert!(life.end_trial(43).is_none() && life.take_successors().is_none());
         assert!(matches!(life.end_trial(42), Some((Some(7), _))));

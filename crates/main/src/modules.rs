@@ -1,4 +1,4 @@
-//! Finding the language hosts: every executable of the modules folder is asked what it is, all at once.
+//! Finds the language hosts: every executable of the modules folder is asked to describe itself, all at once.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -18,13 +18,14 @@ use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::Spawn;
 use tutti_wire::control::MODULE_VARIABLE;
 
-/// A host that has not described itself by then is broken: even a cold disk and a machine with far too much to do answer sooner.
+/// A host that has not described itself by then is broken: even with a cold disk and an overloaded machine it takes
+/// less.
 const LONGEST_DESCRIPTION: Duration = Duration::from_secs(30);
 
 /// A description is one short line.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// A host that is being asked.
+/// A host that is describing itself.
 struct HostProbe {
     path: PathBuf,
     pid: i32,
@@ -32,21 +33,21 @@ struct HostProbe {
     complaint: io::PipeReader,
 }
 
-/// Signals on which the search is given up.
+/// Signals that abort the search.
 const STOPS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a> {
     deadline: Instant,
     signals: Option<&'a Signals>,
-    /// The signal that has ended it.
+    /// The signal that has aborted it.
     stopped_by: Option<i32>,
 }
 
-/// Asks every executable of `folder`; those that answer well, in order of their names. Others are logged.
+/// Asks every executable in `folder`; returns those with a valid description, ordered by name. Others are logged.
 ///
 /// # Errors
-/// `Interrupted` when told to stop meanwhile.
+/// `Interrupted` if a stop was requested in the meantime.
 pub(crate) fn discover(
     folder: &Path,
     log: &Log,
@@ -58,7 +59,7 @@ pub(crate) fn discover(
         Some(number) => Err(io::Error::new(
             io::ErrorKind::Interrupted,
             format!(
-                "told to stop by {} while looking for modules",
+                "stopped by {} while looking for modules",
                 signal::name(number)
             ),
         )),
@@ -66,7 +67,7 @@ pub(crate) fn discover(
     }
 }
 
-/// Asks the same for a command. Broken ones are told on standard error.
+/// Finds modules for a command. Broken ones are reported on standard error.
 pub fn found(folder: &Path) -> Vec<LanguageModule> {
     let log = Log::to_stderr(&LogStyle::default()).ok();
     Search::new(None).run(folder, |level, message| {
@@ -133,7 +134,7 @@ impl<'a> Search<'a> {
 
     fn listen_to(&mut self, asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
         let handle = pidfd(asked.pid).map_err(|e| e.to_string())?;
-        // A description is far shorter than a pipe's buffer, so the host ends without anyone reading.
+        // A description is far shorter than a pipe's buffer, so the host ends even without a reader.
         if let Err(reason) = self.wait_for_end(&handle) {
             let _ = signal::send_group(asked.pid, libc::SIGKILL);
             let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
@@ -165,11 +166,11 @@ impl<'a> Search<'a> {
                     LONGEST_DESCRIPTION.as_secs()
                 ));
             }
-            // Children that end are noticed by their own descriptors; logs need no reopening yet.
+            // Ending children are noticed by their own descriptors; logs need not be reopened yet.
             let mut signals = std::iter::from_fn(|| self.signals?.next());
             self.stopped_by = signals.find(|number| STOPS.contains(number));
         }
-        Err("told to stop".to_owned())
+        Err("stopped".to_owned())
     }
 }
 
@@ -225,7 +226,7 @@ struct Description {
     also: Vec<String>,
 }
 
-/// The host as a module of each type that it runs.
+/// Returns the host as a module of each type that it runs.
 fn read_description(asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
     let status = reap_one(asked.pid);
     let text = read_available(asked.answer);
@@ -256,7 +257,7 @@ fn read_description(asked: HostProbe) -> Result<Vec<LanguageModule>, String> {
     Ok(modules)
 }
 
-/// Reads the content of the pipe as it is now: a grandchild may hold the other end open for ever.
+/// Reads the current content of the pipe: a grandchild may hold the other end open forever.
 fn read_available(pipe: io::PipeReader) -> String {
     use std::os::fd::AsFd;
     let mut text = Vec::new();
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn good_ones_are_found_and_broken_ones_are_told_with_reasons() {
+    fn good_modules_are_found_and_broken_ones_are_reported_with_reasons() {
         let folder = tempfile::tempdir().unwrap();
         let log_path = folder.path().join("log");
         let log = Log::to(tutti_log::open(&log_path).unwrap());
@@ -303,11 +304,14 @@ mod tests {
 
         let found = Search::new(None).run(&modules, |level, message| log.line(level, message));
 
-        let told: Vec<_> = found
+        let found_modules: Vec<_> = found
             .iter()
             .map(|module| (module.kind.as_str(), module.version.as_str()))
             .collect();
-        assert_eq!(told, [("sample", "1.2"), ("one", "3"), ("two", "3")]);
+        assert_eq!(
+            found_modules,
+            [("sample", "1.2"), ("one", "3"), ("two", "3")]
+        );
         assert_eq!(found[1].path, found[2].path);
         let text = std::fs::read_to_string(log_path).unwrap();
         assert!(

@@ -1,9 +1,9 @@
-//! The nodes of the fleet: from the process that follows them to routers whose configuration has them as servers; and the way of this node
-//! out of the fleet before a stop.
+//! The nodes of the fleet, sent from the source process to routers whose configuration uses them as servers; and this
+//! node's departure from the fleet before a stop.
 //!
-//! `impl` blocks of [`Supervisor`]. Main looks at nothing of what it passes on. The last list is kept on disk, so that a server which starts
-//! while the store is away has servers to ask. Must never happen: that a store which cannot be heard takes nodes away, or that a stop
-//! waits for it without an end.
+//! `impl` blocks of [`Supervisor`]. Main does not interpret the data. The last list is stored on disk, so that a server
+//! that starts while the store is unavailable has servers to ask. Must never happen: that an unavailable store removes
+//! nodes, or that a stop waits for it forever.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use super::lifecycle::{Life, Stop};
 use super::stored::{self, Shelf};
 use super::supervisor::Supervisor;
 
-/// The name of the list that is kept.
+/// The name of the stored list.
 const KEPT: &str = "addresses";
 
-/// A graceful stop waits so long for other nodes to be told. The process that tells them needs half a second.
+/// Time that a graceful stop waits for other nodes to be notified. The source process needs half a second.
 const LONGEST_LEAVE: Duration = Duration::from_secs(3);
 
-/// The list as it is kept.
+/// The list as stored.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The store that it is of.
+    /// The store that it comes from.
     of: String,
     nodes: Vec<LiveNode>,
 }
 
-/// Tells a store from another.
+/// Identifies a store.
 fn name_of(store: &EtcdPlan) -> String {
     let members = store.members.iter();
     let mut members: Vec<String> = members
@@ -42,7 +42,7 @@ fn name_of(store: &EtcdPlan) -> String {
 }
 
 impl Supervisor {
-    /// The controller says which source to follow, which was this one before.
+    /// Called with the source to follow; `self` still has the former one.
     pub(super) fn follow_nodes_of(&mut self, plan: Option<&SourcePlan>) {
         let name = |plan: &SourcePlan| name_of(&plan.etcd);
         let before = self.fleet.plan.as_deref().map(name);
@@ -56,13 +56,13 @@ impl Supervisor {
             None => LiveNodes {
                 nodes: None,
                 lost: Some(
-                    "this server is no node of a fleet; hint: name its store in `settings.source`, or with `--source`".to_owned(),
+                    "this server is not a node of a fleet; hint: name its store in `settings.source`, or with `--source`".to_owned(),
                 ),
             },
         };
     }
 
-    /// Begins with what was kept, and has the new process follow nodes if they are needed.
+    /// Starts with the stored list, and makes the new process follow nodes if they are needed.
     pub(super) fn begin_with_nodes(&mut self, kept: &BTreeMap<String, String>, plan: &SourcePlan) {
         let list = kept.get(KEPT);
         let list = list.and_then(|text| serde_json::from_str::<Kept>(text).ok());
@@ -76,25 +76,25 @@ impl Supervisor {
         if self.fleet.nodes.is_followed {
             self.have_nodes_followed();
         }
-        self.tell_all_of_nodes();
+        self.send_nodes_to_all();
     }
 
-    /// The process that follows the source tells of nodes.
-    pub(super) fn nodes_told(&mut self, told: LiveNodes) {
+    /// Handles the nodes from the source process.
+    pub(super) fn take_nodes(&mut self, live: LiveNodes) {
         let known = &mut self.fleet.nodes.known;
-        known.lost = told.lost;
-        if let Some(nodes) = told.nodes.filter(|nodes| nodes.len() <= LiveNodes::MOST)
+        known.lost = live.lost;
+        if let Some(nodes) = live.nodes.filter(|nodes| nodes.len() <= LiveNodes::MOST)
             && known.nodes.as_ref() != Some(&nodes)
         {
             known.nodes = Some(nodes);
             self.keep_nodes();
         }
-        self.tell_all_of_nodes();
+        self.send_nodes_to_all();
     }
 
     fn have_nodes_followed(&mut self) {
         let known = self.fleet.nodes.known.nodes.clone().unwrap_or_default();
-        self.tell_fleet(&ToFleet::FollowNodes { known }, Vec::new());
+        self.send_to_fleet(&ToFleet::FollowNodes { known }, Vec::new());
     }
 
     fn keep_nodes(&self) {
@@ -115,7 +115,7 @@ impl Supervisor {
         }
     }
 
-    /// A router needs the nodes, and may.
+    /// Sends a router the nodes, if it may have them.
     pub(super) fn router_follows_nodes(&mut self, pid: i32) {
         if !self.may_have_nodes(pid) {
             return;
@@ -124,7 +124,7 @@ impl Supervisor {
             self.have_nodes_followed();
         }
         let known = self.fleet.nodes.known.clone();
-        self.tell_router(pid, &ToRouter::Nodes { known });
+        self.send_to_router(pid, &ToRouter::Nodes { known });
     }
 
     fn may_have_nodes(&self, pid: i32) -> bool {
@@ -132,16 +132,17 @@ impl Supervisor {
         rights.is_some_and(super::rights::Rights::has_nodes)
     }
 
-    pub(super) fn tell_all_of_nodes(&mut self) {
+    pub(super) fn send_nodes_to_all(&mut self) {
         for pid in self.router_pids() {
             if self.may_have_nodes(pid) {
                 let known = self.fleet.nodes.known.clone();
-                self.tell_router(pid, &ToRouter::Nodes { known });
+                self.send_to_router(pid, &ToRouter::Nodes { known });
             }
         }
     }
 
-    /// Before a graceful stop: other nodes are to send nothing more here. True if the stop has to wait for that: it begins by itself then.
+    /// Called before a graceful stop: other nodes must send no more requests here. True if the stop must wait for that:
+    /// it then begins by itself.
     pub(super) fn leaves_fleet_first(&mut self) -> bool {
         if self.fleet.nodes.is_leaving() {
             return true;
@@ -152,11 +153,11 @@ impl Supervisor {
         }
         self.log(Level::Info, "leaving the fleet");
         self.fleet.nodes.leaving = Some(Instant::now() + LONGEST_LEAVE);
-        self.tell_fleet(&ToFleet::Leave, Vec::new());
+        self.send_to_fleet(&ToFleet::Leave, Vec::new());
         true
     }
 
-    /// Other nodes have been told, or cannot be.
+    /// Other nodes have been notified, or cannot be.
     pub(super) fn fleet_left(&mut self) {
         if self.is_stopping() {
             return self.fleet.kill();
@@ -167,7 +168,7 @@ impl Supervisor {
         }
     }
 
-    /// The stop begins: gracefully, when others have been told; quickly, while they are told.
+    /// The stop begins: a graceful one when others have been notified, a quick one while they are being notified.
     pub(super) fn end_fleet(&mut self, is_graceful: bool) {
         self.fleet.nodes.leaving = None;
         if is_graceful || self.fleet.process.is_none() {
@@ -175,8 +176,8 @@ impl Supervisor {
         }
         self.fleet.asked.clear();
         self.fleet.restarts.cancel();
-        // It ends when it has done so, and with main at the latest.
-        self.tell_fleet(&ToFleet::Leave, Vec::new());
+        // It ends when it has done so, at the latest with main.
+        self.send_to_fleet(&ToFleet::Leave, Vec::new());
     }
 }
 

@@ -1,4 +1,4 @@
-//! The processes that main starts for itself, as main sees them: process, line, and what still waits to be sent.
+//! The processes that main starts for itself, as seen by main: process, connection, and queued messages.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,41 +23,42 @@ use super::instance::Instance;
 use super::processes::Numbered;
 use super::service_manager;
 
-/// The very file this process runs, also when another version has been put at its path meanwhile: processes of different versions
-/// need not understand each other.
+/// The file that this process executes, even if another version has been installed at its path: processes of different
+/// versions may be incompatible.
 pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Messages that wait for a process which does not read them. One with so many is not served any more: each may hold descriptors.
+/// Maximum queued messages for a process that does not read. A process with more is no longer served: each message may
+/// hold descriptors.
 const MOST_WAITING: usize = 10_000;
 
-/// Messages of another version that are passed over before others get their turn.
+/// Messages of another version that are skipped before other processes get their turn.
 const MOST_UNKNOWN: usize = 64;
 
-/// A process that ends closes its line first; freeing a large configuration takes a while.
+/// A process that ends closes its connection first; freeing a large configuration takes a while.
 const LAST_MOMENTS: Duration = Duration::from_secs(10);
 
-/// The reason for which a process is started.
+/// Why a process is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launch {
-    /// It is to serve at once, with the server's start or in place of one that has ended.
+    /// To serve immediately, at the server's start or in place of one that has ended.
     Serving,
-    /// It is to take over from a process of another version.
+    /// To take over from a process of another version.
     Successor,
 }
 
-/// A process with a line, over which it says `In`.
+/// A process with a connection, on which it sends `In`.
 pub(super) struct OwnProcess<In> {
     pub(super) pid: i32,
     pub(super) started: Instant,
-    /// Since when nothing more can come from it.
+    /// Since when it cannot send any more messages.
     closed: Option<Instant>,
-    /// Made by another version of this program, whose messages may be others.
+    /// Started by another version of this program, whose messages may differ.
     is_foreign: bool,
     /// Longest message in a memory file.
     longest: u64,
     socket: OwnedFd,
     waiting: VecDeque<Packet>,
-    /// Its signs of life.
+    /// Its heartbeats.
     pub(super) pulse: Pulse,
     says: PhantomData<fn() -> In>,
 }
@@ -65,16 +66,16 @@ pub(super) struct OwnProcess<In> {
 /// The running controller.
 pub(super) struct ControllerProcess {
     pub(super) process: OwnProcess<FromController>,
-    /// It answers the control socket.
+    /// It serves the control socket.
     pub(super) is_serving: bool,
 }
 
 /// A running router.
 pub(super) struct RouterProcess {
     pub(super) process: OwnProcess<FromRouter>,
-    /// It serves what it has been told to.
+    /// It serves its configuration.
     pub(super) is_ready: bool,
-    /// Its counts, while it retires.
+    /// Its counters, while it retires.
     pub(super) totals: RouterCounts,
 }
 
@@ -86,7 +87,7 @@ impl ControllerProcess {
         })
     }
 
-    /// Goes on with one that another program has started.
+    /// Takes over one that another program has started.
     pub(super) fn adopt(handed: &HandedController) -> io::Result<ControllerProcess> {
         Ok(ControllerProcess {
             process: OwnProcess::adopt(handed.pid, handed.socket, tutti_protocol::LONGEST)?,
@@ -123,7 +124,7 @@ impl RouterProcess {
         })
     }
 
-    /// Goes on with one that another program has started.
+    /// Takes over one that another program has started.
     pub(super) fn adopt(handed: &HandedRouter) -> io::Result<RouterProcess> {
         Ok(RouterProcess {
             process: OwnProcess::adopt(
@@ -136,7 +137,7 @@ impl RouterProcess {
         })
     }
 
-    /// The number of its socket, for the handover.
+    /// Returns the number of its socket, for the handover.
     pub(super) fn socket_number(&self) -> RawFd {
         self.process.socket.as_raw_fd()
     }
@@ -152,8 +153,8 @@ impl RouterProcess {
 }
 
 impl<In: DeserializeOwned> OwnProcess<In> {
-    /// Starts one. It becomes the unprivileged user by itself, once its memory is hidden: as that user it is never to be looked into
-    /// with its line open.
+    /// Starts one. It switches to the unprivileged user by itself, after making its memory inaccessible: as that user
+    /// it must never be inspectable while its connection is open.
     pub(super) fn start(
         instance: &Instance,
         title: &str,
@@ -202,12 +203,12 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         }
     }
 
-    /// It is of this version, whose probes it answers.
+    /// True if it has this version, whose probes it answers.
     pub(super) fn understands_probes(&self) -> bool {
         !self.is_foreign && self.closed.is_none()
     }
 
-    /// Sends all that waits, within a second: what is not sent cannot be handed over.
+    /// Sends all queued messages, within a second: unsent ones cannot be handed over.
     pub(super) fn flush_all(&mut self) -> io::Result<()> {
         const PATIENCE: Timespec = Timespec {
             tv_sec: 1,
@@ -232,7 +233,7 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         )
     }
 
-    /// The socket to wait on, while anything can come, and whether to wait for room in it too.
+    /// Returns the socket to wait on, while anything can be received, and whether to wait for room in it too.
     pub(super) fn waits_on(&self) -> Option<(BorrowedFd<'_>, bool)> {
         self.closed
             .is_none()
@@ -259,28 +260,28 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         Ok(())
     }
 
-    /// When it has to have ended, after it has closed its socket.
+    /// Returns when it must have ended, after it has closed its socket.
     pub(super) fn end_deadline(&self) -> Option<Instant> {
         Some(self.closed? + LAST_MOMENTS)
     }
 
-    /// Kills it if it has closed its socket and not ended; what the log is to tell of that.
+    /// Kills it if it has closed its socket and not ended; returns a message for the log.
     pub(super) fn kill_overdue(&mut self, now: Instant) -> Option<String> {
         self.end_deadline().filter(|&at| at <= now)?;
         self.closed = Some(now);
         self.kill();
         Some(format!(
-            "process {} has closed its line to the main process and not ended; it is killed",
+            "process {} has closed its connection to the main process without exiting; killing it",
             self.pid
         ))
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(super) fn kill(&self) {
         let _ = signal::send(self.pid, libc::SIGKILL);
     }
 
-    /// Sends what waits, as far as there is room. A process that has gone is noticed by its end.
+    /// Sends queued messages, as far as there is room. A process that has ended is noticed by its end.
     pub(super) fn flush(&mut self) {
         while let Some(packet) = self.waiting.front() {
             match packet.send(self.socket.as_fd()) {
@@ -290,17 +291,17 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         }
     }
 
-    /// The next message, if there is one now.
+    /// Returns the next message, if there is one now.
     pub(super) fn receive(&mut self) -> io::Result<Option<(In, Vec<OwnedFd>)>> {
         for _ in 0..MOST_UNKNOWN {
             match tutti_protocol::receive(self.socket.as_fd(), self.longest) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Ok(None) => {
-                    // It is ending. Should it only have closed the socket, it is of no use any more.
+                    // It is ending. If it has only closed the socket, it is no longer useful.
                     self.closed.get_or_insert_with(Instant::now);
                     return Ok(None);
                 }
-                // A message of another version that this one does not know: nothing that it could be told matters here.
+                // A message of another version that this one does not know: it needs no answer.
                 Err(e) if self.is_foreign && e.kind() == io::ErrorKind::InvalidData => {}
                 other => return other,
             }

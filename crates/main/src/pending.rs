@@ -1,4 +1,4 @@
-//! Changes and questions that the controller waits for: which router was asked, and how far a change is.
+//! Changes and questions that the controller waits for: the router that was asked, and the progress of a change.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tutti_protocol::{Cause, Change, Grants, RouterQuery};
 /// A change that is not in force yet.
 pub(super) struct PendingChange {
     pub(super) number: u64,
-    /// The request of the controller.
+    /// The controller's request id.
     pub(super) asked: u64,
     pub(super) change: Change,
     pub(super) grants: Grants,
@@ -15,19 +15,19 @@ pub(super) struct PendingChange {
     pub(super) stage: Stage,
 }
 
-/// How far a change is. Routers are told by their process numbers.
+/// The progress of a change. Routers are identified by their process ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// No router has been told: none is there, or none that is up.
+    /// Not sent to a router yet: none is ready.
     Waiting,
-    /// This router makes it ready.
+    /// This router prepares it.
     Preparing(i32),
-    /// It is stored, and this router is putting it in force.
+    /// It is stored, and this router puts it in force.
     Stored(i32),
 }
 
 impl Stage {
-    /// The router that has been told of the change.
+    /// Returns the router that has the change.
     pub(super) fn router(self) -> Option<i32> {
         match self {
             Stage::Waiting => None,
@@ -38,7 +38,7 @@ impl Stage {
 
 /// A question that has no answer yet.
 pub(super) struct PendingQuestion {
-    /// The request of the controller.
+    /// The controller's request id.
     pub(super) asked: u64,
     pub(super) question: RouterQuery,
     /// The router that was asked.
@@ -50,12 +50,12 @@ pub(super) struct PendingQuestion {
 pub(super) struct Pending {
     pub(super) change: Option<PendingChange>,
     pub(super) questions: BTreeMap<u64, PendingQuestion>,
-    /// The last that was given.
+    /// The last number that was assigned.
     pub(super) number: u64,
 }
 
 impl Pending {
-    /// Numbers what is asked next.
+    /// Assigns the next number.
     pub(super) fn next(&mut self) -> u64 {
         self.number += 1;
         assert!(
@@ -65,17 +65,17 @@ impl Pending {
         self.number
     }
 
-    /// True if nothing is under way.
+    /// True if nothing is in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.change.is_none() && self.questions.is_empty()
     }
 
-    /// Takes the change out if this router has made it ready and it is not stored.
+    /// Removes the change if this router has prepared it and it is not stored.
     pub(super) fn take_unstored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
         self.take_at(Stage::Preparing(pid), number)
     }
 
-    /// Takes the change out if this router has put it in force.
+    /// Removes the change if this router has put it in force.
     pub(super) fn take_stored(&mut self, pid: i32, number: u64) -> Option<PendingChange> {
         self.take_at(Stage::Stored(pid), number)
     }
@@ -85,7 +85,7 @@ impl Pending {
             .take_if(|change| change.stage == stage && change.number == number)
     }
 
-    /// Takes out a question that this router has been asked.
+    /// Removes a question that this router was asked.
     pub(super) fn take_question(&mut self, pid: i32, number: u64) -> Option<PendingQuestion> {
         if self.questions.get(&number)?.router != Some(pid) {
             return None;
@@ -93,8 +93,8 @@ impl Pending {
         self.questions.remove(&number)
     }
 
-    /// A router has ended: its questions are for the next. Returns the requests of those that the next cannot answer, for it starts
-    /// all processes anew.
+    /// A router has ended: its questions go to the next one. Returns the requests that the next one cannot answer,
+    /// because it starts all processes again.
     pub(super) fn unask(&mut self, pid: i32) -> Vec<u64> {
         let mut lost = Vec::new();
         self.questions.retain(|_, question| {

@@ -1,8 +1,8 @@
-//! The pid file: which process the server is, for as long as it runs.
+//! The pid file: the process id of the server, as long as it runs.
 //!
-//! It is locked while the server runs, so a second instance that was given the same file is refused, and what it finds there
-//! is never the number of a process that has ended and whose number another has now. What must never happen: the file of a
-//! running instance overwritten or removed by another one.
+//! It is locked while the server runs, so a second instance with the same file is rejected, and a stale number in it is
+//! never mistaken for a running instance. Must never happen: that another instance overwrites or removes the file of a
+//! running one.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -14,10 +14,10 @@ use tutti_sys::guarded::{self, NameInFolder};
 use tutti_sys::process;
 use tutti_sys::spawn::inherited;
 
-/// Times a file is found removed by the instance that has just ended, and another one looked for.
+/// Maximum retries if the file was removed by an instance that has just ended.
 const TRIES: u32 = 8;
 
-/// The file, held locked.
+/// The file, locked.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     name: NameInFolder,
@@ -25,10 +25,10 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Locks the file, makes it where it is missing, and writes our number into it.
+    /// Locks the file, creates it if it is missing, and writes our process id into it.
     ///
     /// # Errors
-    /// `AlreadyExists` when another instance holds it.
+    /// `AlreadyExists` if another instance holds it.
     pub(super) fn take(path: &Path) -> io::Result<PidFile> {
         let taken = PidFile::lock(path).and_then(|mut taken| {
             taken.file.set_len(0)?;
@@ -50,17 +50,17 @@ impl PidFile {
             let name = guarded::named(path)?;
             let mut file = File::from(name.open_file(0o644)?);
             match file.try_lock() {
-                // It may have been removed, as its last act, by the one that held it.
+                // The former holder may have removed it as its last act.
                 Ok(()) if name.is(file.as_fd())? => return Ok(PidFile { name, file }),
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(held(path, &mut file)),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        Err(io::Error::other("it is made and removed all the time"))
+        Err(io::Error::other("it keeps appearing and disappearing"))
     }
 
-    /// Goes on with the file of the program before this one in the same process.
+    /// Takes over the file of the former program of this process.
     pub(super) fn adopt(path: &Path, handed: Option<RawFd>) -> io::Result<PidFile> {
         match handed {
             Some(number) => Ok(PidFile {
@@ -71,19 +71,19 @@ impl PidFile {
         }
     }
 
-    /// Its number, to be handed over.
+    /// Returns its descriptor number, for a handover.
     pub(super) fn number(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Removes it, unless somebody has put another in its place.
+    /// Removes it, unless it has been replaced by another file.
     pub(super) fn remove(&self) {
         let _ = self.name.remove_if(self.file.as_fd());
     }
 }
 
 fn held(path: &Path, file: &mut File) -> io::Error {
-    // A number, a line's end: what is longer is no pid file.
+    // A number and a line break: a longer file is not a pid file.
     let mut text = String::new();
     let _ = file.take(32).read_to_string(&mut text);
     let who = match text.trim() {
@@ -116,7 +116,7 @@ mod tests {
         let expected = format!("running as process {}: it holds", process::id());
         assert!(error.to_string().contains(&expected), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), own);
-        // Somebody else's by now.
+        // Another file by now.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "1\n").unwrap();
         first.remove();

@@ -1,18 +1,18 @@
-//! The processes of one kind that main has started for itself: one serves, others leave. One that is to serve after an upgrade is
-//! part of that: see [`super::lifecycle`].
+//! The processes of one kind that main has started for itself: one serves, others leave. A process that will serve
+//! after an upgrade belongs to the upgrade: see [`super::lifecycle`].
 
-/// A process that can be told from others.
+/// A process with a process id.
 pub(super) trait Numbered {
-    /// Its process number.
+    /// Its process id.
     fn pid(&self) -> i32;
 }
 
 /// Controllers, or routers.
 #[derive(Debug)]
 pub(super) struct Processes<P> {
-    /// The one whose word counts.
+    /// The serving one.
     pub(super) serving: Option<P>,
-    /// Those that end what they have begun: they were it before, or were to be it.
+    /// Those that finish their work: they were serving, or were to serve.
     pub(super) leaving: Vec<P>,
 }
 
@@ -42,12 +42,12 @@ impl<P: Numbered> Processes<P> {
         self.serving.as_ref().is_some_and(|one| one.pid() == pid)
     }
 
-    /// Finds the one of this number among those that leave.
+    /// Finds a leaving process by its process id.
     pub(super) fn leaving(&mut self, pid: i32) -> Option<&mut P> {
         self.leaving.iter_mut().find(|one| one.pid() == pid)
     }
 
-    /// Forgets the one of this number, if it is among those that leave, and returns it.
+    /// Forgets a leaving process, and returns it.
     pub(super) fn take_leaving(&mut self, pid: i32) -> Option<P> {
         let place = self.leaving.iter().position(|one| one.pid() == pid)?;
         Some(self.leaving.remove(place))

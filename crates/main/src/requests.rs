@@ -1,7 +1,7 @@
-//! The requests of routers: main carries them out or refuses them.
+//! The requests of routers: main carries them out or rejects them.
 //!
-//! Everything that a router asks for is looked up in its [`Rights`]; what is not there it does not get, and the log has an alert,
-//! for an honest router asks for nothing else.
+//! Every request of a router is checked against its [`Rights`]; without them it is rejected with an alert in the log,
+//! because a correct router requests nothing else.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -32,24 +32,24 @@ use super::jobs;
 use super::rights::Rights;
 use super::sockets::Sockets;
 
-/// Everything that the routers have had main open or start, and that outlives a router.
+/// Everything that main has opened or started for routers, and that outlives a router.
 #[derive(Default)]
 pub(super) struct RouterResources {
     pub(super) sockets: Sockets,
-    /// The keys of QUIC are made of it; the same for all routers there will be.
+    /// The keys of QUIC are derived from it; the same for all routers.
     pub(super) quic_secret: Vec<u8>,
     pub(super) children: Children,
     /// Logs to be reopened on request.
     pub(super) files: HashSet<PathBuf>,
     /// The configuration in force, for the next router.
     pub(super) configuration: Option<String>,
-    /// The rights that it gives a router.
+    /// Its grants for a router.
     pub(super) grants: Grants,
-    /// The rights of each router, by its process number.
+    /// The rights of each router, by its process id.
     pub(super) rights: HashMap<i32, Rights>,
-    /// Answers to those who ask whether names are ours, for the next router.
+    /// Challenge responses, for the next router.
     pub(super) challenges: Vec<Challenge>,
-    /// Those made for applications.
+    /// Cgroups created for applications.
     pub(super) cgroups: Cgroups,
 }
 
@@ -77,14 +77,14 @@ fn done(id: u64, descriptors: Vec<OwnedFd>) -> ReplyWithDescriptors {
     Some((ToRouter::Done { id, pid: None }, descriptors))
 }
 
-/// Opens a file for a router to read. Nothing of what is in it is looked at here.
+/// Opens a file for a router to read. Its content is not read here.
 fn open_file(path: &Path) -> io::Result<OwnedFd> {
     let opened = tutti_sys::file::open_ordinary(path);
     let (file, _) = opened.map_err(|e| context(format!("reading `{}`", path.display()), e))?;
     Ok(file.into())
 }
 
-/// The answer to a request for what is to be opened.
+/// Returns the answer to a request to open something.
 fn opened(
     id: u64,
     result: Result<Vec<OwnedFd>, impl Into<IsolationError>>,
@@ -95,7 +95,7 @@ fn opened(
     }
 }
 
-/// Refuses a request that no configuration allows.
+/// Rejects a request that no configuration grants.
 fn not_granted(what: &str) -> IsolationError {
     IsolationError::from(io::Error::new(
         io::ErrorKind::PermissionDenied,
@@ -111,7 +111,7 @@ fn too_many(what: &str) -> io::Error {
 }
 
 impl RouterResources {
-    /// The secret of QUIC, which is made when it is first asked for.
+    /// Returns the secret of QUIC, which is created when it is first requested.
     pub(super) fn quic_secret(&mut self) -> io::Result<Vec<u8>> {
         if self.quic_secret.is_empty() {
             let mut secret = vec![0; QUIC_SECRET_BYTES];
@@ -128,7 +128,8 @@ impl RouterResources {
         }
     }
 
-    /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
+    /// Carries out a request of the router with this process id. Requests that concern the router itself are handled by
+    /// the supervisor.
     pub(super) fn carry_out(
         &mut self,
         instance: &Instance,
@@ -144,7 +145,7 @@ impl RouterResources {
                 };
                 if self.sockets.is_of_dashboard(place) {
                     let message =
-                        "the dashboard listens there; move it first, in a change of its own";
+                        "the dashboard listens there; move it first, in a separate change";
                     return failed(id, io::Error::new(io::ErrorKind::AddrInUse, message));
                 }
                 let socket = self.sockets.get(place, backlog);
@@ -186,7 +187,7 @@ impl RouterResources {
                 opened(id, open_file(path).map(|file| vec![file]))
             }
             FromRouter::OpenSpool { id, ref folder } => {
-                // The server's own is for every router.
+                // The server's own folder is available to every router.
                 let is_own = *folder == instance.places.temporary;
                 if !is_own && !rights.is_some_and(|rights| rights.has_spool(folder)) {
                     return self.refuse(instance, router, id, &message);
@@ -201,7 +202,7 @@ impl RouterResources {
                 let file = jobs::open(&instance.places.state);
                 opened(id, file.map(|file| vec![file]))
             }
-            // The supervisor tells it the rest then.
+            // The supervisor sends it the nodes then.
             FromRouter::FollowNodes { id } if rights.is_some_and(Rights::has_nodes) => {
                 done(id, Vec::new())
             }
@@ -256,7 +257,7 @@ impl RouterResources {
         opened(id, file.map(|file| vec![file]))
     }
 
-    /// Answers what no configuration allows, and tells of it unless it was allowed a moment ago.
+    /// Answers a request without grant, and logs an alert unless it was granted a moment ago.
     fn refuse(
         &mut self,
         instance: &Instance,
@@ -285,17 +286,17 @@ impl RouterResources {
         };
         let rights = self.rights.get(&router);
         if !rights.is_some_and(|rights| rights.had(wanted, Instant::now())) {
-            self.tell_refusal(instance, router, &what);
+            self.report_refusal(instance, router, &what);
         }
         failed(id, not_granted(&what))
     }
 
-    fn tell_refusal(&mut self, instance: &Instance, router: i32, what: &str) {
+    fn report_refusal(&mut self, instance: &Instance, router: i32, what: &str) {
         if self.rights.get_mut(&router).is_none_or(Rights::refuse) {
             // Names may be a megabyte long.
             let what: String = what.chars().take(300).collect();
             let text = format!(
-                "router process {router} asks for what the configuration does not let it have, {what}: refused; it may be in wrong hands"
+                "router process {router} made a request that the configuration does not allow, {what}: refused; the process may be compromised"
             );
             instance.log.line(Level::Alert, &text);
         }
@@ -335,10 +336,10 @@ impl RouterResources {
         }
     }
 
-    /// The socket of the dashboard. A router's listener and the dashboard are never one socket, not for a moment.
+    /// Returns the socket of the dashboard. A router's listener and the dashboard never share a socket.
     pub(super) fn listen_for_dashboard(&mut self, place: &BindAddress) -> io::Result<OwnedFd> {
         if self.grants.places.iter().any(|grant| grant.place == *place) {
-            let message = "a listener has this address; move it first, in a change of its own";
+            let message = "a listener has this address; move it first, in a separate change";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
         }
         self.sockets.get_for_dashboard(place).map_err(|refusal| {
@@ -372,7 +373,7 @@ impl RouterResources {
             return self.refuse(instance, router, id, message);
         };
         if process.is_none() && self.children.has_most_looks(router) {
-            return failed(id, too_many("runners that look at commands"));
+            return failed(id, too_many("runners that check commands"));
         }
         match self.run_granted(instance, router, grant, process, descriptors) {
             Ok(pid) => Some((ToRouter::Done { id, pid }, Vec::new())),
@@ -389,7 +390,7 @@ impl RouterResources {
         descriptors: Vec<OwnedFd>,
     ) -> Result<Option<i32>, IsolationError> {
         let own = instance.module_of(&grant.application)?;
-        // The host of programs of their own is the smallest; each can run a command.
+        // The host for external programs is the smallest; any host can run a command.
         let small = instance
             .modules
             .iter()
@@ -414,8 +415,8 @@ impl RouterResources {
         })
     }
 
-    /// Who and where the processes of an application are. Of the files: those that they need in a new root, and those they cannot be
-    /// started without.
+    /// Returns the user and environment of an application's processes. `dependencies` are files needed in a new root,
+    /// `libraries` those without which they cannot be started.
     fn surroundings(
         &mut self,
         instance: &Instance,
@@ -438,7 +439,7 @@ impl RouterResources {
         }
     }
 
-    /// The change that a router was to make ready will not be: what was opened for it alone goes.
+    /// The change that a router was preparing is abandoned: descriptors opened only for it are closed.
     pub(super) fn abandon_change(&mut self, router: i32) {
         let Some(rights) = self.rights.get_mut(&router) else {
             return;
@@ -457,7 +458,8 @@ impl RouterResources {
         }
     }
 
-    /// Closes what a router that has ended did not give back: the next asks for what is in the configuration.
+    /// Closes everything that a router that has ended did not release: the next one requests what the configuration
+    /// needs.
     pub(super) fn release_what_is_not_granted(&mut self) {
         let grants = &self.grants;
         let is_granted =
@@ -480,7 +482,7 @@ impl RouterResources {
         let files = (module.dependencies.as_slice(), module.libraries.as_slice());
         let surroundings = self.surroundings(instance, &grant, files)?;
         let start: Start = serde_json::from_str(&grant.start).map_err(io::Error::from)?;
-        // Wrong ones spoil the router's own application.
+        // Wrong ones only affect the router's own application.
         let start = Start {
             threads: Some(threads),
             workers: Some(workers),
@@ -500,9 +502,9 @@ impl RouterResources {
         if self.children.owns(router, pid) {
             let _ = signal::send(pid, signal);
         } else if signal::exists(pid) {
-            // One that has ended a moment ago is nothing to speak of.
+            // A process that has just ended is not worth a message.
             let what = format!("to signal process {pid}, which is not of one of its applications");
-            self.tell_refusal(instance, router, &what);
+            self.report_refusal(instance, router, &what);
         }
     }
 }
@@ -514,7 +516,7 @@ fn open_spool(instance: &Instance, folder: &Path) -> io::Result<UnnamedFile> {
     if !folder.is_absolute() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the path of the folder has to begin with `/`",
+            "the path of the folder must begin with `/`",
         ));
     }
     let folder = guarded::folder(folder, None)
@@ -522,7 +524,7 @@ fn open_spool(instance: &Instance, folder: &Path) -> io::Result<UnnamedFile> {
     UnnamedFile::create(&folder.handle_path())
 }
 
-/// Says which of the two options is at fault.
+/// Determines which of the two options is wrong.
 fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> IsolationError {
     let is_unknown = |found: io::Result<u32>| found.is_err();
     match (user, group) {
@@ -530,20 +532,20 @@ fn unfit(error: &io::Error, user: Option<&str>, group: Option<&str>) -> Isolatio
             IsolationError::at(
                 "user",
                 error.to_string(),
-                format!("name a user there is, or make this one: `useradd --system {user}`"),
+                format!("name an existing user, or create this one: `useradd --system {user}`"),
             )
         }
         (_, Some(group)) if is_unknown(credentials::group_number(group)) => IsolationError::at(
             "group",
             error.to_string(),
-            format!("name a group there is, or make this one: `groupadd --system {group}`"),
+            format!("name an existing group, or create this one: `groupadd --system {group}`"),
         ),
         (Some(_), _) => IsolationError::at("user", error.to_string(), "leave it out"),
         _ => IsolationError::at("group", error.to_string(), "leave it out"),
     }
 }
 
-/// Whom an application runs as. Only root can become others; anyone may name themselves.
+/// Returns the user of an application. Only root can switch users; others may name themselves.
 fn credentials_for(
     instance: &Instance,
     application: &str,
@@ -554,7 +556,7 @@ fn credentials_for(
         if user.is_none() && group.is_none() {
             return Ok(Some(default.clone()));
         }
-        // A user that is called so is meant by it, as in NGINX Unit.
+        // An existing user with this name takes precedence, as in NGINX Unit.
         if user == Some(AUTO) && !credentials::is_user(AUTO) {
             return dynamic_users::of(&instance.places.state, application, group).map(Some);
         }
@@ -586,7 +588,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
 
-    /// Process number of the router in these tests.
+    /// Process id of the router in these tests.
     const ROUTER: i32 = 1;
 
     fn instance(folder: &Path) -> Instance {
@@ -642,7 +644,7 @@ mod tests {
         }
     }
 
-    /// A router may have what a configuration with this one application lets it have.
+    /// Returns holdings in which a router has the rights of a configuration with this one application.
     fn with(application: &ApplicationGrant) -> RouterResources {
         let grants = Grants {
             applications: vec![application.clone()],
@@ -717,7 +719,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
         let free = || {
-            // Nothing else is at this address, so that no other socket takes the port when it is free again.
+            // No other socket uses this address, so none takes the port when it is free again.
             let port = std::net::TcpListener::bind("127.86.0.1:0").unwrap();
             BindAddress::Inet(port.local_addr().unwrap())
         };
@@ -742,7 +744,7 @@ mod tests {
         };
         let answer = holdings.carry_out(&instance, ROUTER, listen, Vec::new());
         assert!(refusal(answer).contains("the dashboard listens there"));
-        // A router in wrong hands closes what is its own, and one that has ended takes nothing with it.
+        // A compromised router can close its own sockets, and one that has ended takes nothing with it.
         let unlisten = FromRouter::Unlisten {
             place: of_dashboard.clone(),
         };
@@ -783,7 +785,7 @@ mod tests {
         let first = ask(ROUTER, Some(0)).unwrap();
         assert_eq!((ask(ROUTER, Some(0)), ask(NEXT, Some(0))), (None, None));
         let second = ask(NEXT, Some(1)).unwrap();
-        // Who only looks is no process of it.
+        // A runner that only checks the command is not a process of it.
         let look = ask(NEXT, None).unwrap();
         holdings.children.kill_of(ROUTER);
         holdings.children.kill_of(NEXT);
@@ -794,7 +796,7 @@ mod tests {
         }
     }
 
-    /// Issue 28: a router in wrong hands may start what is granted, and would fill the machine with it.
+    /// Issue 28: a compromised router may start what is granted, and would fill the machine with it.
     #[test]
     fn a_router_starts_an_application_only_so_often() {
         let folder = tempfile::tempdir().unwrap();
@@ -815,7 +817,7 @@ mod tests {
             assert!(pids.len() < 1000);
         };
         assert!(refused.contains("too many prototypes"), "{refused}");
-        // Signals and favours reach no process that is not of its applications.
+        // Signals and priority changes do not reach processes outside its applications.
         let mut child = std::process::Command::new("sleep")
             .arg("1000")
             .spawn()
@@ -847,7 +849,7 @@ mod tests {
         assert!(refusal(answer).contains("started by root"));
     }
 
-    /// Issue 10: a router in wrong hands sends every message it should not, and gets nothing by it but a line in the log.
+    /// Issue 10: a compromised router sends every message that it should not, and the only effect is a line in the log.
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn a_router_gets_nothing_that_the_configuration_does_not_let_it_have() {
@@ -958,21 +960,21 @@ mod tests {
         ];
         let count = wanted.len();
         for message in wanted {
-            let told = format!("{message:?}");
+            let debug = format!("{message:?}");
             let answer = holdings.carry_out(&instance, ROUTER, message, descriptors(5));
             assert!(
                 refusal(answer).contains("not in the configuration"),
-                "{told}"
+                "{debug}"
             );
         }
-        // Another router, which nothing has been granted to, gets not even that.
+        // Another router, without any grants, does not even get that.
         let answer = holdings.carry_out(&instance, 2, start(&site), descriptors(5));
         assert!(refusal(answer).contains("not in the configuration"));
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         assert_eq!(log.matches("[alert]").count(), count + 1, "{log}");
         assert!(!folder.path().join("other.log").exists() && !folder.path().join("other").exists());
         assert!(holdings.children.is_empty());
-        // Sockets and logs that main opens for a change go with it.
+        // Sockets and logs that main opens for a change are closed with it.
         let mut more = grants.clone();
         let other = BindAddress::Path(folder.path().join("other"));
         more.places.push(PlaceGrant {

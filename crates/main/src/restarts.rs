@@ -1,31 +1,32 @@
-//! When a process that has ended is started again.
+//! When a process that has ended is restarted.
 
 use std::time::{Duration, Instant};
 
 /// A process that ends sooner than this after its start counts as failing.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Processes in a row that ended before they were of any use; then main gives up, unless something is being served.
+/// Consecutive processes that ended before they were useful; after that main gives up, unless requests are being
+/// served.
 const MAX_FRUITLESS_STARTS: u32 = 8;
 
 /// Pause before the second start after a failure; doubled each time: 8 starts take six seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest pause: a request that kills every router must not close the site for much longer than it takes.
+/// Longest pause: a request that kills every router must not make the site unavailable for much longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The starts of one kind of process.
 #[derive(Default)]
 pub(super) struct Restarts {
-    /// When the next is due.
+    /// When the next start is due.
     at: Option<Instant>,
-    /// Since one was last stable.
+    /// Failures since one was last stable.
     failures: u32,
     fruitless: u32,
 }
 
 impl Restarts {
-    /// One has ended, which was of use since it was started at `useful_from`, or of none; false if it is not worth trying any more.
+    /// A process has ended, which was useful since `useful_from`, or never; false if another start is not worthwhile.
     pub(super) fn ended(&mut self, useful_from: Option<Instant>) -> bool {
         let was_stable = useful_from.is_some_and(|started| started.elapsed() >= STABLE_AFTER);
         self.failures = if was_stable { 0 } else { self.failures + 1 };
@@ -33,7 +34,7 @@ impl Restarts {
             Some(_) => 0,
             None => self.fruitless + 1,
         };
-        // The first time at once: whoever connects meanwhile waits in the socket's queue.
+        // The first restart is immediate: new connections meanwhile wait in the backlog.
         let pause = match self.failures {
             0 | 1 => Duration::ZERO,
             n => FIRST_PAUSE
@@ -45,7 +46,7 @@ impl Restarts {
         self.fruitless < MAX_FRUITLESS_STARTS
     }
 
-    /// Nothing is to be started.
+    /// Cancels the next start.
     pub(super) fn cancel(&mut self) {
         self.at = None;
     }
@@ -54,7 +55,7 @@ impl Restarts {
         self.at
     }
 
-    /// True if one is due; then it is no more.
+    /// True once if a start is due.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.at.take_if(|at| *at <= now).is_some()
     }

@@ -1,8 +1,9 @@
 //! The rights of each router, and how long it has them.
 //!
-//! A router serves what is in force, and prepares what may come next; it asks for what either needs. What must never happen: that
-//! it is given anything because it says so. Times are for what was on its way: a router that is told of a change has perhaps asked
-//! for something of the one before: it does not get it, for nobody would give it back, but nothing is wrong either.
+//! A router serves the configuration in force, and prepares the next one; it requests the resources of both. Must never
+//! happen: that it gets anything without a grant. The time limits are for messages in transit: a router that receives a
+//! change may have just requested something of the former configuration. It does not get that, because it would not be
+//! released, but this is not an alert either.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -16,11 +17,11 @@ use tutti_protocol::{
 
 use super::children::Children;
 
-/// How long what was given up a moment ago can still be asked for: a message takes far less.
+/// How long a resource that has just been given up may still be requested without an alert: a message takes far less.
 const ON_THE_WAY: Duration = Duration::from_secs(10);
 
-/// Refusals of one router that are told of: the first says it all.
-const MOST_TOLD: u32 = 20;
+/// Rejections of one router that are logged: the first ones suffice.
+const MOST_REPORTED: u32 = 20;
 
 /// The rights that one configuration gives a router.
 #[derive(Default)]
@@ -38,7 +39,7 @@ struct Granted {
 }
 
 impl Granted {
-    /// Applications that are what they were go on as the same grant.
+    /// Unchanged applications keep their grant.
     fn new(grants: &Grants, before: &[Rc<ApplicationGrant>]) -> Granted {
         let places = grants.places.iter();
         let applications = grants.applications.iter().map(|grant| {
@@ -67,14 +68,14 @@ impl Granted {
     }
 }
 
-/// An application that is not in force any more. Its processes answer what has begun, and one that dies is replaced.
+/// An application that is no longer in force. Its processes finish their requests, and one that dies is replaced.
 struct EndingApplication {
     grant: Rc<ApplicationGrant>,
     /// When it was last seen to have processes.
     alive: Instant,
 }
 
-/// Places and logs that were for a change alone which will not be.
+/// Sockets and logs that were only for an abandoned change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Abandoned {
     pub(super) places: Vec<BindAddress>,
@@ -87,9 +88,9 @@ pub(super) struct Rights {
     /// The bank of its UDP sockets.
     pub(super) bank: u8,
     in_force: Granted,
-    /// The rights that the change gives which is being made ready.
+    /// The rights for the change that is being prepared.
     pending: Option<Granted>,
-    /// Given up not long ago: who still asks for it gets nothing, and is not suspected.
+    /// Given up recently: requests for it are rejected without an alert.
     recent: Option<(Granted, Instant)>,
     ending: Vec<EndingApplication>,
     refusals: u32,
@@ -107,12 +108,12 @@ impl Rights {
         }
     }
 
-    /// A change is to be made ready.
+    /// A change will be prepared.
     pub(super) fn prepare(&mut self, grants: &Grants) {
         self.pending = Some(Granted::new(grants, &self.in_force.applications));
     }
 
-    /// It is in force.
+    /// The change is in force.
     pub(super) fn commit(&mut self, now: Instant) {
         let Some(next) = self.pending.take() else {
             return;
@@ -134,7 +135,7 @@ impl Rights {
         self.recent = Some((before, now));
     }
 
-    /// It will not be; what was for it alone.
+    /// The change is abandoned; returns the resources that were only for it.
     pub(super) fn abandon(&mut self, now: Instant) -> Abandoned {
         let Some(pending) = self.pending.take() else {
             return Abandoned::default();
@@ -154,11 +155,11 @@ impl Rights {
     }
 
     fn all(&self) -> impl Iterator<Item = &Granted> {
-        // The pending change says how a place that stays is to be.
+        // The pending change determines the options of an unchanged address.
         self.pending.iter().chain([&self.in_force])
     }
 
-    /// The longest queue of this place, if it may listen there.
+    /// Returns the backlog of this address, if the router may listen there.
     pub(super) fn backlog(&self, place: &BindAddress) -> Option<i32> {
         self.all()
             .find_map(|granted| granted.places.get(place).copied())
@@ -193,7 +194,7 @@ impl Rights {
         self.all().any(|granted| granted.caches.contains(cache))
     }
 
-    /// The application of this name and start document.
+    /// Returns the application with this name and start document.
     pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
         let ending = self.ending.iter().map(|ending| &ending.grant);
         self.all()
@@ -203,14 +204,14 @@ impl Rights {
             .cloned()
     }
 
-    /// The command of this place and start document.
+    /// Returns the command with this place and start document.
     pub(super) fn command(&self, place: &str, start: &str) -> Option<Rc<CommandGrant>> {
         self.all()
             .find_map(|granted| granted.command(place, start))
             .cloned()
     }
 
-    /// True if it could have had this a moment ago.
+    /// True if the router could have had this a moment ago.
     pub(super) fn had(&self, wanted: &FromRouter, now: Instant) -> bool {
         let recent = self.recent.as_ref();
         let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
@@ -232,7 +233,7 @@ impl Rights {
         })
     }
 
-    /// Forgets applications that are not in force any more and whose processes have ended.
+    /// Forgets applications that are no longer in force and whose processes have ended.
     pub(super) fn forget_ended(&mut self, router: i32, children: &Children, now: Instant) {
         self.ending.retain_mut(|ending| {
             if children.has_of(router, &ending.grant) {
@@ -242,13 +243,13 @@ impl Rights {
         });
     }
 
-    /// Counts a refusal; whether it is to be told of.
+    /// Counts a rejection; returns whether to log it.
     pub(super) fn refuse(&mut self) -> bool {
         self.refusals = self.refusals.saturating_add(1);
-        self.refusals <= MOST_TOLD
+        self.refusals <= MOST_REPORTED
     }
 
-    /// Everything there is, for the next program of this process.
+    /// Returns all grants, for the next program of this process.
     pub(super) fn handed(&self) -> Grants {
         let places = self.in_force.places.iter();
         let ending = self.ending.iter().map(|ending| &ending.grant);
@@ -324,7 +325,7 @@ mod tests {
         BindAddress::Inet(([127, 0, 0, 1], port).into())
     }
 
-    /// True if a router has these rights, and whether it is not suspected if it asks without.
+    /// True if a router has these rights, and whether a request without them is tolerated.
     fn has(rights: &Rights, port: u16, now: Instant) -> (bool, bool) {
         let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
         let file = format!("/file/{port}");
@@ -367,8 +368,8 @@ mod tests {
         (has[0], had[0])
     }
 
-    /// Issue 10: what a change lets a router have it has from the moment it is to make it ready, and what it does not let it have
-    /// any more it has no more; only it is not suspected for as long as a message may be on its way.
+    /// Issue 10: a router has the grants of a change from the moment it is to prepare it, and loses grants that the
+    /// change removes; requests for these are only tolerated for as long as a message may be in transit.
     #[test]
     fn rights_come_and_go_with_the_configuration() {
         let now = Instant::now();

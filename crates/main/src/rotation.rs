@@ -1,7 +1,7 @@
-//! Opening logs again, after somebody has moved the files away (SIGUSR1).
+//! Reopens logs after they have been rotated (SIGUSR1).
 //!
-//! `impl` blocks of [`Supervisor`]. Every file goes through the same checks as when it was opened first: the folder may be
-//! another user's, who has put a link in the file's place.
+//! `impl` blocks of [`Supervisor`]. Every file passes the same checks as when it was first opened: the folder may
+//! belong to another user, who has put a link in the file's place.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -34,7 +34,7 @@ impl Supervisor {
         self.log(Level::Notice, "logs reopened");
     }
 
-    /// Also without a file of our own the router is told, for the files that applications write to.
+    /// Even without its own log file, main notifies the router, for the files that applications write to.
     fn reopen_own_log(&mut self) -> io::Result<()> {
         if let Some(path) = &self.instance.places.log {
             self.instance.log.replace(log::open(path)?);

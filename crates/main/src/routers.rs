@@ -1,7 +1,7 @@
-//! The routers there are: starting one, listening to all, and doing what they may ask for.
+//! The routers: starting them, receiving their messages, and carrying out their requests.
 //!
-//! `impl` blocks of [`Supervisor`]. What must never happen: that what a router says is taken for what the controller says, or that
-//! one that never ends talking keeps main from anything else.
+//! `impl` blocks of [`Supervisor`]. Must never happen: that a message of a router is mistaken for one of the
+//! controller, or that a router that sends messages without end keeps main from anything else.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use super::supervisor::{MOST_AT_ONCE, Supervisor};
 type Received = Option<(FromRouter, Vec<OwnedFd>)>;
 
 impl Supervisor {
-    /// Starts one with these rights and greets it.
+    /// Starts a router with these rights and sends its greeting.
     pub(super) fn launch_router(
         &mut self,
         launch: Launch,
@@ -30,7 +30,7 @@ impl Supervisor {
         let is_upgrade = launch == Launch::Successor;
         self.instance.ensure_temporary();
         let mut router = RouterProcess::start(&self.instance)?;
-        // The one that serves reads its own sockets until it has ended.
+        // The serving router reads its own sockets until it has ended.
         let bank = self.holdings.sockets.bank() + u8::from(is_upgrade);
         let bank = bank % BANKS;
         let hello = RouterHello {
@@ -59,10 +59,10 @@ impl Supervisor {
         Ok(router)
     }
 
-    pub(super) fn tell_router(&mut self, pid: i32, message: &ToRouter) {
+    pub(super) fn send_to_router(&mut self, pid: i32, message: &ToRouter) {
         let router = self.router(pid);
         if let Some(Err(error)) = router.map(|router| router.send(message, Vec::new())) {
-            self.log(Level::Alert, &format!("cannot tell the router: {error}"));
+            self.log(Level::Alert, &format!("cannot send to the router: {error}"));
         }
     }
 
@@ -80,11 +80,11 @@ impl Supervisor {
 
     fn handle_router(&mut self, pid: i32) {
         for _ in 0..MOST_AT_ONCE {
-            // Found anew each time: what one says may change which there are.
+            // Looked up each time: a message may change the set of routers.
             match self.receive_from(pid) {
                 None | Some(Ok(None)) => return,
                 Some(Ok(Some((message, descriptors)))) => self.obey(pid, message, descriptors),
-                // A router that talks nonsense is not to be trusted with anything more.
+                // A router that sends invalid messages is not trusted any further.
                 Some(Err(error)) => {
                     self.log(
                         Level::Alert,
@@ -114,7 +114,7 @@ impl Supervisor {
                 self.router_unprepared(pid, number, faults);
             }
             FromRouter::Told { number, told } => {
-                self.router_told(pid, number, told, descriptors);
+                self.take_router_answer(pid, number, told, descriptors);
                 self.hand_over_if_at_rest();
             }
             FromRouter::Alive { number } => {
@@ -125,12 +125,12 @@ impl Supervisor {
             FromRouter::Totals { totals } => {
                 if let Some(router) = self.routers.leaving(pid) {
                     router.totals = totals;
-                    self.tell_totals();
+                    self.send_totals();
                 }
             }
             FromRouter::JobDelivered { spooler, job } => {
                 if self.routers.leaving(pid).is_some() {
-                    self.tell_delivered(spooler, job);
+                    self.send_delivered(spooler, job);
                 }
             }
             FromRouter::WantCertificate {
@@ -142,7 +142,7 @@ impl Supervisor {
             FromRouter::CertificateUsed { account, name } => {
                 self.certificate_used(account, name);
             }
-            // Sockets and logs are the business of the one that serves.
+            // Only the serving router may manage sockets and logs.
             FromRouter::Unlisten { .. }
             | FromRouter::UnlistenDatagrams { .. }
             | FromRouter::CloseFile { .. }

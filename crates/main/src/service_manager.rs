@@ -1,7 +1,8 @@
-//! The service manager that started us, if one did: what it is told (sd_notify(3)), and sockets it has opened (sd_listen_fds(3)).
+//! The service manager that started main, if there is one: notifications to it (sd_notify(3)), and sockets it has
+//! opened (sd_listen_fds(3)).
 //!
-//! Without `NOTIFY_SOCKET` and `LISTEN_FDS` in the environment nothing here does anything. What must never happen: that a child
-//! learns of either, or that the server fails because nobody listens to what it says.
+//! Without `NOTIFY_SOCKET` and `LISTEN_FDS` in the environment these functions do nothing. Must never happen: that a
+//! child inherits either, or that the server fails because its notifications are not received.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,7 +14,7 @@ use tutti_log::Log;
 use tutti_sys::listen::{SocketName, adopt};
 use tutti_sys::spawn::inherited;
 
-/// Variables between the service manager and us alone, or between main and one process.
+/// Variables between the service manager and main only, or between main and one process.
 const OURS: [&str; 7] = [
     tutti_protocol::BECOME,
     "NOTIFY_SOCKET",
@@ -24,7 +25,7 @@ const OURS: [&str; 7] = [
     "WATCHDOG_USEC",
 ];
 
-/// The environment of children.
+/// Returns the environment of children.
 pub(crate) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| OURS.iter().all(|ours| name != ours))
 }
@@ -32,38 +33,38 @@ pub(crate) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
 /// The service is up, or up again after [`reloading`].
 pub(super) fn ready(log: &Log) {
     let status = concat!("version ", env!("CARGO_PKG_VERSION"), " serves");
-    tell(log, &[NotifyState::Ready, NotifyState::Status(status)]);
+    notify(log, &[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// An upgrade begins.
 pub(super) fn reloading(log: &Log) {
-    // Asked for by `Type=notify-reload`, and ignored by others.
+    // Required by `Type=notify-reload`, and ignored by others.
     let now = NotifyState::monotonic_usec_now().ok();
     let states = [NotifyState::Reloading, NotifyState::Status("upgrading")];
     let states: Vec<NotifyState<'_>> = states.into_iter().chain(now).collect();
-    tell(log, &states);
+    notify(log, &states);
 }
 
 /// The service ends.
 pub(super) fn stopping(log: &Log) {
-    let status = NotifyState::Status("answering what has begun");
-    tell(log, &[NotifyState::Stopping, status]);
+    let status = NotifyState::Status("finishing the requests in progress");
+    notify(log, &[NotifyState::Stopping, status]);
 }
 
-fn tell(log: &Log, states: &[NotifyState<'_>]) {
+fn notify(log: &Log, states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        let text = format!("the service manager cannot be told what the server does: {error}");
+        let text = format!("cannot report the state to the service manager: {error}");
         log.line(Level::Warn, &text);
     }
 }
 
-/// The listening sockets that were opened for us.
+/// Returns the listening sockets that the service manager has opened.
 pub(super) fn sockets(log: &Log) -> Vec<(SocketName, OwnedFd)> {
     let numbers = match sd_notify::listen_fds() {
         Ok(numbers) => numbers,
         Err(error) => {
             let text =
-                format!("the sockets of the service manager (LISTEN_FDS) cannot be had: {error}");
+                format!("cannot use the sockets of the service manager (LISTEN_FDS): {error}");
             log.line(Level::Alert, &text);
             return Vec::new();
         }

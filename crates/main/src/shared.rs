@@ -1,26 +1,28 @@
-//! Automatic certificates that a fleet shares: the process for them asks the one that follows the source, and main passes on what they say.
+//! Automatic certificates that a fleet shares: main forwards requests of the acme process to the source process, and
+//! the answers back.
 //!
-//! `impl` blocks of [`Supervisor`]. Neither of the two can reach the other without main, and main looks at nothing of it. What must never
-//! happen: that an answer reaches another process than the one that asked, or that somebody waits for a process that has ended.
+//! `impl` blocks of [`Supervisor`]. The two processes can communicate only through main, which does not interpret their
+//! messages. Must never happen: that an answer reaches a process other than the requester, or that a process waits for
+//! one that has ended.
 
 use tutti_protocol::{SharedAnswer, SharedNews, SharedRequest, ToAcme, ToFleet};
 
 use super::supervisor::Supervisor;
 
-/// Requests that are not answered yet.
+/// Maximum unanswered requests.
 const MOST_SHARED: usize = 1000;
 
-/// Nothing can be shared, because the process that has the store is not there.
-const NOBODY: &str = "the process that follows the source is not there";
+/// The reason why nothing can be shared: the process with the store is not running.
+const NO_SOURCE: &str = "the source process is not running";
 
 impl Supervisor {
-    /// The process for automatic certificates wants something of the one that follows the source.
+    /// Forwards a request of the acme process to the source process.
     pub(super) fn ask_fleet(&mut self, id: u64, request: SharedRequest) {
         if self.fleet.process().is_none() || self.fleet.shared.len() >= MOST_SHARED {
-            let reason = NOBODY.to_owned();
+            let reason = NO_SOURCE.to_owned();
             return self.answer_shared(id, SharedAnswer::Unavailable { reason });
         }
-        // Numbered anew: the next process of that kind begins with the same numbers.
+        // Renumbered: the next acme process starts with the same numbers.
         self.fleet.last_shared += 1;
         let number = self.fleet.last_shared;
         let before = self.fleet.shared.insert(number, id);
@@ -29,11 +31,11 @@ impl Supervisor {
             id: number,
             request,
         };
-        self.tell_fleet(&request, Vec::new());
+        self.send_to_fleet(&request, Vec::new());
     }
 
     fn answer_shared(&mut self, id: u64, answer: SharedAnswer) {
-        self.tell_acme(&ToAcme::Shared { id, answer }, Vec::new());
+        self.send_to_acme(&ToAcme::Shared { id, answer }, Vec::new());
     }
 
     pub(super) fn fleet_answers(&mut self, number: u64, answer: SharedAnswer) {
@@ -44,41 +46,41 @@ impl Supervisor {
 
     pub(super) fn pass_on_news(&mut self, news: SharedNews) {
         if self.acme.is_shared {
-            self.tell_acme(&ToAcme::SharedNews { news }, Vec::new());
+            self.send_to_acme(&ToAcme::SharedNews { news }, Vec::new());
         }
     }
 
-    /// There is a process for automatic certificates, or none any more: nobody waits for what the one before has asked.
-    pub(super) fn tell_of_sharing(&mut self) {
+    /// An acme process has started, or ended: requests of the former one need no answer.
+    pub(super) fn send_sharing(&mut self) {
         self.fleet.shared.clear();
         let acme = &self.acme;
         let is_there = acme.plan.is_some() && acme.process.is_some() && acme.is_shared;
-        self.tell_fleet(&ToFleet::Sharing { is_there }, Vec::new());
+        self.send_to_fleet(&ToFleet::Sharing { is_there }, Vec::new());
         if is_there && self.fleet.process().is_none() {
             self.nothing_is_shared();
         }
     }
 
-    /// The process that follows the source has ended: nobody answers until the next is there.
+    /// The source process has ended: there are no answers until the next one runs.
     pub(super) fn nothing_is_shared(&mut self) {
         for id in std::mem::take(&mut self.fleet.shared).into_values() {
-            let reason = NOBODY.to_owned();
+            let reason = NO_SOURCE.to_owned();
             self.answer_shared(id, SharedAnswer::Unavailable { reason });
         }
         self.pass_on_news(SharedNews {
-            error: Some(NOBODY.to_owned()),
+            error: Some(NO_SOURCE.to_owned()),
             ..SharedNews::default()
         });
     }
 
-    /// The source may be another: certificates are shared with another fleet, or with none.
+    /// The source may have changed: certificates are shared with another fleet, or with none.
     pub(super) fn share_anew(&mut self) {
         if self.acme.process.is_some() && self.acme.is_shared != self.fleet.is_sharing() {
             self.acme.kill();
             self.wishes_unanswered();
             self.start_acme();
         } else {
-            self.tell_of_sharing();
+            self.send_sharing();
         }
     }
 }

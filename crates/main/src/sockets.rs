@@ -13,13 +13,14 @@ use tutti_sys::spawn::inherited;
 
 use super::handover::{HandedDatagrams, HandedSocket};
 
-/// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
+/// Mode of a listener's socket file: all users may connect, as to a port. The configuration decides which clients to
+/// serve.
 const SOCKET_FILE_MODE: u32 = 0o666;
 
-/// Connections to the dashboard that may wait to be accepted: people's, so a few.
+/// Backlog of the dashboard, which only few people use.
 const DASHBOARD_BACKLOG: i32 = 64;
 
-/// More processors than this are not worth a socket each: one message to a router takes 253 descriptors.
+/// More sockets than this are not useful: one message to a router carries at most 253 descriptors.
 const MOST_DATAGRAM_SOCKETS: usize = 64;
 
 struct Held {
@@ -31,24 +32,24 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Sockets {
     held: HashMap<BindAddress, Held>,
-    /// Opened by the service manager, which keeps them open: they are not ours to close or to remove.
+    /// Opened by the service manager, which keeps them open: they must not be closed or removed here.
     given: HashMap<BindAddress, OwnedFd>,
-    /// The controller's, for the dashboard: no router has them.
+    /// The controller's sockets for the dashboard: no router gets them.
     dashboard: HashSet<BindAddress>,
-    /// Of QUIC, in the order that the kernel has them: bank by bank.
+    /// UDP sockets of QUIC, in the kernel's order: bank by bank.
     datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
-    /// The bank of the router that new clients come to.
+    /// The bank of the router that gets new clients.
     bank: u8,
 }
 
-/// Why a socket could not be had, and what to do about it.
+/// Why a socket is not available, and the remedy.
 pub(super) struct BindError {
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
 impl Sockets {
-    /// The socket that listens at `place`: the one there is, or a new one.
+    /// Returns the socket that listens at `place`: an existing or a new one.
     pub(super) fn get(&mut self, place: &BindAddress, backlog: i32) -> Result<OwnedFd, BindError> {
         let plain = |error: io::Error| BindError {
             message: error.to_string(),
@@ -81,12 +82,12 @@ impl Sockets {
                 hint: hint(place, &error),
             })?;
         let copy = socket.try_clone().map_err(plain)?;
-        // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
+        // With port 0 the address differs each time; a new router cannot find such a socket again.
         self.held.insert(place.clone(), Held { socket, backlog });
         Ok(copy)
     }
 
-    /// The UDP sockets of a bank at `address`: those there are, or new ones, one for each processor.
+    /// Returns the UDP sockets of a bank at `address`: existing or new ones, one for each processor.
     pub(super) fn get_datagrams(
         &mut self,
         address: SocketAddr,
@@ -107,7 +108,8 @@ impl Sockets {
             steer_all(&sockets, self.bank).map_err(|error| BindError {
                 message: error.to_string(),
                 hint: Some(
-                    "HTTP/3 needs a kernel that can steer datagrams: Linux 4.6 or later".to_owned(),
+                    "HTTP/3 needs a kernel that can distribute datagrams: Linux 4.6 or later"
+                        .to_owned(),
                 ),
             })?;
             self.datagrams.insert(address, sockets);
@@ -122,12 +124,12 @@ impl Sockets {
         })
     }
 
-    /// The bank of the router that new clients come to.
+    /// Returns the bank of the router that gets new clients.
     pub(super) fn bank(&self) -> u8 {
         self.bank
     }
 
-    /// New clients come to the router of this bank from now on.
+    /// From now on the router of this bank gets new clients.
     pub(super) fn turn_to(&mut self, bank: u8) -> io::Result<()> {
         self.bank = bank;
         let mut groups = self.datagrams.values();
@@ -144,7 +146,7 @@ impl Sockets {
         self.datagrams.retain(|address, _| is_wanted(address));
     }
 
-    /// The UDP sockets, to be handed over.
+    /// Returns the UDP sockets for a handover.
     pub(super) fn handed_datagrams(&self) -> Vec<HandedDatagrams> {
         let handed = |(address, sockets): (&SocketAddr, &Vec<OwnedFd>)| HandedDatagrams {
             address: *address,
@@ -153,7 +155,7 @@ impl Sockets {
         self.datagrams.iter().map(handed).collect()
     }
 
-    /// Goes on with UDP sockets that were handed over.
+    /// Takes over UDP sockets from a handover.
     pub(super) fn adopt_datagrams(&mut self, handed: &HandedDatagrams) -> io::Result<()> {
         let sockets: io::Result<Vec<OwnedFd>> = handed
             .sockets
@@ -164,7 +166,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The socket of the dashboard at `place`.
+    /// Returns the socket of the dashboard at `place`.
     pub(super) fn get_for_dashboard(&mut self, place: &BindAddress) -> Result<OwnedFd, BindError> {
         let socket = self.get(place, DASHBOARD_BACKLOG)?;
         self.dashboard.insert(place.clone());
@@ -176,16 +178,16 @@ impl Sockets {
         self.dashboard.contains(place)
     }
 
-    /// The dashboard listens there no more.
+    /// The dashboard no longer listens there.
     pub(super) fn release_of_dashboard(&mut self, place: &BindAddress) {
         if self.dashboard.remove(place) {
             self.release(place);
         }
     }
 
-    /// A change from `*:80` to `127.0.0.1:80` needs both for a moment. The kernel has two such sockets only if both share
-    /// the port, which they do just for as long as it takes to bind: a program that does not ask to share, such as another
-    /// instance of this one, is refused as before.
+    /// A change from `*:80` to `127.0.0.1:80` needs both sockets for a moment. The kernel allows this only if both
+    /// share the port, which they do only while binding: a program that does not ask for sharing, such as another
+    /// instance, is rejected as usual.
     fn listen_beside_own(
         &self,
         place: &BindAddress,
@@ -217,16 +219,16 @@ impl Sockets {
         for socket in own.iter().copied().chain(made.as_ref().ok()) {
             set_port_sharing(socket, false)?;
         }
-        // Still in use: then it is by somebody else.
+        // Still in use: by another program.
         made.map_err(|_| error)
     }
 
-    /// One that the service manager has opened.
+    /// Adds a socket that the service manager has opened.
     pub(super) fn give(&mut self, place: BindAddress, socket: OwnedFd) {
         self.given.insert(place, socket);
     }
 
-    /// All that the service manager has opened, to be handed over.
+    /// Returns all sockets that the service manager has opened, for a handover.
     pub(super) fn handed_given(&self) -> Vec<HandedSocket> {
         let handed = |(place, socket): (&BindAddress, &OwnedFd)| HandedSocket {
             place: place.clone(),
@@ -236,7 +238,7 @@ impl Sockets {
         self.given.iter().map(handed).collect()
     }
 
-    /// Those held, to be handed over.
+    /// Returns the held sockets, for a handover.
     pub(super) fn handed(&self) -> Vec<HandedSocket> {
         let handed = |(place, held): (&BindAddress, &Held)| HandedSocket {
             place: place.clone(),
@@ -246,7 +248,7 @@ impl Sockets {
         self.held.iter().map(handed).collect()
     }
 
-    /// Goes on with one that was handed over.
+    /// Takes over a socket from a handover.
     pub(super) fn adopt(&mut self, handed: &HandedSocket) -> io::Result<()> {
         let held = Held {
             socket: inherited(handed.socket)?,
@@ -263,7 +265,7 @@ impl Sockets {
         }
     }
 
-    /// Closes those whose places are not wanted.
+    /// Closes those whose addresses are not wanted.
     pub(super) fn retain(&mut self, is_wanted: impl Fn(&BindAddress) -> bool) {
         let is_wanted = |place: &BindAddress| is_wanted(place) || self.dashboard.contains(place);
         let unwanted = self.held.keys().filter(|place| !is_wanted(place));
@@ -299,7 +301,7 @@ fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
 fn datagrams_hint(address: SocketAddr, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::AddrInUse => Some(format!(
-            "another program takes datagrams there (HTTP/3, QUIC); `ss -lunp 'sport = :{}'` names it",
+            "another program receives datagrams there (HTTP/3, QUIC); `ss -lunp 'sport = :{}'` names it",
             address.port()
         )),
         _ => hint(&BindAddress::Inet(address), error),
@@ -317,10 +319,10 @@ fn hint(place: &BindAddress, error: &io::Error) -> Option<String> {
         }
         (io::ErrorKind::AddrInUse, None) => Some("another program listens at this socket".to_owned()),
         (io::ErrorKind::AddrNotAvailable, _) => {
-            Some("no network interface of this machine has this address; `ip address` lists those there are".to_owned())
+            Some("no network interface of this machine has this address; `ip address` lists the addresses".to_owned())
         }
         (io::ErrorKind::PermissionDenied, Some(port)) if port < 1024 => Some(format!(
-            "ports below 1024 are for root: start as root, give the program CAP_NET_BIND_SERVICE, or listen above; asked for {port}"
+            "ports below 1024 are reserved for root: start as root, give the program CAP_NET_BIND_SERVICE, or listen on a higher port than {port}"
         )),
         (io::ErrorKind::NotFound, None) => Some("the folder of the socket does not exist".to_owned()),
         _ => None,
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_can_be_narrowed_and_widened_without_a_gap_but_nobody_else_gets_in() {
+    fn a_wildcard_can_be_narrowed_and_widened_without_a_gap_but_no_other_process_gets_in() {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -1,9 +1,9 @@
-//! The process that follows the source of the configuration, and what main does for it: reads the files of the source, keeps two texts,
-//! and passes requests on to the controller.
+//! The source process, and main's services for it: reads the files of the source, stores two texts, and forwards
+//! requests to the controller.
 //!
-//! `impl` blocks of [`Supervisor`]. It is there while there is a source. It reads what a store on the network sends, so it is believed
-//! nothing: a document that it brings is a change as any other, which the controller checks. Must never happen: that its end, at any
-//! moment, costs more than a start of the next, or that the server waits for it.
+//! `impl` blocks of [`Supervisor`]. The process runs while there is a source. It reads data from a store on the
+//! network, so it is not trusted: a document from it is a change like any other, which the controller checks. Must
+//! never happen: that its end, at any moment, costs more than the start of a new one, or that the server waits for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,20 +22,20 @@ use super::own_process::OwnProcess;
 use super::stored::{self, Shelf};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 
-/// The name of the text that is kept of the document in force.
+/// The name of the stored text about the document in force.
 const KEPT: &str = "applied";
 
-/// The name of the text about certificates.
+/// The name of the stored text about certificates.
 const KEPT_CERTIFICATES: &str = "certificates";
 
-/// Longest text that is kept.
+/// Longest text that is stored.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Requests that the controller has not answered.
+/// Maximum requests that the controller has not answered.
 const MOST_ASKED: usize = 100;
 
 impl Supervisor {
-    /// The controller says which source to follow.
+    /// Applies the controller's choice of a source.
     pub(super) fn follow_source(&mut self, plan: Option<Box<SourcePlan>>) {
         if self.is_stopping() || (plan == self.fleet.plan && self.fleet.process.is_some()) {
             return;
@@ -50,7 +50,7 @@ impl Supervisor {
 
     fn start_fleet(&mut self) {
         let Some(plan) = self.fleet.plan.clone() else {
-            return self.tell_all_of_nodes();
+            return self.send_nodes_to_all();
         };
         let (mut kept, errors) = stored::load_shelf(&self.instance.places.state, Shelf::Fleet);
         for error in errors {
@@ -80,7 +80,7 @@ impl Supervisor {
                 self.log(Level::Info, &text);
                 self.fleet.process = Some(process);
                 self.begin_with_nodes(&kept, &plan);
-                self.tell_of_sharing();
+                self.send_sharing();
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
@@ -89,20 +89,20 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn tell_fleet(&mut self, message: &ToFleet, descriptors: Vec<OwnedFd>) {
+    pub(super) fn send_to_fleet(&mut self, message: &ToFleet, descriptors: Vec<OwnedFd>) {
         let Some(process) = &mut self.fleet.process else {
             return;
         };
         if let Err(error) = process.send(message, descriptors) {
-            let text = format!("cannot tell the process that follows the source: {error}");
+            let text = format!("cannot send to the source process: {error}");
             self.log(Level::Alert, &text);
         }
     }
 
-    /// The log was reopened.
+    /// Passes on the reopened log.
     pub(super) fn reopen_log_of_fleet(&mut self) -> io::Result<()> {
         let log = self.instance.log.descriptor()?;
-        self.tell_fleet(&ToFleet::LogReopened, vec![log]);
+        self.send_to_fleet(&ToFleet::LogReopened, vec![log]);
         Ok(())
     }
 
@@ -117,9 +117,8 @@ impl Supervisor {
                 Ok(Some((message, _))) => self.obey_fleet(message),
                 Err(error) => {
                     process.kill();
-                    let text = format!(
-                        "the process that follows the source sent a message that cannot be read: {error}"
-                    );
+                    let text =
+                        format!("the source process sent a message that cannot be read: {error}");
                     return self.log(Level::Alert, &text);
                 }
             }
@@ -134,7 +133,7 @@ impl Supervisor {
                 }
             }
             FromFleet::Tell { id, request } => self.pass_to_controller(id, request),
-            FromFleet::Nodes { known } => self.nodes_told(known),
+            FromFleet::Nodes { known } => self.take_nodes(known),
             FromFleet::Left => self.fleet_left(),
             FromFleet::Keep { text } => self.keep_of_fleet(KEPT, &text),
             FromFleet::KeepBeside { name, text } => self.keep_of_fleet(name.name(), &text),
@@ -154,14 +153,14 @@ impl Supervisor {
             )),
         };
         if let Err(error) = kept {
-            let text = format!("cannot keep what the source says: {error}");
+            let text = format!("cannot store the configuration of the source: {error}");
             self.log(Level::Alert, &text);
         }
     }
 
-    /// The number of nodes of the fleet when it was known last.
+    /// Returns the last known number of nodes of the fleet.
     pub(super) fn nodes_of_fleet(&self) -> Option<u32> {
-        // Whatever is wrong there is told when the process that follows is started.
+        // Errors are logged when the source process is started.
         let (kept, _) = stored::load_shelf(&self.instance.places.state, Shelf::Fleet);
         kept.get(FleetText::Nodes.name())
             .and_then(|text| nodes(text))
@@ -169,31 +168,31 @@ impl Supervisor {
 
     fn pass_to_controller(&mut self, id: u64, request: FleetRequest) {
         if self.fleet.asked.len() >= MOST_ASKED || self.controllers.serving.is_none() {
-            let reason = "the controller is not there".to_owned();
+            let reason = "the controller is not running".to_owned();
             let answer = FleetAnswer::Unavailable { reason };
-            return self.tell_fleet(&ToFleet::Answer { id, answer }, Vec::new());
+            return self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
         }
         self.fleet.asked.insert(id);
-        self.tell_controller(&ToController::Fleet { id, request }, Vec::new());
+        self.send_to_controller(&ToController::Fleet { id, request }, Vec::new());
     }
 
-    /// The controller has done what it was asked for, or says why not.
+    /// Forwards the controller's answer to a request.
     pub(super) fn fleet_done(&mut self, id: u64, answer: FleetAnswer) {
         if self.fleet.asked.remove(&id) {
-            self.tell_fleet(&ToFleet::Answer { id, answer }, Vec::new());
+            self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
         }
     }
 
-    /// The controller has ended: nobody will answer.
+    /// The controller has ended: its requests will not be answered.
     pub(super) fn fleet_unanswered(&mut self) {
         for id in std::mem::take(&mut self.fleet.asked) {
-            let reason = "the controller has ended meanwhile".to_owned();
+            let reason = "the controller has ended in the meantime".to_owned();
             let answer = FleetAnswer::Unavailable { reason };
-            self.tell_fleet(&ToFleet::Answer { id, answer }, Vec::new());
+            self.send_to_fleet(&ToFleet::Answer { id, answer }, Vec::new());
         }
     }
 
-    /// A child has ended: true if it was this one.
+    /// Handles the end of a child; true if it was this one.
     pub(super) fn fleet_ended(&mut self, pid: i32, ended: Ended) -> bool {
         let Some(process) = self.fleet.process.take_if(|process| process.pid == pid) else {
             return false;
@@ -202,20 +201,20 @@ impl Supervisor {
         self.nothing_is_shared();
         if !self.is_stopping() && self.fleet.plan.is_some() {
             let text = format!(
-                "process {pid}, which follows the source, {ended}; the configuration stays as it is until the next"
+                "process {pid}, the source process, {ended}; the configuration does not change until the next one starts"
             );
             self.log(Level::Alert, &text);
-            // The document that it has put in force is kept, so it is always worth another.
+            // The document in force is stored, so restarting it is always worthwhile.
             self.fleet.restarts.ended(Some(process.started));
         }
-        // Nobody can tell others any more that this node leaves.
+        // Without it, other nodes cannot be notified that this node leaves.
         if self.fleet.nodes.is_leaving() {
             self.fleet_left();
         }
         true
     }
 
-    /// Does what is due.
+    /// Carries out due tasks.
     pub(super) fn mind_fleet(&mut self, now: Instant) {
         if self.fleet.restarts.take_due(now) && !self.is_stopping() {
             self.start_fleet();
@@ -230,7 +229,7 @@ impl Supervisor {
     }
 }
 
-/// Reads a number of nodes as it was kept.
+/// Parses a stored number of nodes.
 fn nodes(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|nodes| *nodes > 0)
 }

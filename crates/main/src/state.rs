@@ -8,28 +8,28 @@ use tutti_sys::file;
 
 const FILE: &str = "conf.json";
 
-/// The file where the configuration is kept.
+/// Returns the file with the stored configuration.
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(FILE)
 }
 
-/// The stored configuration, as it is; `None` when there is none.
+/// Returns the stored configuration, unchanged; `None` if there is none.
 pub(super) fn load(folder: &Path) -> io::Result<Option<String>> {
     let path = path(folder);
     match std::fs::read(&path) {
-        // Bytes that are no text are for the parser to complain of, with the place.
+        // The parser reports bytes that are not text, with their position.
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(context(format!("reading `{}`", path.display()), e)),
     }
 }
 
-/// Stores it so that a crash leaves the old or the new one, whole.
+/// Stores it so that a crash leaves either the old or the new one, complete.
 pub(super) fn store(folder: &Path, configuration: &str) -> io::Result<()> {
     file::replace_durably(&path(folder), configuration.as_bytes(), 0o600)
 }
 
-/// Keeps what cannot be read under another name; the name.
+/// Renames an unreadable configuration; returns the new name.
 pub(super) fn set_aside(folder: &Path) -> io::Result<PathBuf> {
     let from = path(folder);
     let to = folder.join("conf.json.broken");

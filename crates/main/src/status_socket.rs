@@ -1,8 +1,8 @@
-//! The socket at which the controller lets routers read `/status`, for a `proxy` that leads to the control socket.
+//! The socket on which the controller lets routers read `/status`, for a `proxy` to the control socket.
 //!
-//! NGINX Unit's router may use the control socket, and images publish its status that way. Ours may not: it gets the name of this socket
-//! instead, which has no file, so that it is the same whatever user the router is. What must never happen: that it answers anything else
-//! than the status (the controller sees to it), or anybody but the router's user.
+//! NGINX Unit's router may use the control socket, and images publish its status that way. Tutti's router may not: it
+//! gets the name of this abstract socket instead, which works whatever user the router has. Must never happen: that it
+//! serves anything but the status (the controller ensures that), or any user but the router's.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ impl StatusSocket {
         Ok(StatusSocket { socket, name })
     }
 
-    /// Tells a router what to connect to in the place of the control socket.
+    /// Returns the address that a router uses instead of the control socket.
     pub(crate) fn place(&self, control: &SocketName) -> StatusPlace {
         let about = match control {
             SocketName::Path(path) => std::fs::metadata(path).ok(),

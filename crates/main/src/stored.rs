@@ -1,9 +1,9 @@
-//! The things that are stored beside the configuration, each a file with the text as it was uploaded, readable by root only: certificate
-//! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`, documents of the process for automatic certificates in
-//! `acme/NAME`, that of the process that follows a source in `fleet/NAME`.
+//! The objects stored beside the configuration, each a file with the text as it was uploaded, readable only by root:
+//! certificate bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`, documents of the acme
+//! process in `acme/NAME`, those of the source process in `fleet/NAME`.
 //!
-//! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
-//! file system are written `%XX`.
+//! Main stores them unchanged and does not parse them: the controller and the router do. Characters of a name with a
+//! meaning in the file system are written `%XX`.
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -16,24 +16,24 @@ use tutti_protocol::StoreKind;
 use tutti_sys::error::context;
 use tutti_sys::file;
 
-/// End of the name of a file that is being written.
+/// Suffix of the name of a file that is being written.
 const HALF: &str = ".tmp";
 
-/// Longest file name, of the 255 bytes that Linux allows; [`HALF`] is put behind it for a moment.
+/// Longest file name, of the 255 bytes that Linux allows; [`HALF`] is appended temporarily.
 const MAX_NAME_BYTES: usize = 240;
 
-/// A folder of the state folder in which each thing is a file.
+/// A folder in the state folder in which each object is a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shelf {
-    /// That of things which the control API stores.
+    /// Objects stored by the control API.
     Of(StoreKind),
-    /// The documents of the process for automatic certificates.
+    /// Documents of the acme process.
     Acme,
-    /// The document that the process that follows a source has put in force last.
+    /// Texts of the source process.
     Fleet,
 }
 
-/// The names that Unit's state folder has, so that one can take over the other's.
+/// Uses the folder names of Unit's state folder, so that either server can take over the other's.
 fn folder(state: &Path, shelf: Shelf) -> PathBuf {
     state.join(match shelf {
         Shelf::Of(StoreKind::Certificates) => "certs",
@@ -43,16 +43,16 @@ fn folder(state: &Path, shelf: Shelf) -> PathBuf {
     })
 }
 
-/// The bytes of a name that stand for something else in the name of its file: all but letters, digits, `-` and `_`.
+/// The bytes of a name that are encoded in the file name: all except letters, digits, `-` and `_`.
 const WITHOUT_PERIODS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-/// The same where periods may stand, which is not at the beginning.
+/// The bytes that are encoded where periods are allowed, which is everywhere except at the beginning.
 const PLAIN: &AsciiSet = &WITHOUT_PERIODS.remove(b'.');
 
-/// The file of the bundle or module of this name.
+/// Returns the file of the object with this name.
 fn path(state: &Path, shelf: Shelf, name: &str) -> io::Result<PathBuf> {
     let file = match name.strip_prefix('.') {
-        // A file whose name ends so is half written.
+        // A file with this suffix is incomplete.
         _ if name.ends_with(HALF) => utf8_percent_encode(name, WITHOUT_PERIODS).to_string(),
         Some(rest) => format!("%2E{}", utf8_percent_encode(rest, PLAIN)),
         None => utf8_percent_encode(name, PLAIN).to_string(),
@@ -66,7 +66,7 @@ fn path(state: &Path, shelf: Shelf, name: &str) -> io::Result<PathBuf> {
     Ok(folder(state, shelf).join(file))
 }
 
-/// The name of the thing in a file of this name; `None` of what is none.
+/// Returns the name of the object in a file with this name; `None` if it is not one.
 fn name_of(file: &str) -> Option<String> {
     let is_code = |rest: &str| {
         let digits = rest.as_bytes().get(..2);
@@ -79,12 +79,12 @@ fn name_of(file: &str) -> Option<String> {
     (!file.ends_with(HALF) && !file.starts_with('.')).then_some(name)
 }
 
-/// All that are stored, by name, and what went wrong.
+/// Returns all stored objects by name, and the errors.
 pub fn load(state: &Path, store: StoreKind) -> (BTreeMap<String, String>, Vec<io::Error>) {
     load_shelf(state, Shelf::Of(store))
 }
 
-/// All that are on a shelf, by name, and what went wrong.
+/// Returns all objects on a shelf by name, and the errors.
 pub(super) fn load_shelf(state: &Path, shelf: Shelf) -> (BTreeMap<String, String>, Vec<io::Error>) {
     let mut found = BTreeMap::new();
     let mut errors = Vec::new();
@@ -115,12 +115,12 @@ pub(super) fn load_shelf(state: &Path, shelf: Shelf) -> (BTreeMap<String, String
     (found, errors)
 }
 
-/// Stores one so that a crash leaves the old or the new one, whole.
+/// Stores an object so that a crash leaves either the old or the new one, complete.
 pub(super) fn keep(state: &Path, store: StoreKind, name: &str, text: &str) -> io::Result<()> {
     keep_on(state, Shelf::Of(store), name, text)
 }
 
-/// The same on a shelf.
+/// Stores an object on a shelf.
 pub(super) fn keep_on(state: &Path, shelf: Shelf, name: &str, text: &str) -> io::Result<()> {
     let path = path(state, shelf, name)?;
     let folder = folder(state, shelf);
@@ -134,12 +134,12 @@ pub(super) fn keep_on(state: &Path, shelf: Shelf, name: &str, text: &str) -> io:
     file::replace_durably(&path, text.as_bytes(), 0o600)
 }
 
-/// Deletes one; one that is not there is deleted already.
+/// Deletes an object; a missing one counts as deleted.
 pub(super) fn discard(state: &Path, store: StoreKind, name: &str) -> io::Result<()> {
     discard_from(state, Shelf::Of(store), name)
 }
 
-/// The same from a shelf.
+/// Deletes an object from a shelf.
 pub(super) fn discard_from(state: &Path, shelf: Shelf, name: &str) -> io::Result<()> {
     let path = path(state, shelf, name)?;
     match std::fs::remove_file(&path) {
@@ -190,7 +190,7 @@ mod tests {
         discard(state.path(), CERTIFICATES, "bundle").unwrap();
         discard(state.path(), CERTIFICATES, "bundle").unwrap();
         assert!(!load(state.path(), CERTIFICATES).0.contains_key("bundle"));
-        // Each store has names of its own.
+        // Each store has its own namespace.
         let (modules, _) = load(state.path(), StoreKind::JsModules);
         assert_eq!(modules.get("bundle").unwrap(), "export");
     }

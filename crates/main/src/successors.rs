@@ -1,7 +1,7 @@
-//! The new program's side of an upgrade: it goes on with what the former hands over, and its controller and router take over, or it
-//! becomes the former again.
+//! The new program's side of an upgrade: it continues with the handover of the former program, and its controller and
+//! router take over, or it returns to the former program.
 //!
-//! `impl` blocks of [`Supervisor`]; see [`super::takeover`] for the whole.
+//! `impl` blocks of [`Supervisor`]; see [`super::takeover`] for the overview.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,7 +31,7 @@ impl Supervisor {
         RouterProcess::adopt(handed)
     }
 
-    /// Goes on where another program has left off.
+    /// Continues where another program has stopped.
     pub(super) fn resume(&mut self, handover: &Handover) -> io::Result<()> {
         self.life = Life::Serving;
         self.base = handover.totals;
@@ -66,7 +66,7 @@ impl Supervisor {
         }
         match &handover.refusal {
             Some(reason) => {
-                self.go_on(handover.asked, reason);
+                self.continue_without_upgrade(handover.asked, reason);
                 if self.routers.serving.is_none() {
                     self.start_router();
                 }
@@ -76,7 +76,7 @@ impl Supervisor {
             }
             None => self.start_successors(handover),
         }
-        // Children may have ended while nobody looked.
+        // Children may have ended during the takeover.
         self.reap();
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Supervisor {
         }
     }
 
-    /// Our controller has said what our router may have.
+    /// The new controller has sent the grants of the new router.
     pub(super) fn start_next_router(&mut self, grants: Grants) {
         let is_meant =
             |step: &UpgradePhase| matches!(step, UpgradePhase::StartingController { .. });
@@ -147,8 +147,7 @@ impl Supervisor {
         }
     }
 
-    /// From now on our controller and router are the ones that serve. The former controller gives the answer to whoever has asked for
-    /// the upgrade.
+    /// From now on the new controller and router serve. The former controller responds to the request for the upgrade.
     pub(super) fn promote(&mut self, asked: Option<u64>, successors: Successors) {
         self.holdings.grants = successors.grants;
         let rights = self.holdings.rights.get(&successors.router.pid());
@@ -163,18 +162,18 @@ impl Supervisor {
             let _ = former.process.send(&ToController::End, Vec::new());
             self.controllers.leaving.push(former);
         }
-        // One may be due in the place of a former that has ended.
+        // A restart may be due for a former process that has ended.
         self.controller_restarts.cancel();
-        self.tell_controller(&ToController::Serve, Vec::new());
+        self.send_to_controller(&ToController::Serve, Vec::new());
         if let Some(mut former) = self.routers.serving.replace(successors.router) {
             let _ = former.send(&ToRouter::Retire, Vec::new());
             self.routers.leaving.push(former);
         }
-        self.tell_totals();
+        self.send_totals();
     }
 
-    /// Our controller or router does not come to serve: the old program is to go on. `ended` is the one of them that has ended, if one
-    /// has.
+    /// The new controller or router does not reach the serving state: returns to the old program. `ended` is the one of
+    /// them that has ended, if any.
     pub(super) fn go_back(&mut self, reason: &str, ended: Option<i32>) {
         let is_meant = |step: &UpgradePhase| {
             matches!(
@@ -202,23 +201,23 @@ impl Supervisor {
         self.go_back_to(previous, upgrade.asked, reason);
     }
 
-    /// Becomes the former program again, or goes on without it.
+    /// Returns to the former program, or continues without it.
     fn go_back_to(&mut self, previous: Option<OwnedFd>, asked: Option<u64>, reason: &str) {
         let Some(previous) = previous else {
-            return self.go_on(asked, reason);
+            return self.continue_without_upgrade(asked, reason);
         };
         let reason = format!("version {}: {reason}", env!("CARGO_PKG_VERSION"));
-        self.log(Level::Error, &format!("upgrade: going back: {reason}"));
+        self.log(Level::Error, &format!("upgrade: rolling back: {reason}"));
         let program = PathBuf::from(format!("/proc/self/fd/{}", previous.as_raw_fd()));
         let error = self.hand_over(&program, asked, Some(reason.clone()));
         self.log(
             Level::Alert,
-            &format!("cannot become the former program again: {error}; the former router goes on"),
+            &format!("cannot return to the former program: {error}; the former router continues"),
         );
-        self.go_on(asked, &reason);
+        self.continue_without_upgrade(asked, &reason);
     }
 
-    /// Our router serves: it is the one from now on.
+    /// The new router is ready, and serves from now on.
     pub(super) fn next_router_ready(&mut self) {
         let Some((asked, mut successors)) = self.life.take_successors() else {
             return;
@@ -227,7 +226,7 @@ impl Supervisor {
         self.log(
             Level::Notice,
             &format!(
-                "upgrade: version {} serves; the former router answers what it has begun",
+                "upgrade: version {} serves; the former router finishes its requests",
                 env!("CARGO_PKG_VERSION")
             ),
         );

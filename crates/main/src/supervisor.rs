@@ -1,4 +1,4 @@
-//! The event loop of main: signals, the messages of controller and routers, children that end, time.
+//! The event loop of main: signals, messages of controller and routers, ending children, timers.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -27,13 +27,14 @@ use super::requests::RouterResources;
 use super::restarts::Restarts;
 use super::{children, service_manager, state, stored};
 
-/// How often stray processes are looked for at a stop: killing one can bring its own children to us.
+/// How often stray processes are searched for at a stop: killing one can make its children ours.
 const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Messages of one process in a row: one that never ends talking must not keep main from signals and from the others.
+/// Maximum consecutive messages of one process: a process that sends without end must not keep main from signals and
+/// from the others.
 pub(super) const MOST_AT_ONCE: usize = 64;
 
-/// Everything that main keeps in order.
+/// The state of main.
 pub(super) struct Supervisor {
     pub(super) instance: Instance,
     signals: Signals,
@@ -51,9 +52,9 @@ pub(super) struct Supervisor {
     pub(super) acme: Acme,
     pub(super) fleet: Fleet,
     pub(super) keys: Keys,
-    /// The look at the configuration files, if there is to be one.
+    /// Watches the configuration files, if requested.
     config_watch: Option<ConfigWatch>,
-    /// Longest silence of a process before it is taken for hanging.
+    /// Longest silence before a process counts as hanging.
     pub(super) longest_silence: Option<Duration>,
 }
 
@@ -89,22 +90,22 @@ impl Supervisor {
         self.life.is_stopping()
     }
 
-    /// All controllers, with the one that is to serve after an upgrade.
+    /// Returns all controllers, including the one that will serve after an upgrade.
     fn all_controllers(&self) -> impl Iterator<Item = &ControllerProcess> {
         self.controllers.all().chain(self.life.next_controller())
     }
 
-    /// All routers, with the one that is to serve after an upgrade.
+    /// Returns all routers, including the one that will serve after an upgrade.
     fn all_routers(&self) -> impl Iterator<Item = &RouterProcess> {
         self.routers.all().chain(self.life.next_router())
     }
 
-    /// The numbers of all controllers.
+    /// Returns the process ids of all controllers.
     pub(super) fn controller_pids(&self) -> Vec<i32> {
         self.all_controllers().map(Numbered::pid).collect()
     }
 
-    /// The numbers of all routers.
+    /// Returns the process ids of all routers.
     pub(super) fn router_pids(&self) -> Vec<i32> {
         self.all_routers().map(Numbered::pid).collect()
     }
@@ -125,7 +126,7 @@ impl Supervisor {
         found.or_else(|| self.life.next_router_mut().filter(|next| next.pid() == pid))
     }
 
-    /// From the state folder: the first start of this process.
+    /// Starts from the state folder: the first start of this process.
     pub(super) fn begin(&mut self, given: Vec<(SocketName, OwnedFd)>) {
         self.holdings.cgroups = Cgroups::recorded(&self.instance.places.state);
         self.holdings.cgroups.end_all();
@@ -150,7 +151,7 @@ impl Supervisor {
         self.start_controller();
     }
 
-    /// Until told to stop and nothing is left.
+    /// Runs until the server has stopped and nothing is left.
     pub(super) fn run(mut self) -> ExitCode {
         self.watchdog_from_environment();
         while !self.is_over() {
@@ -167,7 +168,7 @@ impl Supervisor {
         self.instance.log.flush();
         match self.life {
             Life::Stopping(stop) => stop.exit,
-            // It is over only once it has stopped.
+            // Failed only if it ends without having been stopped.
             _ => ExitCode::SUCCESS,
         }
     }
@@ -227,7 +228,7 @@ impl Supervisor {
         others.into_iter().flatten().chain(ending).min()
     }
 
-    /// True if main stops, and all that is left are processes that have moved out of their application's group.
+    /// True if main stops, and only processes that have left their application's group remain.
     fn has_only_strays(&self) -> bool {
         self.is_stopping()
             && self.routers.is_empty()
@@ -249,26 +250,26 @@ impl Supervisor {
         }
     }
 
-    /// Has the controller read the configuration files again.
+    /// Makes the controller reload the configuration files.
     fn reload(&mut self, by: &str) {
         if self.instance.places.config.is_none() {
-            let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
+            let text = "SIGHUP is ignored: there is no `--config` to reload; configure through the control socket";
             return self.log(Level::Info, text);
         }
         match self.controllers.serving {
             Some(_) => {
                 let by = by.to_owned();
-                self.tell_controller(&ToController::Reload { by }, Vec::new());
+                self.send_to_controller(&ToController::Reload { by }, Vec::new());
             }
-            // The next one begins with what is in force; the files can be read again when it is there.
+            // The next controller starts with the configuration in force; the files can be reloaded then.
             None => self.log(
                 Level::Alert,
-                "cannot read the configuration files again now: the controller is being started",
+                "cannot reload the configuration files now: the controller is starting",
             ),
         }
     }
 
-    /// Reads the configuration files again if they have changed, and if they can be used now.
+    /// Reloads the configuration files if they have changed, and if that is possible now.
     fn mind_config(&mut self, now: Instant) {
         let is_serving = matches!(self.life, Life::Serving) && self.controllers.serving.is_some();
         let Some(watch) = self.config_watch.as_mut() else {
@@ -300,12 +301,12 @@ impl Supervisor {
         if let Life::Upgrading(upgrade) = before {
             self.abandon_upgrade(upgrade);
         }
-        // A change that is stored by now is in force; another will not be, and its client is told so.
+        // A change that is stored by now is in force; another is rejected.
         self.give_up_change(Reason::Refused, "the server is stopping");
         for controller in self.controllers.all_mut() {
             let _ = controller.process.send(&ToController::Stopping, Vec::new());
         }
-        // Nobody new gets in while the stop lasts, and a new instance can have the addresses afterwards.
+        // No new connections are accepted during the stop, and a new instance can bind the addresses afterwards.
         self.holdings.sockets.release_all();
         let message = ToRouter::Stop { is_graceful };
         for router in self.routers.all_mut() {
@@ -347,14 +348,14 @@ impl Supervisor {
     }
 
     fn some_router_ended(&mut self, pid: i32, ended: Ended) {
-        // Its applications answer to nobody any more; the next router starts new ones.
+        // Its applications have no router any more; the next one starts new ones.
         self.holdings.children.end(Some(pid), Instant::now());
         self.router_lost(pid, &ended.to_string());
         if let Some(router) = self.routers.take_leaving(pid) {
             return self.retired_ended(&router, ended);
         }
         if self.life.is_next_router(pid) {
-            let reason = format!("its router {ended}; see the log for what it said last");
+            let reason = format!("its router {ended}; see its last messages in the log");
             return self.go_back(&reason, Some(pid));
         }
         self.router_ended(pid, ended);
@@ -370,9 +371,9 @@ impl Supervisor {
                 idle: 0,
                 ..router.totals
             };
-        self.tell_totals();
+        self.send_totals();
         if !router.is_ready {
-            // It was to serve after an upgrade that a stop has overtaken.
+            // It was to serve after an upgrade that a stop has aborted.
             return;
         }
         let level = if ended == Ended::Code(0) {
@@ -398,17 +399,17 @@ impl Supervisor {
         self.restart_router(router.is_ready.then_some(started));
     }
 
-    /// Has another router started, now or after a pause, unless it is not worth trying any more.
+    /// Restarts the router, now or after a pause, unless another start is not worthwhile.
     fn restart_router(&mut self, useful_from: Option<Instant>) {
         if !self.router_restarts.ended(useful_from) {
             self.give_up(
-                "the router ends again and again before it serves; see the log for what it said last",
+                "the router keeps ending before it serves; see its last messages in the log",
             );
         }
     }
 
     pub(super) fn give_up(&mut self, reason: &str) {
-        self.log(Level::Alert, &format!("cannot go on: {reason}"));
+        self.log(Level::Alert, &format!("cannot continue: {reason}"));
         self.starter.fail(reason);
         self.begin_stop(Stop::quick(ExitCode::FAILURE));
     }
@@ -423,9 +424,9 @@ impl Supervisor {
                     &format!("router started as process {}", router.pid()),
                 );
                 self.routers.serving = Some(router);
-                self.tell_totals();
+                self.send_totals();
             }
-            // Descriptors or memory may be short for a moment.
+            // Descriptors or memory may be exhausted for a moment.
             Err(error) if self.life.has_served() => {
                 self.log(Level::Alert, &format!("starting a router: {error}"));
                 self.restart_router(None);
@@ -434,7 +435,7 @@ impl Supervisor {
         }
     }
 
-    /// Reads the bundles or modules that are stored beside the configuration. One that cannot be read is told of and left out.
+    /// Reads the bundles or modules stored beside the configuration. Unreadable ones are logged and skipped.
     pub(super) fn stored(&self, store: StoreKind) -> BTreeMap<String, String> {
         let (found, errors) = stored::load(&self.instance.places.state, store);
         for error in errors {
@@ -452,13 +453,13 @@ impl Supervisor {
             router.is_ready = true;
         }
         if is_first {
-            self.tell_controller(&ToController::Serve, Vec::new());
+            self.send_to_controller(&ToController::Serve, Vec::new());
         }
         self.ask_router();
         self.check_up();
     }
 
-    /// Tells whoever has started us, once all is up.
+    /// Notifies the parent process or service manager once everything is up.
     pub(super) fn check_up(&mut self) {
         let is_serving = self
             .controllers
@@ -513,7 +514,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends those that have closed their line and go on.
+    /// Kills processes that have closed their connection without ending.
     fn kill_closed(&mut self, now: Instant) {
         let routers = self.routers.all_mut().chain(self.life.next_router_mut());
         let routers = routers.map(|r| r.process.kill_overdue(now));

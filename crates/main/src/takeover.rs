@@ -1,14 +1,18 @@
-//! Upgrade while serving: trial, takeover, and the way back.
+//! Upgrade while serving: trial, takeover, and rollback.
 //!
-//! 1. *Trial*: the new program is run beside this one with a copy of the handover. It reads it, asks the language hosts,
-//!    checks the configuration, and says that it is ready. Whatever goes wrong here changes nothing.
-//! 2. The controller finishes a change of configuration under way, takes no other, and leaves control connections waiting.
-//! 3. *Takeover*: this process becomes the new program. Same number, same children; the old router serves on.
-//! 4. The new program starts its controller, and with what that says its router beside the old one, on the same sockets. When that
-//!    serves, the old ones are retired: the router accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
-//!    program again, and the old router takes changes again.
+//! 1. *Trial*: the new program is run beside this one with a copy of the handover. It parses it, queries the language
+//!    hosts, checks the configuration, and reports that it is ready. A failure here changes nothing.
+//! 2. The controller finishes a configuration change in progress, accepts no other, and leaves control connections
+//!    waiting.
+//! 3. *Takeover*: this process becomes the new program, with the same process id and children; the old router continues
+//!    to serve.
+//! 4. The new program starts its controller and, with its grants, its router beside the old one, on the same sockets.
+//!    When the new router serves, the old processes are retired: the old router accepts nothing more, finishes its
+//!    requests, and ends. If the new router does not reach the serving state, the process becomes the old program
+//!    again, and the old router accepts changes again.
 //!
-//! `impl` blocks of [`Supervisor`], which calls them from its loop; step 4 is in [`super::successors`]. See docs/project/decisions/0091-upgrade-in-place.md.
+//! `impl` blocks of [`Supervisor`], which calls them from its loop; step 4 is in [`super::successors`]. See
+//! docs/project/decisions/0091-upgrade-in-place.md.
 
 use std::fs::File;
 use std::io;
@@ -30,17 +34,17 @@ use super::service_manager;
 use super::supervisor::Supervisor;
 use super::trial::{self, READY};
 
-/// A trial asks the language hosts and parses a configuration: seconds at most.
+/// A trial queries the language hosts and parses a configuration: seconds at most.
 const LONGEST_TRIAL: Duration = Duration::from_secs(60);
 
-/// A change of configuration may start applications.
+/// A configuration change may start applications.
 const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 
 impl Supervisor {
     /// SIGUSR2, or `tutti upgrade` (then `asked` is the controller's request).
     pub(super) fn begin_upgrade(&mut self, asked: Option<u64>) {
         if let Some(reason) = self.why_no_upgrade() {
-            return self.tell_failed_upgrade(asked, reason);
+            return self.report_failed_upgrade(asked, reason);
         }
         service_manager::reloading(&self.instance.log);
         let program = self.instance.program.clone();
@@ -61,14 +65,14 @@ impl Supervisor {
             }
             Err(error) => {
                 let reason = format!("`{}` cannot be run: {error}", program.display());
-                self.go_on(asked, &reason);
+                self.continue_without_upgrade(asked, &reason);
             }
         }
     }
 
     fn why_no_upgrade(&self) -> Option<&'static str> {
         if matches!(self.life, Life::Upgrading(_)) {
-            Some("an upgrade is under way")
+            Some("an upgrade is in progress")
         } else if self.is_stopping() || self.fleet.nodes.is_leaving() {
             Some("the server is stopping")
         } else if !self
@@ -85,11 +89,11 @@ impl Supervisor {
         }
     }
 
-    fn tell_failed_upgrade(&mut self, asked: Option<u64>, reason: &str) {
+    fn report_failed_upgrade(&mut self, asked: Option<u64>, reason: &str) {
         self.log(
             Level::Error,
             &format!(
-                "upgrade failed, version {} goes on: {reason}",
+                "upgrade failed, version {} continues: {reason}",
                 env!("CARGO_PKG_VERSION")
             ),
         );
@@ -98,24 +102,24 @@ impl Supervisor {
         }
     }
 
-    /// Ends the upgrade under way: everything goes on as before.
+    /// Aborts the upgrade in progress: everything continues as before.
     fn refuse_upgrade(&mut self, reason: &str) {
         if let Some(upgrade) = self.life.end_upgrade(|_| true) {
-            self.go_on(upgrade.asked, reason);
+            self.continue_without_upgrade(upgrade.asked, reason);
         }
     }
 
-    /// Goes on as before an upgrade, which has ended for this reason.
-    pub(super) fn go_on(&mut self, asked: Option<u64>, reason: &str) {
-        self.tell_failed_upgrade(asked, reason);
+    /// Continues as before an upgrade, which has ended for this reason.
+    pub(super) fn continue_without_upgrade(&mut self, asked: Option<u64>, reason: &str) {
+        self.report_failed_upgrade(asked, reason);
         service_manager::ready(&self.instance.log);
-        self.tell_controller(&ToController::Thaw, Vec::new());
+        self.send_to_controller(&ToController::Thaw, Vec::new());
         if let Some(router) = &mut self.routers.serving {
             let _ = router.send(&ToRouter::Thaw, Vec::new());
         }
     }
 
-    /// A child has ended: true if it was the trial.
+    /// Handles the end of a child; true if it was the trial.
     pub(super) fn trial_ended(&mut self, ended_pid: i32, ended: Ended) -> bool {
         let Some((asked, output)) = self.life.end_trial(ended_pid) else {
             return false;
@@ -123,10 +127,10 @@ impl Supervisor {
         let words = trial::words_of(output);
         if ended != Ended::Code(0) {
             let reason = format!("the new program {ended} when it was tried: {words}");
-            self.go_on(asked, &reason);
+            self.continue_without_upgrade(asked, &reason);
         } else if !words.contains(&format!("{READY} {PROTOCOL}")) {
-            let reason = format!("the new program does not say that it can take over: {words}");
-            self.go_on(asked, &reason);
+            let reason = format!("the new program does not report that it can take over: {words}");
+            self.continue_without_upgrade(asked, &reason);
         } else {
             self.life = Life::Upgrading(Upgrade {
                 asked,
@@ -136,7 +140,7 @@ impl Supervisor {
                     is_router_at_rest: false,
                 },
             });
-            self.tell_controller(&ToController::Freeze, Vec::new());
+            self.send_to_controller(&ToController::Freeze, Vec::new());
             if let Some(router) = &mut self.routers.serving {
                 let _ = router.send(&ToRouter::Freeze, Vec::new());
             }
@@ -144,7 +148,7 @@ impl Supervisor {
         true
     }
 
-    /// The controller takes no changes any more.
+    /// The controller accepts no changes any more.
     pub(super) fn controller_frozen(&mut self) {
         if let Life::Upgrading(Upgrade {
             step:
@@ -160,7 +164,7 @@ impl Supervisor {
         self.hand_over_if_at_rest();
     }
 
-    /// The router tries nothing any more.
+    /// The router prepares no changes any more.
     pub(super) fn router_frozen(&mut self) {
         if let Life::Upgrading(Upgrade {
             step: UpgradePhase::Freezing {
@@ -174,7 +178,7 @@ impl Supervisor {
         self.hand_over_if_at_rest();
     }
 
-    /// Now, if nobody waits for anything.
+    /// Hands over now, if nothing is pending.
     pub(super) fn hand_over_if_at_rest(&mut self) {
         let Life::Upgrading(upgrade) = &self.life else {
             return;
@@ -188,18 +192,18 @@ impl Supervisor {
         self.refuse_upgrade(&format!("`{}` cannot be run: {error}", program.display()));
     }
 
-    /// Becomes another program; comes back only if that fails.
+    /// Becomes another program; returns only if that fails.
     pub(super) fn hand_over(
         &mut self,
         program: &Path,
         asked: Option<u64>,
         refusal: Option<String>,
     ) -> io::Error {
-        // Those have had time for their answers.
+        // They have had time for their responses.
         for controller in &self.controllers.leaving {
             controller.process.kill();
         }
-        // All that it has begun is kept, so it need not be handed over: the next main starts another.
+        // Everything it has started is stored, so it need not be handed over: the next main starts another.
         self.acme.kill();
         self.fleet.kill();
         let flushed = self
@@ -220,7 +224,7 @@ impl Supervisor {
         }
     }
 
-    /// The handover as things stand, with the descriptors that are open for its sake.
+    /// Returns the handover of the current state, with the descriptors that were opened for it.
     fn handover(
         &self,
         asked: Option<u64>,
@@ -292,15 +296,18 @@ impl Supervisor {
         }
     }
 
-    /// The router that served has ended during an upgrade. Once ours is starting it takes over at once: there is nothing to go back to.
+    /// The serving router has ended during an upgrade. Once the new one is starting, it takes over immediately: there
+    /// is nothing to return to.
     pub(super) fn router_lost_in_upgrade(&mut self) {
         let Life::Upgrading(upgrade) = &self.life else {
             return;
         };
         match upgrade.step {
             UpgradePhase::Trial { .. } => {}
-            UpgradePhase::Freezing { .. } => self.refuse_upgrade("the router has ended meanwhile"),
-            // The next router is ours, as soon as our controller has said what it may have.
+            UpgradePhase::Freezing { .. } => {
+                self.refuse_upgrade("the router has ended in the meantime")
+            }
+            // The next router is the new one, as soon as the new controller has sent its grants.
             UpgradePhase::StartingController { .. } => self.router_restarts.cancel(),
             UpgradePhase::StartingRouter { .. } => {
                 self.router_restarts.cancel();
@@ -311,18 +318,18 @@ impl Supervisor {
         }
     }
 
-    /// The controller has ended: nobody is there to hear of the upgrade, or to say that no change is under way.
+    /// The controller has ended: it can neither answer the upgrade request nor confirm that no change is in progress.
     pub(super) fn controller_lost_in_upgrade(&mut self) {
         let Life::Upgrading(upgrade) = &mut self.life else {
             return;
         };
         upgrade.asked = None;
         if matches!(upgrade.step, UpgradePhase::Freezing { .. }) {
-            self.refuse_upgrade("the controller has ended meanwhile");
+            self.refuse_upgrade("the controller has ended in the meantime");
         }
     }
 
-    /// The upgrade has waited long enough.
+    /// A step of the upgrade has exceeded its time limit.
     pub(super) fn upgrade_overdue(&mut self) {
         let Life::Upgrading(upgrade) = &self.life else {
             return;
@@ -330,18 +337,18 @@ impl Supervisor {
         match upgrade.step {
             UpgradePhase::Trial { pid, .. } => {
                 let _ = signal::send_group(pid, libc::SIGKILL);
-                self.refuse_upgrade("the new program does not answer when it is tried");
+                self.refuse_upgrade("the trial of the new program gets no answer");
             }
             UpgradePhase::Freezing { .. } => {
-                self.refuse_upgrade("a change of configuration under way does not come to its end");
+                self.refuse_upgrade("a configuration change in progress does not finish");
             }
             UpgradePhase::StartingController { .. } | UpgradePhase::StartingRouter { .. } => {
-                self.go_back("its router does not come to serve in time", None);
+                self.go_back("its router does not start serving in time", None);
             }
         }
     }
 
-    /// A stop has ended this upgrade. The processes that were to serve after it leave with the others.
+    /// A stop has aborted this upgrade. The processes that were to serve after it leave with the others.
     pub(super) fn abandon_upgrade(&mut self, upgrade: Upgrade) {
         if let UpgradePhase::Trial { pid, .. } = upgrade.step {
             let _ = signal::send_group(pid, libc::SIGKILL);
@@ -351,15 +358,16 @@ impl Supervisor {
         self.routers.leaving.extend(router);
     }
 
-    /// Tells the router in force of a job that a former one has delivered. Without it the job is delivered once more.
-    pub(super) fn tell_delivered(&mut self, spooler: String, job: u64) {
+    /// Notifies the router in force of a job that a former one has delivered. Without this the job would be delivered
+    /// again.
+    pub(super) fn send_delivered(&mut self, spooler: String, job: u64) {
         if let Some(router) = &mut self.routers.serving {
             let _ = router.send(&ToRouter::JobDelivered { spooler, job }, Vec::new());
         }
     }
 
-    /// Tells the router in force the counts from before its time.
-    pub(super) fn tell_totals(&mut self) {
+    /// Sends the router in force the counters from before its start.
+    pub(super) fn send_totals(&mut self) {
         let sum = self
             .routers
             .leaving
@@ -371,7 +379,8 @@ impl Supervisor {
     }
 }
 
-/// The program to be run by the next upgrade: as it was called, so that a link that is changed leads to the new one.
+/// Returns the program for the next upgrade: the path by which it was called, so that a changed link leads to the new
+/// one.
 pub(super) fn program_path(called: Option<&std::ffi::OsString>) -> PathBuf {
     let called = called.map(PathBuf::from).unwrap_or_default();
     let named = if called.components().count() > 1 {
@@ -388,12 +397,12 @@ pub(super) fn program_path(called: Option<&std::ffi::OsString>) -> PathBuf {
         .unwrap_or(called)
 }
 
-/// The arguments without those of a takeover, and the program's path.
+/// Returns the arguments without those of a takeover, and the program's path.
 pub(super) fn call(arguments: &[std::ffi::OsString]) -> (Vec<std::ffi::OsString>, PathBuf) {
     (plain_arguments(arguments), program_path(arguments.first()))
 }
 
-/// Becomes the former program again before anything was taken over.
+/// Returns to the former program before anything was taken over.
 pub(super) fn give_back(
     mut handover: Handover,
     arguments: &[std::ffi::OsString],

@@ -1,7 +1,8 @@
-//! The folder of temporary files: where main makes the spool files of routers.
+//! The folder of temporary files, in which main creates the spool files of routers.
 //!
-//! Cleaners remove such folders. Main makes it anew when it is missing at a start of the router or when a spool is asked for:
-//! files are opened by main and passed on, so it does not matter that the router's sandbox knows the former folder only.
+//! Cleaners remove such folders. Main creates it again if it is missing at a start of the router or when a spool is
+//! requested: files are opened by main and passed on, so it does not matter that the router's sandbox knows only the
+//! former folder.
 
 use std::fs;
 use std::io;
@@ -12,8 +13,8 @@ use tutti_sys::credentials::Credentials;
 use tutti_sys::error::context;
 use tutti_sys::guarded;
 
-/// Finds the folder at the start: the one asked for or, where the router's user may not write there, one of its own
-/// inside. What exists already keeps its owner and mode.
+/// Returns the folder at the start: the configured one or, if the router's user cannot write there, a new one inside.
+/// An existing folder keeps its owner and mode.
 pub(super) fn prepare(asked: &Path, router: Option<&Credentials>) -> io::Result<PathBuf> {
     let named = |e| in_preparation(asked, e);
     guarded::folder(asked, Some(0o755)).map_err(named)?;
@@ -28,7 +29,7 @@ pub(super) fn prepare(asked: &Path, router: Option<&Credentials>) -> io::Result<
     Ok(own)
 }
 
-/// Makes it anew if it has been removed; whether it was.
+/// Creates it again if it has been removed; returns whether it was.
 pub(super) fn ensure(folder: &Path, router: Option<&Credentials>) -> io::Result<bool> {
     match fs::symlink_metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -56,7 +57,7 @@ fn in_preparation(folder: &Path, error: io::Error) -> io::Error {
     context(text, error)
 }
 
-/// True if the mode of a folder lets this user make files in it (path_resolution(7): owner, else group, else others).
+/// True if the mode of a folder lets this user create files in it (path_resolution(7): owner, else group, else others).
 fn may_write(folder: &fs::Metadata, user: &Credentials) -> bool {
     const WRITE_AND_SEARCH: u32 = 0o3;
     let shift = if user.uid == folder.uid() {

@@ -1,8 +1,9 @@
-//! The trial of an upgrade: the new program is run beside the old one with a copy of the handover, and says whether it could take
-//! over.
+//! The trial of an upgrade: the new program is run beside the old one with a copy of the handover, and reports whether
+//! it could take over.
 //!
-//! [`start`] is called by the old program, [`try_takeover`] is the new one. The trial itself is main's user, for it asks the language
-//! hosts; the configuration it has looked at by a process of its own without rights, as everything that comes from a client.
+//! [`start`] is called by the old program, [`try_takeover`] by the new one. The trial itself runs as main's user,
+//! because it queries the language hosts; the configuration is checked by a separate process without privileges, like
+//! everything that comes from a client.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,13 +22,13 @@ use super::handover::{Handover, PROTOCOL};
 use super::own_process::OWN_PROGRAM;
 use super::{service_manager, users};
 
-/// A program that can take over prints this, and nothing else does.
+/// A program that can take over prints exactly this.
 pub(super) const READY: &str = "tutti: ready to take over";
 
 /// Descriptor of the handover in a trial.
 const TRIAL_DOCUMENT: RawFd = 3;
 
-/// Longest complaint that is told.
+/// Longest message that is logged.
 const LONGEST_WORDS: usize = 2000;
 
 /// Runs the trial, in the new program.
@@ -54,7 +55,7 @@ pub fn try_takeover() -> ExitCode {
     }
 }
 
-/// Has the configuration checked by a process that is the unprivileged user.
+/// Checks the configuration in a process of the unprivileged user.
 fn check(document: &CheckDocument) -> io::Result<()> {
     let (output, write) = io::pipe()?;
     let mut spawn = Spawn::new(OWN_PROGRAM)?
@@ -77,7 +78,8 @@ fn check(document: &CheckDocument) -> io::Result<()> {
     let pid = spawn
         .start()
         .map_err(|e| io::Error::new(e.source.kind(), e.to_string()))?;
-    // The old program bounds the time that this takes. Of its complaint as much as a pipe holds is read when it has ended.
+    // The old program limits the time that this takes. The message is read when the process has ended, as far as it
+    // fits into a pipe.
     let _ = poll(&mut [PollFd::new(&pidfd(pid)?, PollFlags::IN)], None);
     match reap_one(pid) {
         Some(Ended::Code(0)) => Ok(()),

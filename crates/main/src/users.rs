@@ -1,4 +1,4 @@
-//! As whom the server's processes run.
+//! The users of the server's processes.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tutti_sys::credentials::{self, Credentials};
 
 use super::flags::Flags;
 
-/// Whom applications run as that name nobody; `None` where the server was not started by root.
+/// Returns the user of applications without `user`; `None` if the server was not started by root.
 pub(super) fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
     if credentials::is_root() {
         let user = default_user(flags, |name| credentials::user_number(name).is_ok());
@@ -25,22 +25,22 @@ pub(super) fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option
 fn default_user(flags: &Flags, exists: impl Fn(&str) -> bool) -> &str {
     match &flags.user {
         Some(user) => user,
-        // Images for Unit give it the files that applications write.
+        // Images for Unit give it the files that applications write to.
         None if flags.as_unit && exists(UNIT_USER) => UNIT_USER,
         None => NOBODY,
     }
 }
 
-/// The user that packages and images of NGINX Unit make for applications.
+/// The user that packages and images of NGINX Unit create for applications.
 const UNIT_USER: &str = "unit";
 
-/// The user that packages make for controller and router.
+/// The user that packages create for controller and router.
 const OWN_USER: &str = "tutti";
 
-/// Whom they are where it does not exist.
+/// Their user if that one does not exist.
 const NOBODY: &str = "nobody";
 
-/// Whom controller and router run as: a user of their own, so that no application can signal, stop or trace them.
+/// Returns the user of controller and router: a separate one, so that no application can signal, stop or trace them.
 pub(super) fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
     if !credentials::is_root() {
         return Ok(None);
@@ -53,7 +53,7 @@ pub(super) fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Cre
             log.line(
                 Level::Warn,
                 "there is no user `tutti`: controller and router run as `nobody`, and applications of that user can signal and stop \
-                 them; make it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
+                 them; create it with `useradd --system --no-create-home --shell /usr/sbin/nologin tutti`, or name another with `--router-user`",
             );
             credentials::lookup(NOBODY, None).map(Some)
         }
@@ -61,8 +61,8 @@ pub(super) fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Cre
     }
 }
 
-/// The user of the processes that check what the trial of an upgrade hands them: who they are by `--router-user` the trial does not
-/// know, and any without rights will do.
+/// Returns the user of the process that checks the configuration in the trial of an upgrade: the trial does not know
+/// `--router-user`, and any unprivileged user will do.
 pub(super) fn without_rights() -> io::Result<Credentials> {
     credentials::lookup(OWN_USER, None).or_else(|_| credentials::lookup(NOBODY, None))
 }

@@ -1,11 +1,11 @@
-//! The watchdog: a process of the server's own that is there and does nothing is noticed.
+//! The watchdog: detects processes of the server that hang.
 //!
-//! Main asks the router, the controller, and the processes for certificates and for the source from time to time. Each answers from
-//! the loop that does its work; the router does so once all of its listen threads have. One that does not
-//! answer for [`DEFAULT_LIMIT`] is killed, and another started. It is not killed for what it cannot help: where main itself
-//! was late by more than half of the pause between two looks, the machine is overloaded (or was asleep), and the look does not
-//! count; nor does it while a debugger holds the process; and one that computes has ten times as long. The processes of applications
-//! are watched by the router (`tutti_pool`), which has the same limit.
+//! Main sends probes to the router, the controller, and the acme and source processes. Each answers from the loop that
+//! does its work; the router answers once all of its listen threads have. A process that does not answer for
+//! [`DEFAULT_LIMIT`] is killed, and another started. It is not killed for causes outside its control: if main itself
+//! was late by more than half of the pause between two checks, the machine is overloaded (or was asleep), and the check
+//! does not count; nor does it while a debugger holds the process; and a computing process has ten times as long. The
+//! processes of applications are watched by the router (`tutti_pool`), with the same limit.
 //! `impl` blocks of [`Supervisor`], which calls them from its loop.
 
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use super::supervisor::Supervisor;
 /// Longest silence of a process that does not compute.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
-/// The variable in the server's environment: seconds, or `off`.
+/// The environment variable: seconds, or `off`.
 const VARIABLE: &str = "TUTTI_WATCHDOG";
 
-/// A router that is to end gracefully has to take note of it within this time, though it may be reading a huge configuration.
+/// Time for a router to react to a graceful stop, even if it is reading a huge configuration.
 const LONGEST_DEAFNESS: Duration = Duration::from_secs(10);
 
-/// How long a process may be silent: `None` for ever.
+/// Returns how long a process may be silent: `None` means forever.
 pub(super) fn limit(value: Option<&str>) -> Result<Option<Duration>, String> {
     match value {
         None | Some("") => Ok(Some(DEFAULT_LIMIT)),
@@ -38,7 +38,7 @@ pub(super) fn limit(value: Option<&str>) -> Result<Option<Duration>, String> {
         Some(text) => match text.parse() {
             Ok(seconds @ 1..=86400) => Ok(Some(Duration::from_secs(seconds))),
             _ => Err(format!(
-                "{VARIABLE} is `{text}`, which is neither `off` nor seconds from 1 to 86400: {} seconds are taken",
+                "{VARIABLE} is `{text}`, which is neither `off` nor a number of seconds from 1 to 86400: using {} seconds",
                 DEFAULT_LIMIT.as_secs()
             )),
         },
@@ -46,7 +46,7 @@ pub(super) fn limit(value: Option<&str>) -> Result<Option<Duration>, String> {
 }
 
 impl Supervisor {
-    /// Reads the variable; says what is wrong with it.
+    /// Reads the variable; logs if it is invalid.
     pub(super) fn watchdog_from_environment(&mut self) {
         let value = std::env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
         self.longest_silence = limit(value.as_deref()).unwrap_or_else(|complaint| {
@@ -55,7 +55,7 @@ impl Supervisor {
         });
     }
 
-    /// When [`Self::watch`] is next to be called.
+    /// Returns when [`Self::watch`] must be called next.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let limit = self.longest_silence;
         let router = self.routers.serving.as_ref();
@@ -71,7 +71,7 @@ impl Supervisor {
         looks.into_iter().flatten().min()
     }
 
-    /// Asks the processes for signs of life, and kills those that give none.
+    /// Sends probes to the processes, and kills those that do not answer.
     pub(super) fn watch(&mut self, now: Instant) {
         let limit = self.longest_silence;
         let router = self.routers.serving.as_mut();
@@ -93,7 +93,7 @@ impl Supervisor {
         }
     }
 
-    /// The router has just been told to end.
+    /// The router has just been stopped.
     pub(super) fn expect_to_be_heard(&mut self) {
         let router = self.routers.serving.as_mut();
         let Some(router) = router.filter(|router| router.process.understands_probes()) else {
@@ -104,14 +104,14 @@ impl Supervisor {
     }
 }
 
-/// The messages of a process that is asked for signs of life.
+/// The messages of a process that answers probes.
 pub(super) trait Watched: DeserializeOwned {
     /// The name of the process in the log.
     const NAME: &'static str;
     /// The messages to it.
     type Question: Serialize;
 
-    /// Asks for a sign of life.
+    /// Creates a probe.
     fn probe(number: u64) -> Self::Question;
 }
 
@@ -134,7 +134,7 @@ impl Watched for FromController {
 }
 
 impl Watched for FromAcme {
-    const NAME: &'static str = "the process for certificates,";
+    const NAME: &'static str = "the certificate process,";
     type Question = ToAcme;
 
     fn probe(number: u64) -> ToAcme {
@@ -143,7 +143,7 @@ impl Watched for FromAcme {
 }
 
 impl Watched for FromFleet {
-    const NAME: &'static str = "the process that follows the source,";
+    const NAME: &'static str = "the source process,";
     type Question = ToFleet;
 
     fn probe(number: u64) -> ToFleet {
@@ -154,7 +154,7 @@ impl Watched for FromFleet {
 impl<In: Watched> OwnProcess<In> {
     fn probe(&mut self) {
         let number = self.pulse.ask();
-        // One that has gone is noticed by its end.
+        // A process that has ended is noticed by its end.
         let _ = self.send(&In::probe(number), Vec::new());
     }
 
@@ -166,7 +166,7 @@ impl<In: Watched> OwnProcess<In> {
         look.into_iter().chain(self.pulse.deaf_until).min()
     }
 
-    /// Asks for a sign of life, or kills the process for want of one. Returns what the log says of that.
+    /// Sends a probe, or kills the process if it does not answer. Returns a message for the log.
     fn watch(&mut self, now: Instant, limit: Option<Duration>) -> Option<String> {
         if !self.understands_probes() {
             return None;
@@ -176,7 +176,7 @@ impl<In: Watched> OwnProcess<In> {
             self.pulse.deaf_until = None;
             self.kill();
             return Some(format!(
-                "{name} {pid} has not taken note of the stop for {} seconds; it is killed",
+                "{name} {pid} has not reacted to the stop for {} seconds; killing it",
                 LONGEST_DEAFNESS.as_secs()
             ));
         }
@@ -192,13 +192,13 @@ impl<In: Watched> OwnProcess<In> {
                 self.kill();
                 let state = match seen.state {
                     'T' => "it is stopped by a signal",
-                    'D' => "it waits for the kernel, perhaps for a disk",
-                    'R' => "it computes all the time",
-                    _ => "it waits for something that does not come",
+                    'D' => "it is waiting for the kernel, perhaps for a disk",
+                    'R' => "it is using the processor all the time",
+                    _ => "it is waiting for something that does not happen",
                 };
                 Some(format!(
-                    "{name} {pid} has given no sign of life for {} seconds ({state}); it is killed, and another started \
-                     ({VARIABLE}=off in the server's environment leaves it alone)",
+                    "{name} {pid} has sent no heartbeat for {} seconds ({state}); killing it and starting another \
+                     ({VARIABLE}=off in the server's environment disables this)",
                     limit.as_secs()
                 ))
             }

@@ -304,7 +304,7 @@ fn a_stop_while_the_new_version_starts_stops_the_server() {
         let status = site.server.wait_for_end();
         let log = site.server.log();
         assert!(status.success(), "{status}; {log}");
-        assert!(!log.contains("going back"), "{log}");
+        assert!(!log.contains("rolling back"), "{log}");
         assert!(!site.server.control().exists());
     }
 }

@@ -1,4 +1,4 @@
-//! The tests of the daemon share this: the sample host as a language, and starts that may fail.
+//! Shared by the tests of the daemon: the sample host as a language, and starts that may fail.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -16,7 +16,7 @@ use tutti_testkit::{ServerOptions, client, files, server};
 /// The program under test.
 pub(crate) const TUTTI: &str = env!("CARGO_BIN_EXE_tutti");
 
-/// A folder of modules in which the sample host says that it is PHP; `before` is run by the shell before it.
+/// Creates a folder of modules in which the sample host claims to be PHP; the shell runs `before` first.
 pub(crate) fn modules(folder: &Path, before: &str) -> PathBuf {
     let modules = folder.join("sample-modules");
     std::fs::create_dir_all(&modules).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn modules(folder: &Path, before: &str) -> PathBuf {
     modules
 }
 
-/// Options of a server whose PHP is the sample host, and the folder that they refer to.
+/// Returns options of a server whose PHP is the sample host, and the folder they refer to.
 pub(crate) fn with_sample(before: &str) -> (ServerOptions, TempDir) {
     let folder = files::public_folder();
     let modules = modules(folder.path(), before);
@@ -45,7 +45,7 @@ pub(crate) fn with_sample(before: &str) -> (ServerOptions, TempDir) {
     )
 }
 
-/// All requests of a listener at `port` go to an application of the sample host.
+/// Returns a configuration in which all requests of a listener at `port` go to an application of the sample host.
 pub(crate) fn sample_configuration(port: u16) -> Value {
     json!({
         "listeners": {format!("127.0.0.1:{port}"): {"pass": "applications/sample"}},
@@ -53,7 +53,7 @@ pub(crate) fn sample_configuration(port: u16) -> Value {
     })
 }
 
-/// Answers 200 without any application.
+/// Returns a configuration that responds 200 without any application.
 pub(crate) fn plain_configuration(port: u16) -> Value {
     json!({
         "listeners": {format!("127.0.0.1:{port}"): {"pass": "routes"}},
@@ -61,19 +61,19 @@ pub(crate) fn plain_configuration(port: u16) -> Value {
     })
 }
 
-/// A start that the test looks at from outside: it may fail, or go to the background.
+/// A start that the test observes from outside: it may fail, or go to the background.
 pub(crate) struct Start {
     pub(crate) folder: TempDir,
     pub(crate) command: Command,
 }
 
 impl Start {
-    /// With all places in a folder of its own; nothing else.
+    /// Starts with all paths in a separate folder, and no other flags.
     pub(crate) fn new(program: impl AsRef<Path>) -> Start {
         Start::in_folder(program.as_ref(), files::public_folder(), &[])
     }
 
-    /// As another user without privileges.
+    /// Starts as another, unprivileged user.
     pub(crate) fn as_user(user: &str) -> Start {
         let words = [
             "setpriv",
@@ -130,7 +130,7 @@ impl Start {
         client::control(&self.path("control.sock"), "GET", "/status", b"").is_ok()
     }
 
-    /// The number in the pid file.
+    /// Returns the process id in the pid file.
     pub(crate) fn pid(&self) -> i32 {
         std::fs::read_to_string(self.path("pid"))
             .unwrap()
@@ -139,14 +139,14 @@ impl Start {
             .unwrap()
     }
 
-    /// Runs it to its end: exit status and what it said on standard error.
+    /// Runs it to its end; returns its exit status and standard error.
     pub(crate) fn finish(&mut self) -> (ExitStatus, String) {
         let mut child = self.command.spawn().unwrap();
         finish(&mut child)
     }
 }
 
-/// Waits for the end of a process; its standard error.
+/// Waits for the end of a process; returns its standard error.
 pub(crate) fn finish(child: &mut Child) -> (ExitStatus, String) {
     let mut text = String::new();
     if let Some(mut pipe) = child.stderr.take() {

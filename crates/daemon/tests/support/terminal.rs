@@ -1,22 +1,22 @@
-//! A terminal with a person before it: tmux shows what is on the screen and types keys.
+//! A terminal: tmux shows the screen and types keys.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_testkit::wait_until;
 
-/// A terminal in which one command runs. It ends with this.
+/// A terminal that runs one command. Dropping it ends the command.
 pub(crate) struct Terminal {
     name: String,
 }
 
 impl Terminal {
-    /// False where tmux is not installed: the test is to be skipped then.
+    /// False if tmux is not installed: the test is skipped then.
     pub(crate) fn is_there() -> bool {
         Command::new("tmux").arg("-V").output().is_ok()
     }
 
-    /// One of so many columns and 24 lines; the shell runs `command`.
+    /// Starts a terminal with this many columns and 24 lines; the shell runs `command`.
     pub(crate) fn start(columns: u16, command: &str) -> Terminal {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -39,12 +39,12 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Presses keys, by their names or as text.
+    /// Presses keys, by name or as text.
     pub(crate) fn type_keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// Types a line as it is, and Enter.
+    /// Types a line literally, and Enter.
     pub(crate) fn type_line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", "--", line]);
         self.type_keys(&["Enter"]);
@@ -54,7 +54,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The screen with the sequences that colour it.
+    /// Returns the screen with its colour sequences.
     pub(crate) fn coloured_screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
