@@ -1,9 +1,10 @@
-//! The daemon's log: one line is one `write`, so lines of all processes mix without tearing, and no writer ever waits for
-//! the reader of a pipe ([`tutti_sys::log_stream`]).
+//! The daemon's log: one line is one `write`, so lines of all processes mix without tearing, and a writer never waits
+//! for the reader of a pipe ([`tutti_sys::log_stream`]).
 //!
-//! Main opens the file and gives it to the processes that it starts for itself; all write lines of the same form,
-//! `YYYY/MM/DD HH:MM:SS [level] PID#TID message`, or one JSON object each, or messages to a syslog server, as the command line says
-//! ([`LogStyle`]). What must never happen: that a configuration has a log written where none belongs.
+//! Main opens the file and passes it to the processes that it starts for itself; all write lines of the same form,
+//! `YYYY/MM/DD HH:MM:SS [level] PID#TID message`, or one JSON object each, or messages to a syslog server, as the
+//! command line configures ([`LogStyle`]). Must never happen: that a configuration makes the server write a log to a
+//! place that is not for logs.
 
 #![forbid(unsafe_code)]
 
@@ -29,28 +30,29 @@ use self::lines::{Entry, Writer};
 pub use self::lost_lines::Losses;
 pub use tutti_options::logging::{Level, LogForm, LogStyle};
 
-/// Where log lines go. Cloning gives a handle on the same log.
+/// The destination of log lines. A clone is a handle on the same log.
 #[derive(Debug, Clone)]
 pub struct Log {
     file: Arc<ArcSwap<LogStream>>,
     later: Later,
     writer: Arc<Writer>,
-    /// Lines of this process that were lost.
+    /// Lost lines of this process.
     lost: Arc<AtomicU64>,
 }
 
 impl Log {
-    /// A log to an open file, in text. Its writer has a loop that calls [`flush`](Self::flush): it has no threads.
+    /// Creates a log that writes text to an open file. Its writer has no threads, and must call [`flush`](Self::flush)
+    /// in its loop.
     pub fn to(file: OwnedFd) -> Log {
         Log::with(file, Later::Caller, &LogStyle::default(), "main")
     }
 
-    /// The same in another style: the file is a socket of [`syslog::socket`] where that says a syslog server.
+    /// Creates a log in another style; for a syslog server the file is a socket of [`syslog::socket`].
     pub fn of_main(file: OwnedFd, style: &LogStyle) -> Log {
         Log::with(file, Later::Caller, style, "main")
     }
 
-    /// The log of a process that may have threads; `role` is its name.
+    /// Creates the log of a process that may have threads; `role` is its name.
     pub fn of_threads(file: OwnedFd, style: &LogStyle, role: &'static str) -> Log {
         Log::with(file, Later::Thread, style, role)
     }
@@ -67,13 +69,13 @@ impl Log {
         }
     }
 
-    /// A log to standard error.
+    /// Creates a log that writes to standard error.
     pub fn to_stderr(style: &LogStyle) -> io::Result<Log> {
         let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
         Ok(Log::of_main(stderr, style))
     }
 
-    /// From now on lines go to this file.
+    /// Writes to this file from now on.
     pub fn replace(&self, file: OwnedFd) {
         self.file
             .store(stream(file, self.later, &self.writer, &self.lost));
@@ -89,18 +91,18 @@ impl Log {
         self.file.load().descriptor().try_clone_to_owned()
     }
 
-    /// Where to wait for room, while lines wait for a reader that stands still.
+    /// Returns the stream to poll for writability, while lines wait for a slow reader.
     pub fn waiting(&self) -> Option<Arc<LogStream>> {
         let file = self.file.load_full();
         file.has_waiting().then_some(file)
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes waiting lines, as far as there is room.
     pub fn flush(&self) {
         self.file.load().flush();
     }
 
-    /// Lines of this process that could not be written.
+    /// Returns the number of lines of this process that could not be written.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -110,7 +112,7 @@ impl Log {
         level <= self.style().level
     }
 
-    /// Writes one line. A log that cannot be written is not worth stopping for.
+    /// Writes one line. A log that cannot be written is no reason to stop.
     pub fn line(&self, level: Level, message: &str) {
         self.entry(level, message, None);
     }
@@ -136,8 +138,8 @@ impl Log {
         self.file.load().write(&self.writer.line(&entry));
     }
 
-    /// Writes a line that an application has printed, with the time, the number of its process and its name. One that has the form
-    /// of this log already keeps its level and process.
+    /// Writes a line printed by an application, with the time, its process id and its name. A line that already has the
+    /// form of this log keeps its level and process.
     pub fn output(&self, application: &str, process: i32, line: &[u8]) {
         let parts = log_line::parts(line);
         let own = parts.and_then(|(level, process, thread, message)| {
@@ -150,7 +152,7 @@ impl Log {
         }
         if self.writer.is_plain_text() {
             let mut whole = Vec::with_capacity(line.len() + 80);
-            // A level of another log is kept as it is.
+            // The level of a line from another log is kept.
             if parts.is_none() {
                 let head = log_line::head(level.word(), process, thread);
                 whole.extend_from_slice(head.as_bytes());
@@ -180,10 +182,10 @@ fn stream(
     lost: &Arc<AtomicU64>,
 ) -> Arc<LogStream> {
     let of = Arc::clone(writer);
-    // Told when the reader goes on, or the disk has room again.
-    let told = LossLine::by(move |count| {
+    // Called when the reader continues, or the disk has room again.
+    let loss_line = LossLine::by(move |count| {
         let message = format!(
-            "{count} lines of this log are lost: it could not be written, or whoever reads it stood still; nothing waits for that"
+            "{count} lines of this log are lost: it could not be written, or its reader did not keep up; nothing waits for it"
         );
         of.line(&Entry {
             level: Level::Warn,
@@ -196,28 +198,28 @@ fn stream(
         })
     });
     match &writer.style().syslog {
-        Some(target) => syslog::stream_of(file, target, later, Some(told), Arc::clone(lost)),
-        None => LogStream::new(file, later, Some(told), Arc::clone(lost)),
+        Some(target) => syslog::stream_of(file, target, later, Some(loss_line), Arc::clone(lost)),
+        None => LogStream::new(file, later, Some(loss_line), Arc::clone(lost)),
     }
 }
 
-/// Mode of logs that are made: lines may hold secrets of clients, and no application has to read them. Files that exist keep
-/// their mode, so a log for others to read is made before, as logrotate's `create` does it.
+/// Mode of new logs: lines may contain secrets of clients, and applications need not read them. Existing files keep
+/// their mode, so a log that others may read must be created before, like logrotate's `create` does.
 const MODE: u32 = 0o640;
 
-/// Opens the log of this path to append, and makes it where it is missing: a regular file, or a stream by its name (see
+/// Opens the log at this path to append, and creates it if it is missing: a regular file, or a stream by its name (see
 /// [`guarded`]).
 ///
 /// # Errors
-/// The reason against it, with the path.
+/// The reason, with the path.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     open_where(path, |_| Ok(()))
 }
 
-/// The same for a log that the configuration names.
+/// Opens a log that the configuration names.
 ///
 /// # Errors
-/// As above, and a folder of the system.
+/// As for [`open`], and for a folder of the system.
 pub fn open_configured(path: &Path) -> io::Result<OwnedFd> {
     open_where(path, may_hold_logs)
 }
@@ -233,8 +235,8 @@ fn open_where(path: &Path, is_allowed: fn(&Path) -> io::Result<()>) -> io::Resul
     opened.map_err(|e| context(format!("opening log `{}`", path.display()), e))
 }
 
-/// Folders of the system that hold no logs. A log goes only where [`guarded`] allows it; this keeps a configuration from
-/// growing a file there that another program reads.
+/// System folders that contain no logs. A log is written only where [`guarded`] allows it; this keeps a configuration
+/// from creating a file there that another program reads.
 const NO_LOGS: [&str; 12] = [
     "/bin",
     "/boot",
@@ -250,10 +252,10 @@ const NO_LOGS: [&str; 12] = [
     "/usr",
 ];
 
-/// The devices that a configuration may name: what is written to them is not kept.
+/// Devices that a configuration may name: data written to them is not stored.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/tty", "/dev/console"];
 
-/// `path` holds no links.
+/// `path` contains no links.
 fn may_hold_logs(path: &Path) -> io::Result<()> {
     let is_device = DEVICES.iter().any(|device| path == Path::new(device));
     if is_device || !NO_LOGS.iter().any(|folder| path.starts_with(folder)) {
@@ -262,7 +264,7 @@ fn may_hold_logs(path: &Path) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "no log can be written to `{}`: choose a folder for logs, such as `/var/log`",
+            "cannot write a log to `{}`: choose a folder for logs, such as `/var/log`",
             path.display()
         ),
     ))

@@ -1,13 +1,13 @@
-//! A bound on lines about something that may happen very many times at once.
+//! A limit on log lines about something that may happen many times at once.
 //!
-//! A line is written once in a window of time; different lines are, up to a bound, each written, so that a failure that goes on does not
-//! hide another beside it. Lines that are left out are counted.
+//! The same line is written once in a time window; different lines are each written, up to a limit, so that a
+//! persistent failure does not hide another. Lines left out are counted.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-/// The bound of one thread on its lines.
+/// The limit of one thread on its lines.
 #[derive(Debug)]
 pub struct LineLimit {
     window: Duration,
@@ -21,12 +21,13 @@ struct Window {
     began: Option<u64>,
     /// Hashes of the lines written in it.
     written: Vec<u64>,
-    /// Lines left out since one was written last.
+    /// Lines left out since one was last written.
     left_out: u64,
 }
 
 impl LineLimit {
-    /// Admits each line once in `window`, and so many `different` ones: more may name things that clients choose.
+    /// Admits each line once in `window`, and at most this many `different` ones: more may come from names that clients
+    /// choose.
     pub fn new(window: Duration, different: usize) -> LineLimit {
         LineLimit {
             window,
@@ -35,8 +36,8 @@ impl LineLimit {
         }
     }
 
-    /// The number of lines that were left out before this one; `None`: this one is left out too. `now` is in milliseconds, of a clock
-    /// that never goes back.
+    /// Returns the number of lines that were left out before this one; `None` if this one is left out too. `now` is in
+    /// milliseconds, from a monotonic clock.
     pub fn admit(&self, line: &str, now: u64) -> Option<u64> {
         let state = &mut *self.state.borrow_mut();
         let is_over = |began| u128::from(now.saturating_sub(began)) >= self.window.as_millis();
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_repeated_is_counted_and_what_is_new_is_told() {
+    fn repeated_lines_are_counted_and_new_ones_are_written() {
         let limit = LineLimit::new(Duration::from_secs(1), 8);
         assert_eq!(limit.admit("a", 0), Some(0));
         for now in 1..=3 {
@@ -74,8 +75,8 @@ mod tests {
     #[test]
     fn lines_that_never_repeat_are_bounded() {
         let limit = LineLimit::new(Duration::from_secs(1), 8);
-        let told = (0..1_000).filter(|number| limit.admit(&number.to_string(), 0).is_some());
-        assert_eq!(told.count(), 8);
+        let written = (0..1_000).filter(|number| limit.admit(&number.to_string(), 0).is_some());
+        assert_eq!(written.count(), 8);
         assert_eq!(limit.admit("later", 1_000), Some(992));
     }
 }

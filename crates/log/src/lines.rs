@@ -1,4 +1,4 @@
-//! A line of the daemon's log in the form that the command line asks for.
+//! A line of the daemon's log in the configured form.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use tutti_sys::{log_line, time};
 
 use crate::syslog::Syslog;
 
-/// The facts of a line.
+/// The content of a line.
 pub(crate) struct Entry<'a> {
     pub(crate) level: Level,
     pub(crate) process: i32,
     pub(crate) thread: i32,
-    /// The part of the server; `None`: the one that this process is.
+    /// The part of the server; `None`: that of this process.
     pub(crate) role: Option<&'static str>,
     pub(crate) application: Option<&'a str>,
     pub(crate) message: Cow<'a, str>,
-    /// The id of the request that it is about.
+    /// The id of the request that it concerns.
     pub(crate) request: Option<&'a str>,
 }
 
-/// Makes lines.
+/// Formats lines.
 #[derive(Debug)]
 pub(crate) struct Writer {
     style: LogStyle,
@@ -47,7 +47,7 @@ impl Writer {
         self.syslog.is_none() && self.style.format == LogForm::Text
     }
 
-    /// The line of an entry, with its end; of text for a syslog server, as many messages as it has lines.
+    /// Formats an entry with its line end; for a syslog server, text of several lines becomes as many messages.
     pub(crate) fn line(&self, entry: &Entry<'_>) -> Vec<u8> {
         let mut line = Vec::with_capacity(entry.message.len() + 100);
         let text = match self.style.format {
@@ -108,7 +108,7 @@ fn text(entry: &Entry<'_>) -> String {
     }
 }
 
-/// The application that a message is about: those of the pool begin with its name, in quotes.
+/// Returns the application that a message concerns: messages of the pool begin with its name, in quotes.
 pub(crate) fn named_application(message: &str) -> Option<&str> {
     let (name, rest) = message.strip_prefix('"')?.split_once('"')?;
     rest.starts_with([':', ' ']).then_some(name)

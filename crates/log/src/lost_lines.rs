@@ -1,57 +1,57 @@
-//! Tells of lines that were lost, seldom, and when it is over.
+//! Reports lost lines, at most once a minute, and when the losses are over.
 
 use std::sync::{Mutex, PoisonError};
 
 use tutti_sys::log_stream::LogStream;
 
-/// So many milliseconds pass between two lines about one log: a full disk is no reason to fill another.
+/// Milliseconds between two reports about one log: a full disk is no reason to fill another one.
 const WINDOW: u64 = 60_000;
 
-/// Knows which lost lines of one log, which several threads write, have been told of.
+/// Remembers which lost lines of one log, written by several threads, have been reported.
 #[derive(Debug, Default)]
-pub struct Losses(Mutex<LossRecord>);
+pub struct Losses(Mutex<Reported>);
 
 #[derive(Debug, Default)]
-struct LossRecord {
-    /// Lines that were lost, when it was told last.
+struct Reported {
+    /// The number of lost lines at the last report.
     lost: u64,
-    /// The same before that began of which it is not known that it is over.
+    /// The number of lost lines before the current losses began; `None` if there are no current losses.
     before: Option<u64>,
-    /// When the next line may be written.
+    /// The earliest time of the next report.
     next: u64,
 }
 
 impl Losses {
-    /// The line to be written about the log called `name`, if there is something new. `now` is in milliseconds, of a clock that never
-    /// goes back. Cheap where nothing was lost.
+    /// Returns the line to write about the log called `name`, if there is something new. `now` is in milliseconds, from
+    /// a monotonic clock. Cheap if nothing was lost.
     pub fn news(&self, name: &str, stream: &LogStream, now: u64) -> Option<String> {
         let lost = stream.lost();
         if lost == 0 {
             return None;
         }
-        // Numbers: whole even if a holder panicked.
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost > told.lost && now >= told.next {
-            told.next = now.saturating_add(WINDOW);
-            let before = told.lost;
-            told.before.get_or_insert(before);
-            told.lost = lost;
+        // Numbers are consistent even if a holder panicked.
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lost > reported.lost && now >= reported.next {
+            reported.next = now.saturating_add(WINDOW);
+            let before = reported.lost;
+            reported.before.get_or_insert(before);
+            reported.lost = lost;
             let count = lost - before;
             let reason = match stream.failure() {
                 Some(error) => format!("cannot write the {name}: {error}; {count} lines are lost"),
                 None => format!(
-                    "{count} lines of the {name} are lost: whoever reads it stands still, and nothing waits for that"
+                    "{count} lines of the {name} are lost: its reader does not keep up, and nothing waits for it"
                 ),
             };
-            return Some(format!("{reason}; requests go on"));
+            return Some(format!("{reason}; requests continue"));
         }
         if stream.failure().is_some() || stream.has_waiting() {
             return None;
         }
-        let before = told.before.take()?;
-        told.lost = lost;
+        let before = reported.before.take()?;
+        reported.lost = lost;
         Some(format!(
-            "the {name} is written again; {} lines were lost",
+            "the {name} can be written again; {} lines were lost",
             lost - before
         ))
     }
@@ -64,7 +64,7 @@ mod tests {
     use tutti_sys::log_stream::Later;
 
     #[test]
-    fn losses_are_told_once_a_minute_and_their_end_once() {
+    fn losses_are_reported_once_a_minute_and_their_end_once() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let stream = LogStream::new(writer.into(), Later::Caller, None, Arc::default());
         let losses = Losses::default();
@@ -73,33 +73,33 @@ mod tests {
         while stream.lost() < 2 {
             stream.write(&line);
         }
-        let told = losses.news("log", &stream, 0).unwrap();
+        let reported = losses.news("log", &stream, 0).unwrap();
         assert!(
-            told.starts_with("2 lines of the log are lost: whoever"),
-            "{told}"
+            reported.starts_with("2 lines of the log are lost: its reader"),
+            "{reported}"
         );
         stream.write(&line);
         assert_eq!(losses.news("log", &stream, 59_999), None);
-        let told = losses.news("log", &stream, 60_000).unwrap();
-        assert!(told.starts_with("1 lines of"), "{told}");
+        let reported = losses.news("log", &stream, 60_000).unwrap();
+        assert!(reported.starts_with("1 lines of"), "{reported}");
         let mut some = vec![0; 100_000];
         while stream.has_waiting() {
             assert!(std::io::Read::read(&mut reader, &mut some).unwrap() > 0);
             stream.flush();
         }
-        let told = losses.news("log", &stream, 60_001).unwrap();
-        assert_eq!(told, "the log is written again; 3 lines were lost");
+        let reported = losses.news("log", &stream, 60_001).unwrap();
+        assert_eq!(reported, "the log can be written again; 3 lines were lost");
         assert_eq!(losses.news("log", &stream, 200_000), None);
         drop(reader);
         // Another test that forks may hold the reading end for a moment.
-        tutti_testkit::wait_until("nobody reads", || {
+        tutti_testkit::wait_until("the reader has gone", || {
             stream.write(b"x\n");
             stream.failure().is_some()
         });
-        let told = losses.news("log", &stream, 200_000).unwrap();
+        let reported = losses.news("log", &stream, 200_000).unwrap();
         assert!(
-            told.starts_with("cannot write the log: Broken pipe"),
-            "{told}"
+            reported.starts_with("cannot write the log: Broken pipe"),
+            "{reported}"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! Messages for a syslog server, as RFC 5424, RFC 3164 or syslog(3) have them, up to the line itself.
+//! Messages for a syslog server, according to RFC 5424, RFC 3164 or syslog(3), up to the line itself.
 //!
-//! Formatted here and not by a library: those there are own their socket, wait for it, and ask for the time and the host of each message.
+//! Formatted here and not by a library: the existing ones own their socket, wait for it, and query the time and host
+//! name for each message.
 
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use tutti_sys::datagrams::{self, Recipient};
 use tutti_sys::log_stream::{Later, LogStream, LossLine};
 use tutti_sys::{process, time};
 
-/// The beginning of messages to one server.
+/// The constant beginning of messages to one server.
 #[derive(Clone, Debug)]
 pub struct Syslog {
     target: SyslogTarget,
@@ -21,12 +22,12 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// For messages of this process.
+    /// Creates it for messages of this process.
     pub fn new(target: &SyslogTarget) -> Syslog {
         // proc_sys_kernel(5).
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim();
-        // RFC 5424 §6.2.4: printable ASCII, or `-` for nobody knows.
+        // RFC 5424 §6.2.4: printable ASCII, or `-` if unknown.
         let is_named = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
         Syslog {
             target: target.clone(),
@@ -39,7 +40,8 @@ impl Syslog {
         }
     }
 
-    /// Appends the beginning of a message of this severity (RFC 5424 §6.2.1), or the configured one. The line follows, and its end.
+    /// Appends the beginning of a message of this severity (RFC 5424 §6.2.1), or of the configured one. The line and
+    /// its end follow.
     pub fn begin(&self, severity: Option<u8>, out: &mut Vec<u8>) {
         let SyslogTarget { tag, format, .. } = &self.target;
         let severity = severity.unwrap_or(self.target.severity);
@@ -75,30 +77,32 @@ fn recipient(target: &SyslogTarget) -> Recipient {
     }
 }
 
-/// A log whose lines are messages to `target`, which need not be there.
+/// Creates a log whose lines are messages to `target`, which need not exist.
 pub fn stream(
     target: &SyslogTarget,
     later: Later,
-    told: Option<LossLine>,
+    loss_line: Option<LossLine>,
     lost: Arc<AtomicU64>,
 ) -> io::Result<Arc<LogStream>> {
     let recipient = recipient(target);
     let socket = datagrams::socket(&recipient)?;
-    Ok(LogStream::datagrams(socket, recipient, later, told, lost))
+    Ok(LogStream::datagrams(
+        socket, recipient, later, loss_line, lost,
+    ))
 }
 
-/// The same with a socket that another process has made for it.
+/// Creates it with a socket that another process has made.
 pub(crate) fn stream_of(
     socket: OwnedFd,
     target: &SyslogTarget,
     later: Later,
-    told: Option<LossLine>,
+    loss_line: Option<LossLine>,
     lost: Arc<AtomicU64>,
 ) -> Arc<LogStream> {
-    LogStream::datagrams(socket, recipient(target), later, told, lost)
+    LogStream::datagrams(socket, recipient(target), later, loss_line, lost)
 }
 
-/// A socket for messages to `target`.
+/// Creates a socket for messages to `target`.
 pub fn socket(target: &SyslogTarget) -> io::Result<OwnedFd> {
     datagrams::socket(&recipient(target))
 }

@@ -93,7 +93,7 @@ pub struct AppStatus {
     pub restarts: u64,
     /// Requests taken since the application was configured.
     pub requests: u64,
-    /// Starts of a process that failed.
+    /// Failed starts of processes.
     pub failures: u64,
     /// Why the last start failed, if the last one did.
     pub last_failure: Option<Arc<StartFailure>>,
@@ -117,7 +117,7 @@ pub struct AppMeasures {
     pub status: AppStatus,
     /// Workers and prototypes that were replaced after they had died.
     pub restarts: u64,
-    /// Starts of a process that failed.
+    /// Failed starts of processes.
     pub failures: u64,
     /// Processes that have ended, by reason.
     pub ends: Vec<(End, u64)>,

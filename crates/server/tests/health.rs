@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use support::Site;
 use support::backend::Backend;
-use tutti_testkit::{nobody, wait_until};
+use tutti_testkit::{refusing_address, wait_until};
 
 /// A server that answers `/health` with a status that can be changed, and everything else with its name.
 struct Checked {
@@ -165,7 +165,7 @@ fn the_request_of_a_check() {
 #[test]
 fn the_first_check_decides_before_a_request_finds_out() {
     let b = Checked::new("b");
-    let servers = [nobody().to_string(), of(&b.backend)];
+    let servers = [refusing_address().to_string(), of(&b.backend)];
     // Without a `uri`: whether it takes connections.
     let site = site(&servers, r#""interval": 60, "fails": 5"#);
     site.log

@@ -6,7 +6,7 @@ mod support;
 
 use support::Site;
 use support::backend::Backend;
-use tutti_testkit::{ClosedPort, PATIENCE, nobody, wait_until};
+use tutti_testkit::{ClosedPort, PATIENCE, refusing_address, wait_until};
 
 /// A site that sends everything to `target` with these options.
 fn proxy(backend: &Backend, options: &str) -> Site {
@@ -322,7 +322,7 @@ fn what_a_server_does_wrong_is_502_or_504_with_its_reason() {
 
 #[test]
 fn a_server_that_is_not_there_is_502_and_one_that_is_silent_504() {
-    let nobody = nobody().to_string();
+    let nobody = refusing_address().to_string();
     let site = proxy_to(&format!("http://{nobody}"), "", "{}");
     assert_eq!(site.get("/").status, 502);
     site.log.wait_for(&format!(
@@ -468,7 +468,7 @@ fn a_server_of_weight_0_gets_nothing() {
 
 #[test]
 fn another_server_is_asked_where_that_is_safe() {
-    let nobody = nobody().to_string();
+    let nobody = refusing_address().to_string();
     let good = Backend::echoing("good");
     // The first server of a round.
     let servers = |first: &str| format!(r#""{first}": {{}}, "{}": {{}}"#, good.address);
@@ -527,7 +527,7 @@ fn what_may_have_had_an_effect_reaches_one_server_unless_its_user_says_otherwise
 
 #[test]
 fn where_all_are_down_one_is_asked_all_the_same() {
-    let (one, two) = (ClosedPort::new(), nobody());
+    let (one, two) = (ClosedPort::new(), refusing_address());
     let site = upstream(&format!(r#""{}": {{}}, "{two}": {{}}"#, one.address()), "");
     for _ in 0..3 {
         assert_eq!(site.get("/").status, 502);
@@ -542,7 +542,7 @@ fn where_all_are_down_one_is_asked_all_the_same() {
 
 #[test]
 fn a_backup_is_used_only_without_the_others() {
-    let (nobody, backup) = (nobody().to_string(), Backend::echoing("backup"));
+    let (nobody, backup) = (refusing_address().to_string(), Backend::echoing("backup"));
     let a = Backend::echoing("a");
     let site = upstream(
         &format!(

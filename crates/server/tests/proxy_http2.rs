@@ -23,7 +23,7 @@ use support::Site;
 use support::backend::Backend;
 use support::frames::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame};
 use tokio::sync::Semaphore;
-use tutti_testkit::{PATIENCE, nobody, wait_until};
+use tutti_testkit::{PATIENCE, refusing_address, wait_until};
 
 /// Time between two looks at what a server has seen.
 const POLL: Duration = Duration::from_millis(2);
@@ -485,7 +485,7 @@ fn what_has_begun_before_a_server_goes_is_answered() {
 
 #[test]
 fn failures_are_told_to_grpc_in_its_own_words() {
-    let site = site(nobody(), "");
+    let site = site(refusing_address(), "");
     let ask = |kind: &str| {
         let mut client = site.connect();
         client.send(format!(

@@ -134,7 +134,7 @@ fn targets_appear_change_and_vanish_and_their_weights_count() {
 fn a_higher_priority_serves_only_while_no_lower_one_can() {
     let [a, b, c] = backends();
     let names = names();
-    let dead = tutti_testkit::nobody();
+    let dead = tutti_testkit::refusing_address();
     names.says_of("dead.internal", DnsAnswer::addresses([dead.ip()]));
     let refuses = Record::service(1, 1, dead.port(), "dead.internal");
     says(

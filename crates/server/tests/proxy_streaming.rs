@@ -332,7 +332,7 @@ fn what_has_been_taken_is_not_sent_to_another_server() {
 #[test]
 fn another_server_is_asked_while_nothing_of_the_body_was_taken() {
     // Nobody listens there: nothing was sent, so any method may be.
-    let nobody = tutti_testkit::nobody();
+    let nobody = tutti_testkit::refusing_address();
     let lives = Backend::new(echo);
     let servers = format!(
         r#""{}": {{}}, "{}": {{"backup": true}}"#,

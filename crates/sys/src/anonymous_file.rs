@@ -9,9 +9,9 @@ use rustix::fs::{CWD, Mode, OFlags};
 /// A file without a name, open for writing and, for another process, for reading only.
 #[derive(Debug)]
 pub struct UnnamedFile {
-    /// For who writes.
+    /// For the writer.
     pub file: OwnedFd,
-    /// For who reads.
+    /// For the reader.
     pub reader: OwnedFd,
 }
 
@@ -19,7 +19,7 @@ impl UnnamedFile {
     /// Makes one, which has no name from the start.
     ///
     /// # Errors
-    /// Whatever stands against it: no such folder, no right to write there.
+    /// There is no such folder, or this process may not write there.
     pub fn create(folder: &Path) -> io::Result<UnnamedFile> {
         UnnamedFile::of(create_unnamed(folder)?)
     }
@@ -38,7 +38,7 @@ impl UnnamedFile {
 fn create_unnamed(folder: &Path) -> io::Result<OwnedFd> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    // Nobody can give it a name later: O_EXCL with O_TMPFILE, open(2).
+    // It cannot be given a name later: O_EXCL with O_TMPFILE, open(2).
     let unnamed = flags | OFlags::TMPFILE | OFlags::EXCL;
     match rustix::fs::open(folder, unnamed, mode) {
         Ok(file) => return Ok(file),

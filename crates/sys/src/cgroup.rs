@@ -34,7 +34,8 @@ pub fn own() -> io::Result<PathBuf> {
     Ok(PathBuf::from(path.unwrap_or("/")))
 }
 
-/// The folder of a group: absolute from the top of the hierarchy, else below `own`. `None` for what is no path within it.
+/// Returns the folder of a group: absolute from the top of the hierarchy, else below `own`. `None` for a path that
+/// leads out of the hierarchy.
 pub fn folder(hierarchy: &Path, own: &Path, path: &Path) -> Option<PathBuf> {
     let mut folder = hierarchy.to_path_buf();
     let below = if path.is_absolute() { None } else { Some(own) };
@@ -50,7 +51,7 @@ pub fn folder(hierarchy: &Path, own: &Path, path: &Path) -> Option<PathBuf> {
     (folder != hierarchy).then_some(folder)
 }
 
-/// Makes the group where it is missing; it, opened, and the folders that were made, outermost first.
+/// Makes the group where it is missing. Returns the opened group, and the folders that were made, outermost first.
 pub fn make(hierarchy: &Path, folder: &Path) -> io::Result<(OwnedFd, Vec<PathBuf>)> {
     let mut made = Vec::new();
     let missing: Vec<&Path> = folder
@@ -82,7 +83,7 @@ pub fn make(hierarchy: &Path, folder: &Path) -> io::Result<(OwnedFd, Vec<PathBuf
     }
 }
 
-/// Removes groups that are empty, innermost first; those that are left.
+/// Removes groups that are empty, innermost first. Returns those that are left.
 pub fn remove(made: &[PathBuf]) -> Vec<PathBuf> {
     let mut left: Vec<PathBuf> = made
         .iter()

@@ -1,7 +1,9 @@
-//! The two clocks: the steady one for ages and intervals, the time of day for what outlives this boot or is shared with others.
+//! The two clocks: the steady one for ages and intervals, the time of day for times that outlive this boot or are
+//! shared with others.
 //!
-//! The time of day can be set forward and back at any moment. Whatever is compared with a later reading belongs to the steady clock; where a
-//! time of day has to be kept, a [`ClockWatch`] tells how far it has been set since.
+//! The time of day can be set forward and back at any moment. Times that are compared with a later reading belong to
+//! the steady clock; where a
+//! time of day has to be kept, a [`ClockWatch`] reports how far it has been set since.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// A step of the time of day that is smaller than this is a correction, in milliseconds: NTP slews, and leap seconds are a second.
 const LEAST_JUMP: i64 = 2_000;
 
-/// Returns milliseconds of a clock that nobody can set and that also runs while the machine is suspended (`CLOCK_BOOTTIME`).
+/// Returns milliseconds of a clock that cannot be set and that also runs while the machine is suspended
+/// (`CLOCK_BOOTTIME`).
 pub fn steady_millis() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     u64::try_from(time.tv_sec)

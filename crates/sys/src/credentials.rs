@@ -1,7 +1,8 @@
 //! Users and groups: looking them up and becoming one of them.
 //!
-//! Called by main (looking up, and in the child before exec through [`crate::spawn`]), and by the processes that main executes as
-//! root and that become somebody else themselves. Credentials are complete:
+//! Called by main (looking up, and in the child before exec through [`crate::spawn`]), and by processes that main
+//! executes as
+//! root and that change to another user themselves. Credentials are complete:
 //! user, primary group and all supplementary groups, so that none of root's groups is kept by accident.
 
 use std::ffi::CString;
@@ -148,19 +149,24 @@ pub fn lookup(user: &str, group: Option<&str>) -> io::Result<Credentials> {
     })
 }
 
-/// Makes this process, which must have one thread and be root's, that user's, with no way back. Its memory stays hidden throughout.
+/// Gives this process, which must have one thread and run as root, the credentials of another user, irreversibly. Its
+/// memory stays hidden
+/// throughout.
 ///
-/// The kernel makes a process that changes its user dumpable or not as `fs.suid_dumpable` says (proc_sys_fs(5)), and with 1 nothing
-/// but its capabilities keeps others of the new user away until it has hidden its memory again (ptrace(2), "Ptrace access mode
-/// checking"). So they are kept for just that long. The death signal is lost with the user as well (PR_SET_PDEATHSIG(2const)) and is
+/// The kernel makes a process that changes its user dumpable or not as `fs.suid_dumpable` says (proc_sys_fs(5)). With
+/// 1, only its
+/// capabilities protect it from other processes of the new user until it has hidden its memory again (ptrace(2),
+/// "Ptrace access mode
+/// checking"), so they are kept for just that long. The death signal is lost with the user as well
+/// (PR_SET_PDEATHSIG(2const)) and is
 /// set again.
 ///
 /// # Errors
-/// The error of the step that did not succeed; the process must not go on then.
+/// The error of the step that failed; the process must not continue then.
 pub fn become_for_good(to: &Credentials) -> io::Result<()> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     let wrong = |what: &str| {
-        let text = format!("becoming user {}: {what}", to.uid);
+        let text = format!("switching to user {}: {what}", to.uid);
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     };
     let parent = process::parent();
@@ -190,7 +196,7 @@ pub fn become_for_good(to: &Credentials) -> io::Result<()> {
         return Err(wrong("it is another user now"));
     }
     if rustix::process::dumpable_behavior().ok() != Some(DumpableBehavior::NotDumpable) {
-        return Err(wrong("others can look into its memory"));
+        return Err(wrong("other processes can read its memory"));
     }
     process::set_parent_death_signal(libc::SIGKILL)?;
     if process::parent() != parent {

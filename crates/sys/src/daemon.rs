@@ -1,7 +1,7 @@
-//! Going to the background, with news for the terminal.
+//! Going to the background, and reporting the outcome to the terminal.
 //!
-//! The caller's process stays in the foreground until the one in the background says that it serves, or why it
-//! cannot; so a start script knows the truth from the exit code.
+//! The caller's process stays in the foreground until the one in the background reports that it serves, or why it
+//! cannot; so a start script learns the outcome from the exit code.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,19 +9,19 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::context;
 
-/// The background process's line to the one that waits at the terminal.
+/// The connection from the background process to the one that waits at the terminal.
 #[derive(Debug)]
 pub struct Starter(Option<io::PipeWriter>);
 
 impl Starter {
-    /// Says that all is well: the waiting process leaves with success.
+    /// Reports success: the waiting process exits successfully.
     pub fn succeed(&mut self) {
         if let Some(mut pipe) = self.0.take() {
             let _ = pipe.write_all(&[0]);
         }
     }
 
-    /// Says what went wrong: the waiting process prints it and leaves with failure.
+    /// Reports a failure: the waiting process prints it and exits with an error.
     pub fn fail(&mut self, message: &str) {
         if let Some(mut pipe) = self.0.take() {
             let _ = pipe.write_all(&[1]);
@@ -84,7 +84,7 @@ fn only(mut kept: OwnedFd) -> io::Result<OwnedFd> {
         if moved < 0 {
             return Err(context("moving the pipe", io::Error::last_os_error()));
         }
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: just made, and owned by nothing else.
         kept = unsafe { OwnedFd::from_raw_fd(moved) };
     }
     // SAFETY: as above: all of them were open before the start. Linux before 5.9 cannot; they stay open there.
@@ -92,7 +92,7 @@ fn only(mut kept: OwnedFd) -> io::Result<OwnedFd> {
     Ok(kept)
 }
 
-/// A line to nobody, for a process that stays in the foreground.
+/// Returns a starter without a waiting process, for a process that stays in the foreground.
 pub fn foreground() -> Starter {
     Starter(None)
 }
@@ -102,7 +102,7 @@ pub fn redirect_stderr(to: impl AsFd) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(to)?)
 }
 
-/// Lets go of the terminal, or of the pipe of who started this process: they would wait for its end.
+/// Closes the terminal, or the pipe of the program that started this process: that program would wait for its end.
 pub fn forget_stderr() -> io::Result<()> {
     let null = File::options().write(true).open("/dev/null");
     redirect_stderr(null.map_err(|e| context("`/dev/null`", e))?)
@@ -114,6 +114,6 @@ fn wait_for_news(pipe: &mut io::PipeReader) -> Result<(), String> {
     match news.split_first() {
         Some((0, _)) => Ok(()),
         Some((_, text)) => Err(String::from_utf8_lossy(text).into_owned()),
-        None => Err("the background process ended without a word; see the log".to_owned()),
+        None => Err("the background process ended without a message; see the log".to_owned()),
     }
 }

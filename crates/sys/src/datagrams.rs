@@ -1,7 +1,8 @@
 //! Messages to a recipient that may be away, come back, or stand still: a syslog server.
 //!
-//! The socket is connected, so that the kernel tells when a recipient takes no more; it is connected again whenever a recipient was not
-//! there, by whichever process has the socket. What must never happen: that a sender waits.
+//! The socket is connected, so that the kernel reports when a recipient takes no more; whichever process has the socket
+//! connects it again
+//! when a recipient was not there. What must never happen: that a sender waits.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ pub enum Recipient {
     Inet(SocketAddr),
 }
 
-/// A socket to send to `recipient` with, which need not be there.
+/// Returns a socket to send to `recipient` with. The recipient need not be there.
 pub fn socket(recipient: &Recipient) -> io::Result<OwnedFd> {
     let family = match recipient {
         Recipient::Path(_) => AddressFamily::UNIX,
@@ -39,7 +40,7 @@ pub fn socket(recipient: &Recipient) -> io::Result<OwnedFd> {
 /// A message that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// One before it has not arrived: over UDP that is known only now.
+    /// A message before it has not arrived: over UDP that is known only now.
     pub(crate) is_former_lost: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn send(
         }
         // udp(7): the error of a message before this one, which has not been sent.
         Err(Errno::CONNREFUSED) if matches!(recipient, Recipient::Inet(_)) => true,
-        // It was never there, or is not any more.
+        // The recipient was never there, or is gone.
         Err(
             Errno::NOTCONN
             | Errno::DESTADDRREQ

@@ -5,7 +5,7 @@
 //! calls, on memory that was made ready before. What must never happen: an allocation, a lock or a panic in the child, which the caller
 //! would wake up with.
 //!
-//! [`crate::spawn`] copies instead: its child may become another user, and with the user the kernel takes away who may read its memory,
+//! [`crate::spawn`] copies instead: its child may become another user, and then the kernel restricts the access to its memory,
 //! which would be the caller's.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_int, c_void};
@@ -57,7 +57,7 @@ impl Executable {
         })
     }
 
-    /// With the environment of this process, and these variables in place of those of the same names.
+    /// Gives the program the environment of this process, in which `variables` replace those of the same names.
     ///
     /// # Errors
     /// A text with a NUL in it.
@@ -80,8 +80,9 @@ fn text(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(io::Error::other)
 }
 
-/// A message that the new process sends before it becomes the program: a caller that is killed meanwhile leaves no process that nobody has
-/// heard of.
+/// A message that the new process sends before it becomes the program: if the caller is killed meanwhile, the process
+/// is known all the
+/// same.
 #[derive(Debug)]
 pub struct Announcement<'a> {
     socket: BorrowedFd<'a>,
@@ -91,8 +92,9 @@ pub struct Announcement<'a> {
 }
 
 impl<'a> Announcement<'a> {
-    /// The message that `message` makes of the number of the process, in which blanks may come before the number. Where `brings_pidfd` is
-    /// true a pidfd of the process comes with it.
+    /// Makes the announcement from `message`, which gives the message for the number of a process; blanks may come
+    /// before the number. Where
+    /// `brings_pidfd` is true a pidfd of the process comes with it.
     ///
     /// # Errors
     /// The number is not in the message.
@@ -107,7 +109,7 @@ impl<'a> Announcement<'a> {
         let start = message
             .windows(length)
             .rposition(|part| part == stand_in.as_bytes())
-            .ok_or_else(|| io::Error::other("a message without the number of the process"))?;
+            .ok_or_else(|| io::Error::other("a message without the process id"))?;
         Ok(Announcement {
             socket,
             message,
@@ -116,7 +118,7 @@ impl<'a> Announcement<'a> {
         })
     }
 
-    /// In the child: tells of the calling process.
+    /// In the child: announces the calling process.
     fn send(&mut self) -> Result<(), Errno> {
         let own = rustix::process::getpid();
         let mut rest = own.as_raw_nonzero().get();
@@ -159,8 +161,10 @@ pub struct Started {
     pub failure: Option<io::Error>,
 }
 
-/// Starts the program in a new process, which tells of itself first. Each of `placed` gets the number beside it; everything else that is
-/// close-on-exec is closed, and signals have their default effect. Returns when the program is executed, or when it cannot be.
+/// Starts the program in a new process, which announces itself first. Each of `placed` gets the number beside it;
+/// everything else that is
+/// close-on-exec is closed, and signals have their default effect. Returns when the program is executed, or when it
+/// cannot be.
 pub fn start(
     executable: &Executable,
     placed: &[(BorrowedFd<'_>, RawFd)],
@@ -181,7 +185,7 @@ pub fn start(
     };
     let pid = child.run()?;
     let failure = child.failure.map(|(step, error)| match step {
-        ExecStage::Announce => context("telling the server of the process", error),
+        ExecStage::Announce => context("announcing the process to the server", error),
         ExecStage::Place => context("handing descriptors on", error),
         ExecStage::Execute => error.into(),
     });
@@ -259,7 +263,7 @@ struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Makes the child; its number, once it has done with this memory.
+    /// Makes the child. Returns its number once it no longer uses this memory.
     fn run(&mut self) -> io::Result<i32> {
         let units = STACK / size_of::<u128>();
         let mut stack = Vec::<MaybeUninit<u128>>::with_capacity(units);

@@ -25,7 +25,8 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Opens an ordinary file for reading. Anything else is refused as invalid: a FIFO that nobody writes to would hold the caller.
+/// Opens an ordinary file for reading. Anything else is refused as invalid: a FIFO without a writer would block the
+/// caller.
 pub fn open_ordinary(path: &Path) -> io::Result<(File, Metadata)> {
     let file = OpenOptions::new()
         .read(true)
@@ -35,7 +36,7 @@ pub fn open_ordinary(path: &Path) -> io::Result<(File, Metadata)> {
     match metadata.is_file() {
         true => Ok((file, metadata)),
         false => {
-            let why = "it is no ordinary file";
+            let why = "it is not a regular file";
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
         }
     }

@@ -1,4 +1,4 @@
-//! Marks of files: they tell that a file is no longer what it was, without a look into it.
+//! Marks of files: they show that a file has changed, without reading it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;

@@ -9,7 +9,7 @@ use rustix::thread::futex;
 /// Why [`wait`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody woke this word, or a signal came: look again.
+    /// This word was woken, or a signal came: look again.
     Maybe,
     /// The word was not `expected` any more.
     Changed,

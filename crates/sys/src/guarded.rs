@@ -1,12 +1,14 @@
-//! Opening files by paths in which others may have a hand.
+//! Opening files by paths that other users may change.
 //!
-//! Called by main, which is root and opens files that a configuration names, in folders that other users may own. A path is
-//! walked name by name, each opened below the folder before it, so that nothing can be exchanged between a look and the use.
-//! A link is followed only in a folder whose names nobody but root and this process's own user can change; in any other
+//! Called by main, which is root and opens files that a configuration names, in folders that other users may own. A
+//! path is
+//! walked name by name, each opened below the folder before it, so that nothing can be exchanged between check and use.
+//! A link is followed only in a folder whose names only root and this process's own user can change; in any other
 //! folder a link, a FIFO, a device or a file with a second name is refused. That is what `openat2` with
-//! `RESOLVE_NO_SYMLINKS` does for the names that matter, on every kernel, and it leaves the links that an administrator has
+//! `RESOLVE_NO_SYMLINKS` does for the names that matter, on every kernel, and it leaves the links that an administrator
+//! has
 //! made (`/var/log` on another disk, `access.log` to `/dev/stdout` in a container). What must never happen: that a call
-//! waits for somebody (a FIFO without a reader), or touches a file that the path's owner could not have touched.
+//! blocks (a FIFO without a reader), or touches a file that the path's owner could not have touched.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +36,7 @@ enum Hands {
     Ours,
     /// Its owner, or a group.
     Theirs,
-    /// Everybody, as in `/tmp`.
+    /// All users, as in `/tmp`.
     All,
 }
 
@@ -168,7 +170,7 @@ impl Walk {
         })
     }
 
-    /// Goes to the folder that holds the last name; the name.
+    /// Walks to the folder that holds the last name, and returns that name.
     fn find_last_name(&mut self) -> io::Result<OsString> {
         loop {
             match self.left.pop_front() {
@@ -233,7 +235,7 @@ impl Walk {
         let path = self.folder.path.join(name);
         if self.folder.hands != Hands::Ours {
             return Err(refused(format!(
-                "`{}` is a link in a folder that others can change; links are followed only in folders that root alone \
+                "`{}` is a link in a folder that other users can change; links are followed only in folders that only root \
                  (or the server's own user) can change: write the real path, or change the folder's owner and mode",
                 path.display()
             )));
@@ -389,7 +391,7 @@ impl NameInFolder {
             }
         }
         Err(refused(format!(
-            "somebody makes and removes `{}` all the time",
+            "`{}` keeps appearing and disappearing",
             self.path().display()
         )))
     }
@@ -414,14 +416,14 @@ impl NameInFolder {
         }
         if self.folder.hands != Hands::Ours && stat.st_nlink > 1 {
             return wrong(
-                "has a second name elsewhere, and others can change its folder; it is not written to: remove it, or move \
-                 the log to a folder that root alone can change",
+                "has a second hard link elsewhere, and other users can change its folder; it is not written to: remove it, or move \
+                 the log to a folder that only root can change",
             );
         }
         let is_foreign = stat.st_uid != 0 && stat.st_uid != credentials::current_user();
         if self.folder.hands == Hands::All && is_foreign {
             return wrong(
-                "belongs to another user, in a folder that everybody can write to; it is not written to: remove it, or \
+                "belongs to another user, in a world-writable folder; it is not written to: remove it, or \
                  choose another folder",
             );
         }
@@ -457,7 +459,10 @@ impl NameInFolder {
         let stat = self.stat()?.ok_or(io::ErrorKind::NotFound)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Socket => Ok(()),
-            _ => Err(refused(format!("`{}` is no socket", self.path().display()))),
+            _ => Err(refused(format!(
+                "`{}` is not a socket",
+                self.path().display()
+            ))),
         }
     }
 
@@ -515,7 +520,7 @@ mod tests {
 
     /// Issue 10, 1.4: root followed links at a log's rotation.
     #[test]
-    fn links_are_followed_only_where_nobody_else_could_have_made_them() {
+    fn links_are_followed_only_where_no_other_user_could_have_made_them() {
         let (own, shared) = (tempfile::tempdir().unwrap(), shared_folder(0o777));
         let target = own.path().join("target");
         fs::write(&target, "").unwrap();

@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_does_not_exist_is_told_by_its_path() {
+    fn a_root_that_does_not_exist_is_reported_by_its_path() {
         if !is_root() {
             skip!("a new root needs root");
         }

@@ -66,7 +66,7 @@ pub fn tie_group(fd: BorrowedFd<'_>, group: i32, signal: i32) -> io::Result<()> 
     if is_cut(fd) {
         return Err(io::Error::new(
             io::ErrorKind::BrokenPipe,
-            "main process has gone",
+            "main process has ended",
         ));
     }
     Ok(())
@@ -77,8 +77,9 @@ pub fn tie_own_group(fd: BorrowedFd<'_>) -> io::Result<()> {
     tie_group(fd, own_group(), libc::SIGKILL)
 }
 
-/// Ties the calling process's own group for one who takes SIGIO, and has to end others before itself.
-pub fn tie_own_group_to_tell(fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Ties the calling process's own group to a lifeline that sends SIGIO: for a process that has to end others before
+/// itself.
+pub fn tie_own_group_for_sigio(fd: BorrowedFd<'_>) -> io::Result<()> {
     tie_group(fd, own_group(), libc::SIGIO)
 }
 

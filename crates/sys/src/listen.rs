@@ -60,7 +60,7 @@ impl std::fmt::Display for SocketName {
 
 /// Binds and listens; the socket is close-on-exec and non-blocking.
 ///
-/// A stale socket file, one nobody listens at, is replaced; one that answers gives `AddrInUse`.
+/// A stale socket file, at which no process listens, is replaced; one that answers gives `AddrInUse`.
 pub fn listen(endpoint: &SocketName, options: ListenOptions) -> io::Result<OwnedFd> {
     let socket = match endpoint {
         SocketName::Inet(address) => inet(*address, options)?,
@@ -82,10 +82,10 @@ pub fn listen(endpoint: &SocketName, options: ListenOptions) -> io::Result<Owned
     Ok(socket.into())
 }
 
-/// Takes a listening socket that another program has made, and makes it non-blocking; where it listens.
+/// Takes a listening socket that another program has made, and makes it non-blocking. Returns where it listens.
 ///
 /// # Errors
-/// When it is not a stream socket that listens, or at none of the places there are.
+/// When it is not a stream socket that listens, or listens at none of the places of [`Endpoint`].
 pub fn adopt(socket: &OwnedFd) -> io::Result<SocketName> {
     let socket = SockRef::from(socket);
     let unfit = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
@@ -102,7 +102,7 @@ pub fn adopt(socket: &OwnedFd) -> io::Result<SocketName> {
     }
     let name = address.as_abstract_namespace();
     name.map(|name| SocketName::Abstract(name.to_vec()))
-        .ok_or_else(|| unfit("its address is of no kind that can be listened at"))
+        .ok_or_else(|| unfit("its address is not of a kind that can be listened on"))
 }
 
 /// Allows or forbids further sockets on the port of this one, as `share_port` does when it is made.
@@ -173,7 +173,7 @@ fn bind_with_mode(socket: &Socket, address: &SockAddr, mode: Option<u32>) -> io:
     bound
 }
 
-/// True if `path` is a socket that nobody listens at.
+/// True if `path` is a socket at which no process listens.
 pub fn is_stale(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_made_by_another_tells_where_it_listens() {
+    fn a_socket_made_by_another_gives_where_it_listens() {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("tutti-sys-adopted-{}", std::process::id()).into_bytes();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,6 +1,6 @@
 //! The form of a line in the daemon's log: `YYYY/MM/DD HH:MM:SS [level] PID#TID message`.
 //!
-//! Written by the server's processes and by language hosts alike, so that a line tells of the very process that wrote it.
+//! Written by the server's processes and by language hosts alike, so that a line names the very process that wrote it.
 
 use std::time::SystemTime;
 

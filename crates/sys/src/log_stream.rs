@@ -1,9 +1,12 @@
 //! A log that never makes its writer wait.
 //!
-//! A regular file takes what is written to it. A pipe, a socket or a terminal takes nothing while its reader stands still, and
-//! who writes to it would stand still with it: main, or all listen threads. Here such lines wait in memory, up to a bound;
-//! what is beyond it is dropped and counted, and told when the reader goes on. What must never happen: that a write waits for
-//! a reader, that lines change places, or that the setting of a descriptor which others share (`O_NONBLOCK` of a terminal)
+//! A regular file takes what is written to it. A pipe, a socket or a terminal takes nothing while its reader stands
+//! still, and
+//! its writer would stand still with it: main, or all listen threads. Here such lines wait in memory, up to a bound;
+//! what is beyond it is dropped and counted, and reported in the log when the reader goes on. What must never happen:
+//! that a write waits for
+//! a reader, that lines change places, or that the setting of a descriptor which others share (`O_NONBLOCK` of a
+//! terminal)
 //! is changed for them.
 
 use std::collections::VecDeque;
@@ -44,8 +47,9 @@ impl Threads {
     }
 }
 
-/// Waits until readers have taken the lines that wait for them ([`Later::Thread`]), at most so long. A process that ends calls it last:
-/// lines that still wait then are lost, and nobody is told.
+/// Waits until readers have taken the lines that wait for them ([`Later::Thread`]), at most so long. A process that
+/// ends calls it last:
+/// lines that still wait then are lost without a report.
 pub fn finish(longest: Duration) {
     let count = THREADS.count();
     drop(
@@ -58,7 +62,7 @@ pub fn finish(longest: Duration) {
 /// How a write is kept from waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
-    /// It does not wait for anybody.
+    /// It never waits.
     File,
     /// The descriptor is set so.
     NonBlocking,
@@ -70,12 +74,12 @@ enum Kind {
     Datagrams(Recipient),
 }
 
-/// Who writes what waits once the reader goes on.
+/// The place where waiting lines are written once the reader goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
     /// A thread that is there only meanwhile.
     Thread,
-    /// Whoever calls [`LogStream::flush`].
+    /// A caller of [`LogStream::flush`].
     Caller,
 }
 
@@ -86,7 +90,7 @@ struct Waiting {
     has_thread: bool,
 }
 
-/// Makes the line that tells of so many lost ones.
+/// Makes the line that reports how many lines were lost.
 #[derive(Clone)]
 pub struct LossLine(Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>);
 
@@ -109,10 +113,10 @@ pub struct LogStream {
     file: OwnedFd,
     kind: Kind,
     later: Later,
-    told: Option<LossLine>,
+    loss_line: Option<LossLine>,
     waiting: Mutex<Waiting>,
-    /// Lines that were lost and that the log itself has not told of.
-    untold: AtomicU64,
+    /// Lines that were lost and that the log itself has not reported.
+    unreported: AtomicU64,
     /// Lines that were lost, of all that write to this log, also to the file that it was before.
     lost: Arc<AtomicU64>,
     /// Why they were, last; 0: the reader stands still, or nothing is wrong.
@@ -122,16 +126,17 @@ pub struct LogStream {
 }
 
 impl LogStream {
-    /// Takes over an open file. Lost lines are counted in `lost`; with `told`, the log itself tells of them, too, when it can be written
+    /// Takes over an open file. Lost lines are counted in `lost`; with `loss_line`, the log reports them as well, when it
+    /// can be written
     /// again.
     pub fn new(
         file: OwnedFd,
         later: Later,
-        told: Option<LossLine>,
+        loss_line: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
         let (file, kind) = prepare(file);
-        LogStream::with(file, kind, later, told, lost)
+        LogStream::with(file, kind, later, loss_line, lost)
     }
 
     /// A log whose lines are messages to a recipient, which need not be there yet. The socket is one of [`datagrams::socket`].
@@ -139,26 +144,26 @@ impl LogStream {
         socket: OwnedFd,
         recipient: Recipient,
         later: Later,
-        told: Option<LossLine>,
+        loss_line: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
-        LogStream::with(socket, Kind::Datagrams(recipient), later, told, lost)
+        LogStream::with(socket, Kind::Datagrams(recipient), later, loss_line, lost)
     }
 
     fn with(
         file: OwnedFd,
         kind: Kind,
         later: Later,
-        told: Option<LossLine>,
+        loss_line: Option<LossLine>,
         lost: Arc<AtomicU64>,
     ) -> Arc<LogStream> {
         Arc::new(LogStream {
             file,
             kind,
             later,
-            told,
+            loss_line,
             waiting: Mutex::default(),
-            untold: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
             lost,
             failure: AtomicI32::new(0),
             is_torn: AtomicBool::new(false),
@@ -181,7 +186,7 @@ impl LogStream {
             return self.write_file(lines);
         }
         let mut waiting = self.waiting();
-        let lost_before = self.untold.load(Ordering::Relaxed);
+        let lost_before = self.unreported.load(Ordering::Relaxed);
         let mut rest = lines;
         if waiting.bytes.is_empty() {
             while !rest.is_empty() {
@@ -196,12 +201,12 @@ impl LogStream {
         // A line that has begun is ended, even beyond the bound: a torn line would take the next one with it.
         let has_begun = rest.len() < lines.len();
         if rest.is_empty() {
-            if self.untold.load(Ordering::Relaxed) == lost_before {
+            if self.unreported.load(Ordering::Relaxed) == lost_before {
                 self.failure.store(0, Ordering::Relaxed);
             }
-            if waiting.bytes.is_empty() && self.told.is_some() {
+            if waiting.bytes.is_empty() && self.loss_line.is_some() {
                 // The reader of the last lines was gone, and there is one again.
-                self.tell(&mut waiting);
+                self.report_loss(&mut waiting);
                 self.flush_locked(&mut waiting);
             }
         } else if has_begun || waiting.bytes.len() + rest.len() <= MOST_WAITING {
@@ -223,8 +228,8 @@ impl LogStream {
 
     /// Writes to a file, where nothing waits, without a lock: files that are appended to take each write whole.
     fn write_file(&self, lines: &[u8]) {
-        let untold = self.untold.load(Ordering::Relaxed);
-        if untold > 0 || self.is_torn.load(Ordering::Relaxed) {
+        let unreported = self.unreported.load(Ordering::Relaxed);
+        if unreported > 0 || self.is_torn.load(Ordering::Relaxed) {
             return self.write_again(lines);
         }
         if let Err((written, errno)) = write_whole(self.file.as_fd(), lines) {
@@ -243,9 +248,9 @@ impl LogStream {
             Ok(()) => {
                 self.failure.store(0, Ordering::Relaxed);
                 self.is_torn.store(false, Ordering::Relaxed);
-                let untold = self.untold.swap(0, Ordering::Relaxed);
-                if let (Some(told), true) = (&self.told, untold > 0) {
-                    let line = told.0(untold);
+                let unreported = self.unreported.swap(0, Ordering::Relaxed);
+                if let (Some(loss_line), true) = (&self.loss_line, unreported > 0) {
+                    let line = loss_line.0(unreported);
                     if let Err((written, errno)) = write_whole(self.file.as_fd(), &line) {
                         self.note_torn(&line, written, errno);
                     }
@@ -271,7 +276,7 @@ impl LogStream {
     }
 
     fn count_lost(&self, lines: u64, why: Option<Errno>) {
-        self.untold.fetch_add(lines, Ordering::Relaxed);
+        self.unreported.fetch_add(lines, Ordering::Relaxed);
         self.lost.fetch_add(lines, Ordering::Relaxed);
         let why = why.map_or(0, Errno::raw_os_error);
         self.failure.store(why, Ordering::Relaxed);
@@ -304,7 +309,7 @@ impl LogStream {
                 Ok(count) => drop(waiting.bytes.drain(..count.min(waiting.bytes.len()))),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // Nobody reads any more.
+                // There is no reader any more.
                 Err(errno) => {
                     let lines = count_lines(waiting.bytes.make_contiguous());
                     self.count_lost(lines, Some(errno));
@@ -313,18 +318,18 @@ impl LogStream {
                 }
             }
             if waiting.bytes.is_empty() {
-                self.tell(waiting);
+                self.report_loss(waiting);
             }
         }
     }
 
-    /// Puts the line that tells of lost ones behind what waits, if there is anything to tell.
-    fn tell(&self, waiting: &mut Waiting) {
-        if let Some(told) = &self.told
-            && self.untold.load(Ordering::Relaxed) > 0
+    /// Appends the line that reports lost lines to what waits, if there are any.
+    fn report_loss(&self, waiting: &mut Waiting) {
+        if let Some(loss_line) = &self.loss_line
+            && self.unreported.load(Ordering::Relaxed) > 0
         {
-            let lost = self.untold.swap(0, Ordering::Relaxed);
-            waiting.bytes.extend(told.0(lost));
+            let lost = self.unreported.swap(0, Ordering::Relaxed);
+            waiting.bytes.extend(loss_line.0(lost));
         }
     }
 
@@ -381,7 +386,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Opens a pipe or a terminal once more, for a description whose flags nobody shares.
+/// Opens a pipe or a terminal once more, for a description whose flags no other process shares.
 fn prepare(file: OwnedFd) -> (OwnedFd, Kind) {
     let kind = rustix::fs::fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode));
     match kind {
@@ -422,16 +427,16 @@ mod tests {
     use std::io::{BufRead, BufReader, Read};
     use tutti_testkit::wait_until;
 
-    fn told() -> Option<LossLine> {
+    fn loss_line() -> Option<LossLine> {
         Some(LossLine::by(|count| format!("lost {count}\n").into_bytes()))
     }
 
     /// Issue 10, 1.16: a log to a pipe whose reader stood still stopped its writers.
     #[test]
-    fn a_reader_that_stands_still_costs_lines_and_nobody_waits() {
+    fn a_reader_that_stands_still_costs_lines_and_no_writer_waits() {
         for later in [Later::Thread, Later::Caller] {
             let (reader, writer) = io::pipe().unwrap();
-            let stream = LogStream::new(writer.into(), later, told(), Arc::default());
+            let stream = LogStream::new(writer.into(), later, loss_line(), Arc::default());
             let count = 40_000;
             for number in 0..count {
                 let line = format!("{number} {}\n", "x".repeat(90));
@@ -527,7 +532,7 @@ mod tests {
             .create(true)
             .open(&path)
             .unwrap();
-        let stream = LogStream::new(file.into(), Later::Caller, told(), Arc::default());
+        let stream = LogStream::new(file.into(), Later::Caller, loss_line(), Arc::default());
         assert_eq!(stream.kind, Kind::File);
         // As a disk does it that is full after five bytes.
         write_whole(stream.descriptor(), b"one\nt").unwrap();
@@ -571,13 +576,13 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_a_port_where_nobody_listens_are_known_to_be_lost() {
+    fn messages_to_a_port_without_a_listener_are_known_to_be_lost() {
         let address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let recipient = Recipient::Inet(address.local_addr().unwrap());
         drop(address);
         let socket = datagrams::socket(&recipient).unwrap();
         let stream = LogStream::datagrams(socket, recipient, Later::Caller, None, Arc::default());
-        wait_until("the kernel has told", || {
+        wait_until("the kernel has reported it", || {
             stream.write(b"line\n");
             stream.lost() > 0
         });
@@ -586,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipient_that_stands_still_makes_nobody_wait() {
+    fn a_recipient_that_stands_still_makes_no_writer_wait() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let server = std::os::unix::net::UnixDatagram::bind(&path).unwrap();

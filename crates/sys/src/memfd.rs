@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
 use crate::error::context;
 
-/// A memory file of exactly `size` bytes, zeroed, that nobody can grow or shrink any more: a mapping of it can
+/// Makes a memory file of exactly `size` bytes, zeroed, that cannot grow or shrink any more: a mapping of it can
 /// never fault.
 pub fn sealed(name: &str, size: u64) -> io::Result<OwnedFd> {
     let fd = create(name)?;
@@ -33,8 +33,9 @@ pub fn document(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// A copy of a program that can be executed, by everybody, and read by nobody but root: a process that executes it cannot be
-/// read, traced, or robbed of its descriptors by other processes of its user, from the first moment on (`would_dump` in the
+/// Makes a copy of a program that all users can execute and only root can read: a process that executes it cannot be
+/// read, traced, or robbed of its descriptors by other processes of its user, from the first moment on (`would_dump` in
+/// the
 /// kernel's execve; PR_SET_DUMPABLE(2const), "not readable by the caller").
 pub fn unreadable_program(name: &str, program: &mut File) -> io::Result<OwnedFd> {
     let fd = create_executable(name)?;
@@ -106,7 +107,11 @@ mod tests {
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
         assert!(file.write_all(b"x").is_err());
-        assert_eq!(contents(&file).unwrap(), b"hello", "whoever read before");
+        assert_eq!(
+            contents(&file).unwrap(),
+            b"hello",
+            "whatever was read before"
+        );
         assert_eq!(contents(document("doc", b"").unwrap()).unwrap(), b"");
     }
 }

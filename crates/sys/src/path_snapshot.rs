@@ -70,7 +70,7 @@ impl PathSnapshot {
         open(self.folder(&at)?, OsStr::new("."), flags)
     }
 
-    /// Looks at a name, once: what it was the first time is what it is.
+    /// Looks at a name once: later calls return what it was then.
     fn kind(&mut self, at: &Path, name: &OsStr) -> io::Result<Kind> {
         let path = at.join(name);
         match self.met.get(&path) {

@@ -1,8 +1,11 @@
 //! UDP sockets that share a port, and the rule by which the kernel gives each datagram of QUIC to one of them.
 //!
-//! The rule looks at the connection id (RFC 9000 §5.1): the first two bytes of it, divided by the number of sockets, leave the number of the
-//! socket. Whoever makes connection ids makes such as fit; a client's first one is any, and leads to one socket as well. So the
-//! datagrams of a connection come to one thread, also after the client has another address, and to one process, also while another
+//! The rule looks at the connection id (RFC 9000 §5.1): its first two bytes modulo the number of sockets are the number
+//! of the
+//! socket. The server makes its connection ids accordingly; a client's first one is arbitrary, and leads to one socket
+//! as well. So the
+//! datagrams of a connection come to one thread, also after the client has another address, and to one process, also
+//! while another
 //! takes over.
 
 use std::io;
@@ -17,11 +20,12 @@ use crate::error::context;
 /// (`net.core.rmem_max`).
 const QUEUE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Makes so many sockets at `address`, which the kernel has in this order. `is_own`: sockets of this process hold the port, so that it may be in
-/// use.
+/// Makes `count` sockets at `address`, which the kernel has in this order. `is_own`: sockets of this process hold the
+/// port, so that it may be
+/// in use.
 ///
 /// # Errors
-/// The address cannot be had; in use, too, if somebody else shares the port: they would get part of the datagrams.
+/// The address cannot be had, or another process shares the port: it would get part of the datagrams.
 pub fn bind_group(address: SocketAddr, count: usize, is_own: bool) -> io::Result<Vec<OwnedFd>> {
     if !is_own {
         bind(address, false)?;
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_has_is_refused() {
+    fn a_port_that_is_taken_is_refused() {
         let (_sockets, address) = group(2, 0);
         let error = bind_group(address, 2, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);

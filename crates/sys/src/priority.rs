@@ -1,8 +1,11 @@
 //! How much of the processors a process that is getting ready may take from those that serve.
 //!
-//! On a busy machine a process that boots gets as much of the processors as each of those that answer requests. Where the kernel groups
-//! processes by session (autogroup) it even gets as much as all of a session together, so that both the nice value and that of the
-//! session's group count. What must never happen: a process that is left behind its equals because nobody may lift it up again.
+//! On a busy machine a process that boots gets as much of the processors as each of those that answer requests. Where
+//! the kernel groups
+//! processes by session (autogroup) it even gets as much as all of a session together, so that both the nice value and
+//! that of the
+//! session's group count. What must never happen: a process whose priority stays lowered because no process may raise
+//! it again.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +27,7 @@ pub fn may_lift() -> bool {
     })
 }
 
-/// Lets a new process and what it starts give way to those that serve. Only a favour: that it cannot be done is no failure.
+/// Lowers the priority of a new process and of its children below those that serve. Where it cannot be done, nothing fails.
 pub fn give_way(pid: i32) {
     set_group(&pid.to_string(), GETTING_READY);
     if let (Some(process), Ok(nice)) = (Pid::from_raw(pid), lowered()) {
@@ -32,12 +35,12 @@ pub fn give_way(pid: i32) {
     }
 }
 
-/// The nice value of those that give way: this process's own and more.
+/// The lowered nice value: this process's own and more.
 fn lowered() -> rustix::io::Result<i32> {
     Ok((getpriority_process(None)? + GETTING_READY).min(LEAVING))
 }
 
-/// Lets this process, whose session is leaving with it, give way to everybody.
+/// Gives this process, whose session ends with it, the lowest priority.
 pub fn give_way_to_all() {
     set_group("self", LEAVING);
     let _ = setpriority_process(None, LEAVING);

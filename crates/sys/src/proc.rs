@@ -25,7 +25,8 @@ pub fn rss(pid: i32) -> io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// The same of a process and of what it has started, directly or not. Where the system does not tell of these, of the process alone.
+/// The same of a process and of what it has started, directly or not. Where the system does not list these, of the
+/// process alone.
 pub fn rss_of_family(pid: i32) -> io::Result<u64> {
     let mut used = rss(pid)?;
     let mut waiting = started_by(pid);
@@ -66,8 +67,9 @@ pub fn open_files_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-/// Memory that can still be had without swapping, in bytes: the machine's `MemAvailable`, or what the control group of this
-/// process (v2) leaves where that is less. `None` where nobody tells.
+/// Memory that can still be had without swapping, in bytes: the machine's `MemAvailable`, or what the control group of
+/// this
+/// process (v2) leaves where that is less. `None` where neither is known.
 pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let machine = text

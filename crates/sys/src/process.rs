@@ -186,7 +186,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
 
     #[test]
-    fn pidfd_tells_the_end_and_reap_tells_how() {
+    fn pidfd_shows_the_end_and_reap_returns_how() {
         #[expect(clippy::zombie_processes, reason = "reaped by the function under test")]
         let child = std::process::Command::new("sh")
             .args(["-c", "exit 7"])

@@ -81,7 +81,8 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Keeps no capability, but for root that of reading files of others: a server told to run as root is to serve them.
+/// Keeps no capability, except that root keeps the one for reading other users' files: a server that runs as root is to
+/// serve them.
 pub fn drop_capabilities() -> io::Result<()> {
     let before =
         rustix::thread::capabilities(None).map_err(|e| context("reading capabilities", e))?;
@@ -94,21 +95,22 @@ pub fn drop_capabilities() -> io::Result<()> {
     rustix::thread::set_capabilities(None, after).map_err(|e| context("dropping capabilities", e))
 }
 
-/// Refused calls that are told of: one that is tried again and again must not fill the log.
-const TOLD: u32 = 20;
+/// Most refused calls that are logged: one that is tried again and again must not fill the log.
+const MOST_LOGGED: u32 = 20;
 
-/// Where refused calls are told of: standard error, but in a test.
-static TOLD_TO: AtomicI32 = AtomicI32::new(2);
+/// The descriptor that refused calls are logged to: standard error, except in a test.
+static LOGGED_TO: AtomicI32 = AtomicI32::new(2);
 
 /// Refused calls so far.
-static TOLD_SO_FAR: AtomicU32 = AtomicU32::new(0);
+static LOGGED_SO_FAR: AtomicU32 = AtomicU32::new(0);
 
 /// The end of a [`FORBIDDEN`] call: it fails, and standard error, which is the log, gets a line.
 extern "C" fn on_forbidden(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: a handler with SA_SIGINFO is given the state of the interrupted thread, which is nobody else's meanwhile.
+    // SAFETY: a handler with SA_SIGINFO is given the state of the interrupted thread, which only this handler uses
+    // meanwhile.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let call = refuse(context);
-    if TOLD_SO_FAR.fetch_add(1, Ordering::Relaxed) >= TOLD {
+    if LOGGED_SO_FAR.fetch_add(1, Ordering::Relaxed) >= MOST_LOGGED {
         return;
     }
     let mut line = [0; 160];
@@ -116,14 +118,14 @@ extern "C" fn on_forbidden(_: libc::c_int, _: *mut libc::siginfo_t, context: *mu
     // Formatting a number into a buffer allocates nothing and takes no lock: signal-safety(7).
     let _ = writeln!(
         rest,
-        "tutti: system call {call} is forbidden to this process and was refused (TUTTI_SANDBOX=off allows all)"
+        "tutti: system call {call} is forbidden for this process and was refused (TUTTI_SANDBOX=off allows all)"
     );
     let left = rest.len();
     let written = line.len() - left;
     // SAFETY: the buffer is as long as said; write is safe in a handler.
     let _ = unsafe {
         libc::write(
-            TOLD_TO.load(Ordering::Relaxed),
+            LOGGED_TO.load(Ordering::Relaxed),
             line.as_ptr().cast(),
             written,
         )
@@ -325,16 +327,17 @@ mod tests {
 
     /// Filters and domains belong to a thread, so a test can have one of its own.
     fn in_a_thread(test: impl FnOnce() + Send + 'static) {
-        // The handler and what it counts are the process's: a refused call of one test must not be told to another.
+        // The handler and its counter belong to the process: a refused call of one test must not be reported to
+        // another.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        TOLD_SO_FAR.store(0, Ordering::Relaxed);
+        LOGGED_SO_FAR.store(0, Ordering::Relaxed);
         let done = std::thread::spawn(move || {
             crate::process::forbid_new_privileges().unwrap();
             test();
         });
         let done = done.join();
-        TOLD_TO.store(2, Ordering::Relaxed);
+        LOGGED_TO.store(2, Ordering::Relaxed);
         done.unwrap();
     }
 
@@ -343,14 +346,14 @@ mod tests {
         in_a_thread(|| {
             forbid_calls(Network::Allowed).unwrap();
             let denied = Some(libc::EPERM);
-            let (mut told, to) = io::pipe().unwrap();
-            TOLD_TO.store(std::os::fd::AsRawFd::as_raw_fd(&to), Ordering::Relaxed);
+            let (mut logged, to) = io::pipe().unwrap();
+            LOGGED_TO.store(std::os::fd::AsRawFd::as_raw_fd(&to), Ordering::Relaxed);
             // Not by `Command`, whose lock a process forked meanwhile by another test would find taken for ever.
             let none: [&std::ffi::CStr; 0] = [];
             let executed = nix::unistd::execve(c"/no/such/program", &none, &none);
             assert_eq!(executed, Err(nix::errno::Errno::EPERM));
             let mut line = [0; 200];
-            let length = io::Read::read(&mut told, &mut line).unwrap();
+            let length = io::Read::read(&mut logged, &mut line).unwrap();
             let line = String::from_utf8_lossy(&line[..length]);
             let expected = format!("system call {} is forbidden", libc::SYS_execve);
             assert!(line.contains(&expected) && line.ends_with(")\n"), "{line}");
@@ -378,7 +381,7 @@ mod tests {
                 // SAFETY: integer arguments only.
                 let socket = unsafe { libc::socket(family, libc::SOCK_STREAM, 0) };
                 assert!(socket >= 0, "{family}");
-                // SAFETY: made above, and nobody else's.
+                // SAFETY: made above, and owned by nothing else.
                 unsafe { libc::close(socket) };
             }
             std::os::unix::net::UnixStream::pair().unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_signals_a_whole_namespace() {
+    fn only_the_first_process_signals_a_whole_namespace() {
         assert!(send_to_namespace(0).is_err());
     }
 

@@ -175,7 +175,7 @@ impl Spawn {
         self
     }
 
-    /// Starts it; its process number once the program runs (exec has happened).
+    /// Starts it. Returns its process number once the program runs (exec has happened).
     pub fn start(self) -> Result<i32, SpawnError> {
         // Every source is moved above every target, so that placing one never overwrites another.
         let numbers = self.descriptors.iter().map(|(_, number)| number + 1);
@@ -241,8 +241,9 @@ impl Spawn {
                 source,
             });
         }
-        // A byte, not the end: a child that another thread is making may hold a copy of this pipe, and wait for one that we hold.
-        // A child that is not there any more is told by its outcome.
+        // A byte, not the end: a child that another thread is making may hold a copy of this pipe, and wait for one
+        // that we hold.
+        // If the child has gone, its outcome shows it.
         let _ = go_write.write_all(b"!");
         drop(go_write);
         self.outcome(pid, report_read)
@@ -436,7 +437,7 @@ impl Plan<'_> {
             isolation.carry_out(self.owner)?;
         }
         forget_ambient_capabilities()?;
-        self.become_somebody()?;
+        self.change_user()?;
         if let Some(folder) = self.folder {
             // SAFETY: NUL-terminated string in live memory.
             check(unsafe { libc::chdir(folder.as_ptr()) }, 5)?;
@@ -456,13 +457,13 @@ impl Plan<'_> {
         let mut byte = 0u8;
         // SAFETY: one byte into a live variable.
         let done = unsafe { libc::read(self.go, (&raw mut byte).cast(), 1) };
-        // Nothing: whoever was to write the maps has ended.
+        // End of file: the process that was to write the maps has ended.
         check(done as libc::c_int - 1, step::WAIT_FOR_MAPS)
     }
 
     /// By system calls: the C library's functions of the same names wait for all threads to do the same, and the child of a bare clone
     /// still has the parent's list of them. One that was just being made there would be waited for without end.
-    fn become_somebody(&self) -> Result<(), Failed> {
+    fn change_user(&self) -> Result<(), Failed> {
         let Some(to) = self.credentials else {
             return Ok(());
         };
@@ -487,7 +488,7 @@ impl Plan<'_> {
         // SAFETY: integer arguments only.
         let done = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
         check(done, 6)?;
-        // In a pid namespace of its own it cannot see its parent; there the lifeline tells whether there still is one.
+        // In a pid namespace of its own it cannot see its parent; there the lifeline shows whether there still is one.
         if self.isolation.is_some_and(|i| i.namespaces.pid) {
             return Ok(());
         }
@@ -505,7 +506,7 @@ impl Plan<'_> {
         }
         for number in 3..self.floor {
             if !self.placed.iter().any(|&(_, to)| to == number) {
-                // SAFETY: closes a number nobody in this child uses.
+                // SAFETY: closes a number that nothing in this child uses.
                 unsafe { libc::close(number) };
             }
         }
@@ -546,8 +547,9 @@ const SIGNAL_SET: usize = 8;
 
 /// Ignored signals and the mask survive exec: a program starts with the defaults.
 ///
-/// Asks the kernel itself: since 2.41 glibc's sigaction takes a lock that pthread_create holds too, and in a child that `clone`
-/// made while another thread held it, nobody gives it back.
+/// Asks the kernel itself: since 2.41 glibc's sigaction takes a lock that pthread_create holds too, and in a child that
+/// `clone`
+/// made while another thread held it, it is never released.
 pub(crate) fn reset_signals() {
     // The kernel's `struct sigaction` has no more than four words on any architecture; zeros are SIG_DFL, no flags and an empty mask.
     let default = [0_u64; 4];
@@ -632,14 +634,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_told_with_its_step() {
+    fn a_missing_program_is_reported_with_its_step() {
         let error = Spawn::new("/no/such/program").unwrap().start().unwrap_err();
         assert_eq!(error.step, "executing the program");
         assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
     }
 
     #[test]
-    fn a_missing_folder_is_told_with_its_step() {
+    fn a_missing_folder_is_reported_with_its_step() {
         let error = shell("exit 0")
             .folder("/no/such")
             .unwrap()

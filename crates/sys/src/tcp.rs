@@ -7,12 +7,14 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{getpeername, getsockname};
 
-/// Refuses a connection with itself. While nobody listens on a port of this machine's ephemeral range, the system may choose that very port for
-/// our own end (RFC 9293 §3.5: simultaneous open): nobody is there, and nobody could listen as long as it is open. It leaves no trace when it
-/// is closed.
+/// Refuses a connection of a socket to itself. While no process listens on a port of this machine's ephemeral range,
+/// the system may choose that
+/// very port for our own end (RFC 9293 §3.5: simultaneous open): there is no server, and none could listen as long as
+/// the connection is open.
+/// It leaves no trace when it is closed.
 ///
 /// # Errors
-/// `ConnectionRefused` for such a connection, and what the system says.
+/// `ConnectionRefused` for such a connection, and errors of the system.
 pub fn refuse_itself(connection: impl AsFd) -> io::Result<()> {
     if Some(getsockname(&connection)?) != getpeername(&connection)? {
         return Ok(());

@@ -20,7 +20,7 @@ pub struct Reply {
     pub head: String,
     /// The body, chunk framing taken off.
     pub body: Vec<u8>,
-    /// False if the connection ended before the body had come whole, by its own account of its length.
+    /// False if the connection ended before the body had come whole, by the length that it announced.
     pub is_whole: bool,
 }
 
@@ -241,7 +241,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Tells the server that nothing more will be sent.
+    /// Shuts down the sending side.
     pub fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }

@@ -21,8 +21,9 @@ pub fn public_folder() -> TempDir {
 
 /// Copies a program so that it can be executed at once.
 ///
-/// A process of its own writes it: were it written here, a child that another test forks meanwhile would hold the descriptor
-/// until it executes its own program, and the kernel refuses to execute a file that somebody may write (`ETXTBSY`).
+/// A separate process writes it: were it written here, a child that another test forks meanwhile would hold the
+/// descriptor
+/// until it executes its own program, and the kernel refuses to execute a file that is open for writing (`ETXTBSY`).
 pub fn install(from: &Path, to: &Path) {
     let _ = fs::remove_file(to);
     let mut child = Command::new("/bin/sh")
@@ -35,7 +36,7 @@ pub fn install(from: &Path, to: &Path) {
         .arg(to)
         .spawn()
         .expect("a shell starts");
-    // Its end may be another's to take: in some test programs one thread reaps all children.
+    // Another thread may reap it: in some test programs one thread reaps all children.
     wait_until(&format!("{} is installed", to.display()), || {
         let ended = child.try_wait().ok().flatten();
         assert!(

@@ -36,7 +36,7 @@ impl Gate {
         &self.file
     }
 
-    /// Lets everybody through.
+    /// Opens the gate.
     pub fn open(&self) {
         std::fs::write(&self.file, "").expect("a file in a folder of ours");
         self.is_open.store(true, Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Default for Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // Opened by the test, everybody has been through. In a test that fails before, the file must stay to be seen.
+        // Opened by the test, all requests have passed. In a test that fails before, the file must stay to be seen.
         if !self.is_open.load(Ordering::Relaxed) {
             self.open();
             if let Some(folder) = self.folder.take() {

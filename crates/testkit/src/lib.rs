@@ -65,16 +65,17 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// An address of this machine at which connections are refused for as long as the test program runs: its port is taken, by a
-/// socket that does not listen. One that was only free a moment ago may be another test's by the next.
-pub fn nobody() -> SocketAddr {
+/// Returns an address of this machine at which connections are refused for as long as the test program runs: its port
+/// is taken, by a
+/// socket that does not listen. A port that was merely free a moment ago may be taken by another test the next.
+pub fn refusing_address() -> SocketAddr {
     let socket = ClosedPort::new();
     let address = socket.address();
     std::mem::forget(socket);
     address
 }
 
-/// A port at which connections are refused until it is told to listen.
+/// A port at which connections are refused until [`Self::listen`] is called.
 #[derive(Debug)]
 pub struct ClosedPort(socket2::Socket);
 
@@ -112,9 +113,10 @@ pub fn is_root() -> bool {
     tutti_sys::credentials::is_root()
 }
 
-/// A port nobody listens on right now, on 127.0.0.1.
+/// Returns a port of 127.0.0.1 on which no process listens right now.
 pub fn free_port() -> u16 {
-    // Below those that the kernel hands out (ip_local_port_range), which anybody may get before it is used here; each only once, and
+    // Below those that the kernel hands out (ip_local_port_range), which any process may get before it is used here;
+    // each only once, and
     // processes that run side by side begin at different ones.
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;

@@ -1,7 +1,7 @@
 //! A load of whole, checked requests, for the tests that break something while it runs.
 //!
 //! Owns its client threads, one blocking connection each. Every request ends in exactly one column of
-//! [`Outcome`]: what a person in front of a browser would have seen. `wrk` counts too, but it cannot tell a
+//! [`Outcome`]: what a person in front of a browser would have seen. `wrk` counts too, but it cannot distinguish a
 //! connection closed before the request from one closed in the middle of the answer, and it checks no bodies.
 
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ impl<'a> LoadClient<'a> {
                 }
                 End::Refused => {
                     mine.refused += 1;
-                    // A port nobody listens on refuses in microseconds: do not spin on it.
+                    // A port without a listener refuses in microseconds: do not spin on it.
                     std::thread::park_timeout(Duration::from_millis(5));
                 }
                 End::Closed if reused && self.paused >= REUSE_WITHIN => {

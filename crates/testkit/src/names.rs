@@ -1,7 +1,9 @@
-//! A name server of its own for each test: it answers on loopback what the test says, and something else when the test says so.
+//! A name server of its own for each test: it answers on loopback what the test says, and something else when the test
+//! says so.
 //!
-//! RFC 1035 over UDP and TCP, and as much of it as is asked for here. An answer that is too long for UDP is cut there, as name servers do it:
-//! all of it is to be had over TCP.
+//! It speaks RFC 1035 over UDP and TCP, as far as tests need it. An answer that is too long for UDP is cut there, as
+//! name servers do;
+//! TCP gives all of it.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -99,7 +101,7 @@ impl NameServer {
             while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
                 let asked = buffer.get(..count).unwrap_or_default();
                 if let Some(reply) = reply(asked, &shared).and_then(|reply| cut(asked, reply)) {
-                    // Whoever asked may be gone.
+                    // The client may be gone.
                     let _ = socket.send_to(&reply, peer);
                 }
             }
@@ -184,13 +186,13 @@ fn answer_over_tcp(mut stream: TcpStream, state: &Mutex<State>) {
     }
 }
 
-/// The longest answer over UDP of which nothing else is said (RFC 1035 §4.2.1).
+/// The longest answer over UDP for a client that names no other length (RFC 1035 §4.2.1).
 const LONGEST: usize = 512;
 
 /// The answer as it fits into a datagram: where it does not, without records, and with the bit that says so.
 fn cut(asked: &[u8], mut reply: Vec<u8>) -> Option<Vec<u8>> {
     let question = question_length(asked)?;
-    // Behind the question, a record of the type OPT says how much whoever asks can take (RFC 6891 §6.1.2).
+    // Behind the question, a record of the type OPT says how much the client can take (RFC 6891 §6.1.2).
     let longest = match asked.get(12 + question..)? {
         [0, 0, 41, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])).max(LONGEST),
         _ => LONGEST,

@@ -68,7 +68,7 @@ impl Program {
             worker: 1,
             pid: self.pid,
         };
-        assert_eq!(self.hear(), ready);
+        assert_eq!(self.receive(), ready);
     }
 
     /// Waits for its end.

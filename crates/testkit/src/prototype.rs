@@ -92,7 +92,7 @@ impl Prototype {
     /// Starts the host with this many workers, all ready.
     pub fn ready(host: &Path, start: &Start, workers: u32) -> Prototype {
         let prototype = Prototype::launch(host, start);
-        assert_eq!(prototype.hear(), FromPrototype::Ready);
+        assert_eq!(prototype.receive(), FromPrototype::Ready);
         for worker in 0..workers {
             prototype.fork(worker);
         }
@@ -107,7 +107,7 @@ impl Prototype {
         });
         let (mut forked, mut ready) = (None, None);
         while forked.is_none() || ready.is_none() {
-            match self.hear() {
+            match self.receive() {
                 FromPrototype::Forked { worker: w, pid } if w == worker => forked = Some(pid),
                 FromPrototype::WorkerReady { worker: w, pid } if w == worker => ready = Some(pid),
                 other => panic!("unexpected: {other:?}"),
@@ -123,7 +123,7 @@ impl Prototype {
 
     /// The worker that it says has ended, how, and what became of its requests.
     pub fn exited(&self) -> (u32, ExitStatus, Vec<(SlotId, Fate)>) {
-        match self.hear() {
+        match self.receive() {
             FromPrototype::Exited { worker, status, .. } => {
                 let numbers = worker..worker + self.threads.get();
                 let fates = numbers.flat_map(|number| self.segment.worker_died(number));

@@ -403,7 +403,8 @@ impl Server {
     }
 }
 
-/// Fails if a sanitizer of `make test-sanitizers` has found something in a host: its worker may have been replaced without anybody noticing.
+/// Fails if a sanitizer of `make test-sanitizers` has found something in a host: its worker may have been replaced
+/// without any test noticing.
 fn check_sanitizers(log: &str) {
     let mut reports = log.lines().filter(|line| {
         ["Sanitizer: ", ": runtime error: "]

@@ -87,7 +87,7 @@ impl Site {
         self.server.folder().join("site")
     }
 
-    /// A folder that applications may write to, whoever they run as.
+    /// A folder that applications may write to, whichever user they run as.
     pub fn work(&self) -> PathBuf {
         self.server.folder().join("work")
     }

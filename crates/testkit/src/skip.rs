@@ -25,7 +25,7 @@ macro_rules! skip {
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a thread of a test");
-    // Past the capture of a test's output: who runs a test alone sees it too.
+    // Past the capture of a test's output, so that it is seen when the test runs alone, too.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
     let Some(path) = std::env::var_os(FILE) else {
         return;

@@ -1,6 +1,6 @@
 //! The router's side of the wire: a segment with one thread, requests that are put into it, answers that are taken out.
 //!
-//! Who works on them is a prototype's workers ([`crate::prototype`]) or a program of its own ([`crate::program`]).
+//! The other side is a prototype's workers ([`crate::prototype`]) or a program of its own ([`crate::program`]).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,14 +14,14 @@ use tutti_wire::{
 
 use crate::PATIENCE;
 
-/// A segment, and the line to who has the other side of it.
+/// A segment, and the connection to the process on its other side.
 #[derive(Debug)]
 pub struct Wire {
     /// The memory that both sides share.
     pub segment: Segment,
-    /// The line over which processes are started and their ends told.
+    /// The connection over which processes are started and their ends reported.
     pub control: OwnedFd,
-    /// Tells this thread of completions.
+    /// Wakes this thread for completions.
     pub event: EventFd,
     /// The process at the other end of the line.
     pub pid: i32,
@@ -95,7 +95,7 @@ impl Wire {
     }
 
     /// The next message from the line.
-    pub fn hear(&self) -> FromPrototype {
+    pub fn receive(&self) -> FromPrototype {
         let mut buffer = vec![0; 64 * 1024];
         wait(&self.control, "a message");
         let message = seqpacket::receive(self.control.as_fd(), &mut buffer).unwrap();

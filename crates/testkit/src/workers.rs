@@ -42,7 +42,7 @@ impl LogSink for Log {
 impl Log {
     /// The lines so far.
     pub fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.0.lock().expect("nobody fails within")
+        self.0.lock().expect("no holder panics")
     }
 
     /// All of it as one text.
@@ -76,7 +76,7 @@ impl Log {
     }
 }
 
-/// Reaps all children of this process, also those that inherit it, and tells every manager.
+/// Reaps all children of this process, also those that it inherits, and reports them to every manager.
 struct Reaper {
     managers: Mutex<Vec<Manager>>,
     children: Mutex<u64>,
@@ -86,7 +86,7 @@ struct Reaper {
 fn reaper() -> &'static Reaper {
     static REAPER: OnceLock<&'static Reaper> = OnceLock::new();
     REAPER.get_or_init(|| {
-        process::become_subreaper().expect("prctl(2) lets anybody reap");
+        process::become_subreaper().expect("prctl(2) lets any process reap");
         let reaper: &'static Reaper = Box::leak(Box::new(Reaper {
             managers: Mutex::default(),
             children: Mutex::default(),
@@ -135,7 +135,7 @@ impl Reaper {
     }
 }
 
-/// Tells this manager of every process that ends from now on.
+/// Reports every process that ends from now on to this manager.
 pub fn reap_for(manager: &Manager) {
     reaper().managers.lock().unwrap().push(manager.clone());
 }
@@ -149,7 +149,7 @@ pub fn run(command: &[&str]) {
     reaper().start(spawn, |_| {}).unwrap();
 }
 
-/// Starts hosts; can be told to fail, or to start another program.
+/// Starts hosts; a test can make starts fail, or have another program started.
 #[derive(Debug, Default)]
 pub struct SampleLauncher {
     /// The reason why nothing starts, if so.
@@ -160,7 +160,7 @@ pub struct SampleLauncher {
     pub launches: AtomicU32,
     /// The prototypes that were started.
     pub pids: Mutex<HashSet<i32>>,
-    /// True if prototypes are not killed, though the pool is told so.
+    /// True if prototypes are not killed, though the pool gets the answer that they were.
     pub spares_prototypes: AtomicBool,
     /// All that were killed.
     pub killed: Mutex<HashSet<i32>>,
@@ -258,16 +258,16 @@ pub fn runtime(
     enter: impl FnOnce() + Send + 'static,
     watch: impl Future<Output = ()> + Send + 'static,
 ) -> Handle {
-    let (tell, hear) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         enter();
         let mut builder = Builder::new_current_thread();
         configure(builder.enable_all());
         let runtime = builder.build().unwrap();
-        tell.send(runtime.handle().clone()).unwrap();
+        sender.send(runtime.handle().clone()).unwrap();
         runtime.block_on(watch);
     });
-    hear.recv().unwrap()
+    receiver.recv().unwrap()
 }
 
 /// A control thread.

@@ -129,7 +129,7 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     if rustix::process::getpgrp() != rustix::process::getpid() {
         process::new_session().map_err(at("making a session"))?;
     }
-    lifeline::tie_own_group_to_tell(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
+    lifeline::tie_own_group_for_sigio(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
     process::become_subreaper().map_err(at("becoming subreaper"))?;
     let common = &start.common;
     output::redirect(

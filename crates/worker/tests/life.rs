@@ -21,7 +21,7 @@ use tutti_wire::{BodyRef, Fate, WireRequestHead};
 #[test]
 fn a_worker_serves_until_told_to_quit() {
     let mut pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let pid = pool.fork(1);
     assert_eq!(pool.get("/hello"), "Hello from a worker\n");
     assert_eq!(pool.get("/pid"), format!("{pid} 1\n"));
@@ -38,7 +38,7 @@ fn a_worker_serves_until_told_to_quit() {
 #[test]
 fn a_crash_costs_its_own_request_only() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     for (path, status) in [
         ("/crash", ExitStatus::Signal(libc::SIGABRT)),
         ("/panic", ExitStatus::Code(1)),
@@ -60,7 +60,7 @@ fn a_crash_costs_its_own_request_only() {
 #[test]
 fn a_killed_worker_that_hangs_is_reported() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let pid = pool.fork(0);
     let slot = pool.submit("/hang", &BodyRef::None);
     wait_until("it is at it", || {
@@ -75,7 +75,7 @@ fn a_killed_worker_that_hangs_is_reported() {
 #[test]
 fn a_worker_leaves_after_its_limit_and_loses_nothing() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     for worker in 0..4 {
         pool.segment.set_request_limit(worker, NonZeroU64::new(3));
     }
@@ -105,7 +105,7 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
 #[test]
 fn termination_signals_are_graceful() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     for signal in [libc::SIGTERM, libc::SIGQUIT] {
         let pid = pool.fork(2);
         signal::send(pid, signal).unwrap();
@@ -126,7 +126,7 @@ fn termination_signals_are_graceful() {
 #[test]
 fn bodies_come_inline_spooled_and_streamed() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.fork(0);
     let slot = pool.submit("/echo", &BodyRef::Inline(b"inline"));
     assert_eq!(pool.answer(slot).body, b"inline");
@@ -148,7 +148,7 @@ fn bodies_come_inline_spooled_and_streamed() {
 #[test]
 fn a_head_too_large_for_its_slot_comes_through_the_spool() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.fork(0);
     let value = vec![b'x'; 100_000];
     let fields = [(&b"X-Large"[..], &value[..])];
@@ -175,7 +175,7 @@ fn a_head_too_large_for_its_slot_comes_through_the_spool() {
 #[test]
 fn early_finish_frees_the_slot_while_the_worker_works_on() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.fork(0);
     let gate = Gate::new();
     let target = format!("/finish?file={}", gate.file().display());
@@ -195,7 +195,7 @@ fn failures_tell_step_reason_and_hint() {
     };
     let mut pool = launch(&failing(serde_json::json!({"fail": "no such module"})));
     assert_eq!(
-        pool.hear(),
+        pool.receive(),
         FromPrototype::Failed {
             step: "loading the sample".to_owned(),
             message: "no such module".to_owned(),
@@ -209,7 +209,7 @@ fn failures_tell_step_reason_and_hint() {
         config: serde_json::json!({"working_directory": "/no/such/folder"}),
         ..start()
     });
-    match pool.hear() {
+    match pool.receive() {
         FromPrototype::Failed { step, member, .. } => {
             assert!(step.contains("/no/such/folder"), "{step}");
             assert_eq!(member.as_deref(), Some("working_directory"));
@@ -219,12 +219,12 @@ fn failures_tell_step_reason_and_hint() {
     assert_eq!(pool.wait_for_end(), Ended::Code(1));
 
     let pool = launch(&failing(serde_json::json!({"fail_worker": "no database"})));
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.send(&ToPrototype::Fork {
         worker: 3,
         threads: NonZeroU32::MIN,
     });
-    let mut heard = [pool.hear(), pool.hear(), pool.hear()];
+    let mut heard = [pool.receive(), pool.receive(), pool.receive()];
     heard.sort_by_key(|message| match message {
         FromPrototype::Forked { worker: 3, .. } => 0,
         FromPrototype::WorkerFailed { message, .. } if message == "no database" => 1,
@@ -249,7 +249,7 @@ fn environment_folder_and_output_files_are_the_applications() {
         }),
         ..start()
     });
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let pid = pool.fork(0);
     let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
     assert_eq!(cwd, std::fs::canonicalize(folder.path()).unwrap());
@@ -264,7 +264,7 @@ fn environment_folder_and_output_files_are_the_applications() {
 #[test]
 fn workers_end_with_main_even_when_stuck() {
     let mut pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let pid = pool.fork(0);
     pool.submit("/hang", &BodyRef::None);
     // The prototype first, so that nothing but the lifeline is left.
@@ -278,7 +278,7 @@ fn workers_end_with_main_even_when_stuck() {
 #[test]
 fn workers_outlive_their_prototype_and_serve_on() {
     let mut pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.fork(0);
     signal::send(pool.pid, libc::SIGKILL).unwrap();
     pool.wait_for_end();
@@ -288,7 +288,7 @@ fn workers_outlive_their_prototype_and_serve_on() {
 #[test]
 fn all_leave_when_the_router_has_gone() {
     let mut pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let pids = [pool.fork(0), pool.fork(1)];
     let slot = pool.submit("/hang", &BodyRef::None);
     let is_running = |worker| pool.segment.worker_snapshot(worker).current == Some(slot);
@@ -302,14 +302,14 @@ fn all_leave_when_the_router_has_gone() {
 #[test]
 fn fork_commands_that_make_no_sense_are_refused() {
     let pool = launch(&start());
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {
         pool.send(&ToPrototype::Fork {
             worker,
             threads: NonZeroU32::MIN,
         });
-        match pool.hear() {
+        match pool.receive() {
             FromPrototype::ForkFailed { worker: w, .. } => assert_eq!(w, worker),
             other => panic!("unexpected: {other:?}"),
         }

@@ -21,7 +21,7 @@ fn looping(concurrency: u32) -> Prototype {
         concurrency: concurrency.try_into().unwrap(),
         ..start()
     });
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool
 }
 
@@ -31,7 +31,7 @@ fn threaded(threads: u32) -> Prototype {
         worker_threads: threads.try_into().unwrap(),
         ..start()
     });
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool
 }
 

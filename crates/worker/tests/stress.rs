@@ -107,7 +107,7 @@ impl Run {
     }
 
     /// Hears what the prototype has to say, as far as it is there.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let now = Timespec::default();
         while poll(
             &mut [PollFd::new(&self.pool.control, PollFlags::IN)],
@@ -116,7 +116,7 @@ impl Run {
         .unwrap()
             > 0
         {
-            match self.pool.hear() {
+            match self.pool.receive() {
                 FromPrototype::Forked { worker, pid } => {
                     for number in worker..worker + self.pool.threads.get() {
                         self.pool.segment.worker_started(number, pid as u32);
@@ -195,7 +195,7 @@ fn run(start: Start) {
         config: serde_json::json!({"stdout": notes}),
         ..start
     });
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     for process in 0..4 {
         pool.send(&ToPrototype::Fork {
             worker: process * pool.threads.get(),
@@ -217,7 +217,7 @@ fn run(start: Start) {
     let mut moved = (std::time::Instant::now(), 0);
     while run.next < REQUESTS || !run.in_flight.is_empty() {
         run.submit();
-        run.hear();
+        run.receive();
         if !run.collect() {
             run.wait();
         }

@@ -252,7 +252,7 @@ fn a_crash_and_a_hard_time_limit_end_one_worker_with_its_request() {
 #[test]
 fn a_worker_leaves_after_its_limit() {
     let pool = Pool::launch(&start(json!({})));
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.segment.set_request_limit(0, NonZeroU64::new(2));
     pool.fork(0);
     assert_eq!(pool.get("/pid.php").text(), pool.get("/pid.php").text());
@@ -303,7 +303,7 @@ fn a_resident_worker_leaves_after_its_request() {
 #[test]
 fn a_resident_worker_leaves_after_its_limit() {
     let pool = Pool::launch(&resident("worker.php"));
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     pool.segment.set_request_limit(0, NonZeroU64::new(3));
     pool.fork(0);
     for count in 1..=3 {
@@ -317,14 +317,14 @@ fn a_resident_worker_that_does_not_boot_says_why() {
     let mut start = resident("failing.php");
     start.config["environment"] = json!({"HOW": "throw"});
     let pool = Pool::launch(&start);
-    assert_eq!(pool.hear(), FromPrototype::Ready);
+    assert_eq!(pool.receive(), FromPrototype::Ready);
     let command = ToPrototype::Fork {
         worker: 0,
         threads: NonZeroU32::MIN,
     };
     pool.send(&command);
     let failed = loop {
-        match pool.hear() {
+        match pool.receive() {
             FromPrototype::WorkerFailed { step, message, .. } => {
                 break format!("{step}: {message}");
             }
@@ -409,7 +409,7 @@ fn finish_request_frees_the_slot_and_the_script_goes_on() {
 fn an_application_that_cannot_start_says_why() {
     let mut broken = start(json!({}));
     broken.config["script"] = json!("none.php");
-    match Pool::launch(&broken).hear() {
+    match Pool::launch(&broken).receive() {
         FromPrototype::Failed {
             step,
             message,
@@ -483,7 +483,7 @@ fn preloading_compiles_the_entry_script_once() {
     assert_eq!(Pool::ready(&app(false), 1).get("/").text(), "0");
     std::fs::write(folder.path().join("index.php"), "<?php this is wrong").unwrap();
     let pool = Pool::launch(&app(true));
-    match pool.hear() {
+    match pool.receive() {
         FromPrototype::Failed {
             message, member, ..
         } => {

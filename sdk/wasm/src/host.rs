@@ -94,7 +94,7 @@ fn give_up_rights(settings: &Settings) {
     if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
         return log::write(
             Level::Warn,
-            "the process keeps all rights of its user: TUTTI_SANDBOX is `off`",
+            "the process keeps all privileges of its user: TUTTI_SANDBOX is `off`",
         );
     }
     let network = match settings.destinations.is_empty() {
@@ -117,7 +117,8 @@ fn give_up_rights(settings: &Settings) {
             "this kernel has no Landlock: the process may write where its user may",
         ),
         Err(error) => {
-            let message = format!("the process cannot give up rights it does not need: {error}");
+            let message =
+                format!("the process cannot drop privileges that it does not need: {error}");
             log::write(Level::Warn, &message);
         }
     }

@@ -28,7 +28,7 @@ fn started(
     drop(theirs);
     let mut buffer = [0; 100];
     let received = seqpacket::receive(ours.as_fd(), &mut buffer).unwrap();
-    let received = received.expect("the process has not told of itself");
+    let received = received.expect("the process has not reported itself");
     let text = String::from_utf8(buffer[..received.len].to_vec()).unwrap();
     (started, text, received.descriptors.len())
 }
@@ -68,7 +68,7 @@ fn descriptors_arrive_at_their_numbers_where_each_was_in_the_way_of_another() {
 }
 
 #[test]
-fn the_process_tells_its_number_and_brings_a_pidfd_if_asked_to() {
+fn the_process_announces_its_number_and_brings_a_pidfd_if_asked_to() {
     for brings_pidfd in [false, true] {
         let (started, text, descriptors) = started(&shell("exit 0"), &[], brings_pidfd);
         assert_eq!(number_in(&text), started.pid);
@@ -89,14 +89,14 @@ fn a_program_that_is_missing_leaves_a_process_that_has_ended() {
 }
 
 #[test]
-fn who_cannot_be_told_gets_no_process() {
+fn without_a_receiver_of_its_number_there_is_no_process() {
     let (ours, theirs) = seqpacket::pair().unwrap();
     drop(ours);
     let message = |pid: i32| pid.to_string().into_bytes();
     let announcement = Announcement::new(theirs.as_fd(), message, false).unwrap();
     let started = start(&shell("exit 0"), &[], announcement).unwrap();
     let failure = started.failure.expect("it was executed");
-    assert!(failure.to_string().contains("telling"), "{failure}");
+    assert!(failure.to_string().contains("announcing"), "{failure}");
     assert_eq!(wait(started.pid), Ended::Code(NOT_EXECUTED));
 }
 

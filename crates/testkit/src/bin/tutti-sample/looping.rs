@@ -43,7 +43,7 @@ struct Task {
     stage: Stage,
 }
 
-/// Serves until told to leave.
+/// Serves until it gets the order to leave.
 pub(crate) fn run(process: &mut Process) -> Result<(), StartError> {
     let Some(unstarted) = process.take_worker() else {
         return Ok(());
@@ -177,7 +177,7 @@ impl Task {
         }
     }
 
-    /// `None`: nobody is there to be answered.
+    /// `None`: the client has gone.
     fn step(&mut self) -> Option<bool> {
         let exchange = &mut self.exchange;
         match &mut self.stage {

@@ -251,7 +251,7 @@ fn big(exchange: &mut Exchange) {
     exchange.finish();
 }
 
-/// Gives the whole answer, and takes its time before it ends it.
+/// Sends the whole answer, and ends it after a pause.
 fn linger(exchange: &mut Exchange) {
     let longer = milliseconds(exchange);
     let fields = [PLAIN, (&b"Content-Length"[..], &b"4"[..])];
@@ -263,7 +263,7 @@ fn linger(exchange: &mut Exchange) {
     exchange.finish();
 }
 
-/// Dies in the middle of an answer of which nobody has been told yet.
+/// Dies in the middle of an answer, before any completion was sent.
 fn half(exchange: &mut Exchange) {
     pause(milliseconds(exchange));
     let _ = exchange.start(200, [PLAIN]);

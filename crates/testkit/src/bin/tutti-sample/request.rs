@@ -9,7 +9,7 @@ pub(crate) const PLAIN: (&[u8], &[u8]) = (b"Content-Type", b"text/plain");
 pub(crate) fn text(exchange: &mut Exchange, status: u16, body: &str) {
     let length = body.len().to_string();
     let fields = [PLAIN, (&b"Content-Length"[..], length.as_bytes())];
-    // Whoever asks for an impossible status gets none: the request is given up.
+    // For an impossible status the request is given up without an answer.
     if exchange.start(status, fields).is_ok() && exchange.write(body.as_bytes()).is_ok() {
         exchange.finish();
     }
