@@ -9,7 +9,7 @@ use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
 use crate::{accounts, schedule};
 
-/// How long the absence of a suggestion is remembered.
+/// Time for which the absence of a suggestion is remembered, in seconds.
 const NO_ADVICE: i64 = 86_400;
 
 /// Time until the authority is asked again after a failure.

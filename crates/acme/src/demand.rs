@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 64;
 /// Maximum rejected names that are remembered, and not asked about again for a while.
 const MOST_REFUSED: usize = 10_000;
 
-/// How long a rejection is remembered, and a failure to get an answer.
+/// Seconds for which a rejection is remembered, and a failure to get an answer.
 pub(crate) const NO_HOLDS: i64 = 300;
 pub(crate) const UNKNOWN_HOLDS: i64 = 15;
 

@@ -29,10 +29,10 @@ use crate::{accounts, schedule};
 /// Maximum orders at the same time.
 const MOST_ORDERS: usize = 4;
 
-/// How often the clock is checked, because it may be set.
+/// Longest interval between checks of the clock, which may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// How often an attempt is repeated immediately after a temporary failure.
+/// Maximum immediate repetitions of an attempt after temporary failures.
 const MOST_REPEATS: u32 = 8;
 
 /// The environment variable that overrides the first pause after a failure, in seconds, for tests.
@@ -47,7 +47,7 @@ pub(crate) const NOT_WANTED: &str = "the configuration no longer requests it";
 /// Time until the deletion of a certificate is retried.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
-/// How often the use of a certificate is recorded on disk, in seconds.
+/// Interval at which the use of a certificate is recorded on disk, in seconds.
 const NOTE_AGAIN: i64 = 86_400;
 
 /// A handle: clones share the same state.

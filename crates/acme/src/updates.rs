@@ -22,7 +22,7 @@ use crate::failure::OrderError;
 /// Time limit for a name server's answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How long others may cache the record, in seconds.
+/// Time for which others may cache the record, in seconds.
 const TIME_TO_LIVE: u32 = 60;
 
 /// Tolerated difference between clocks, in seconds (RFC 8945 §10).

@@ -36,7 +36,7 @@ impl ForwardReason {
     }
 }
 
-/// How the store answered a request.
+/// The store's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
     /// From memory.

@@ -5,7 +5,7 @@ use tutti_http::{FieldLines, parse_date};
 use crate::Millis;
 use crate::directives::{Directives, seconds};
 
-/// How a stored response may be used.
+/// The permitted use of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Without validation.
@@ -25,9 +25,9 @@ pub struct Freshness {
     pub initial_age: Millis,
     /// Its lifetime.
     pub lifetime: Millis,
-    /// How long after its lifetime it may be used while it is validated.
+    /// The time after its lifetime in which it may be used while it is validated.
     pub stale_while_revalidate: Millis,
-    /// How long after its lifetime it may be used if validation fails.
+    /// The time after its lifetime in which it may be used if validation fails.
     pub stale_if_error: Millis,
     /// Every use must be validated.
     pub always_validates: bool,

@@ -35,7 +35,7 @@ const MOST_VARIANTS: usize = 64;
 /// Keys in one part that are marked as not storable.
 const MOST_MARKS: usize = 4096;
 
-/// How long requests for such a key bypass the store and do not wait for each other.
+/// Time for which requests for such a key bypass the store and do not wait for each other.
 const MARK_TIME: Millis = 60_000;
 
 /// The fraction of the memory that responses being stored may use: a quarter.
@@ -78,7 +78,7 @@ pub enum Found {
     Past,
 }
 
-/// How a request interacts with other requests for the same key.
+/// The interaction of a request with other requests for the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupMode {
     /// It may wait for another's fetch.

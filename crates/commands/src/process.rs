@@ -15,13 +15,13 @@ use crate::pace::Pace;
 use crate::runner::{Around, Runner, RunnerError, failure_of, log};
 use crate::spec::CommandSpec;
 
-/// How often to check whether a former process has ended.
+/// Interval between checks for the end of a former process.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A runner kills a process that does not end in time. A runner that takes this much longer is stuck itself.
 pub(crate) const TO_KILL: Duration = Duration::from_secs(5);
 
-/// How often memory is measured if it is limited.
+/// Interval between measurements of memory, if it is limited.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lines of output in a report.
@@ -53,7 +53,7 @@ pub enum ProcessState {
 pub struct LastEnd {
     /// When.
     pub at: SystemTime,
-    /// How it ended, or why it could not be started.
+    /// The manner of its end, or why it could not be started.
     pub how: String,
     /// The last lines of its output.
     pub output: String,
@@ -68,7 +68,7 @@ pub struct ProcessStatus {
     pub pid: Option<i32>,
     /// Since when it is in this state.
     pub since: Instant,
-    /// How often it was restarted because it had ended.
+    /// The number of restarts because it had ended.
     pub restarts: u64,
     /// The last end that was not requested.
     pub last: Option<LastEnd>,

@@ -30,7 +30,7 @@ const LOCAL_SEND_BUFFER: usize = 256 * 1024;
 /// Most bytes that wait unsent in the kernel on the way to another machine. Bytes in flight are not limited by it.
 const UNSENT_BYTES: u32 = 512 * 1024;
 
-/// How a file's bytes get to the socket.
+/// The path of a file's bytes to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the page cache, without a copy.

@@ -18,7 +18,7 @@ use crate::socket::{
 };
 use crate::tls::TlsSocket;
 
-/// How a connection's bytes get through its socket.
+/// The transport of a connection's bytes: its socket, with or without TLS.
 pub enum Transport {
     /// Unencrypted.
     Plain(AsyncFd<OwnedFd>),

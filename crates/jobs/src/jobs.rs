@@ -25,7 +25,7 @@ use crate::store::{self, Addition, Found, JobRequest, JobStoreError, Listener, O
 /// Overhead of a job beside its request, in the file and in memory.
 pub(crate) const OVERHEAD: u64 = 256;
 
-/// How often failed jobs are checked for removal.
+/// Interval between checks for failed jobs that are to be removed.
 const TIDYING: Duration = Duration::from_secs(30);
 
 /// A command that failed.

@@ -58,7 +58,7 @@ pub struct JobCounts {
     pub refused: u64,
 }
 
-/// How deliveries are repeated.
+/// The pauses between the attempts of a delivery, and the maximum number of attempts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Patience {
     pub(crate) first: Duration,
@@ -281,7 +281,7 @@ impl Queue {
         Some(received(*id))
     }
 
-    /// How many are waiting, being delivered, failed; and the bytes of all.
+    /// Returns the numbers of jobs that are waiting, being delivered, failed; and the bytes of all.
     pub(crate) fn totals(&self) -> (usize, usize, usize, u64) {
         let (waiting, delivering) = (self.waiting.len(), self.delivering.len());
         (waiting, delivering, self.failed.len(), self.size)

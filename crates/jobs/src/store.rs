@@ -131,10 +131,10 @@ const RUNS: TableDefinition<&str, RunRow<'static>> = TableDefinition::new("runs"
 /// Memory for pages of the file: jobs are written and read once, so little is read twice.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// How often a file that another router has open is tried.
+/// Pause between attempts to open a file that another router has open.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often a file that cannot be opened or written is tried.
+/// Pause between attempts at a file that cannot be opened or written.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Most changes in one transaction: with more, the first would wait long.

@@ -89,7 +89,7 @@ fn is_set_back(schedule: &Schedule, settled: Time, now: Time) -> bool {
     ahead > pause.max(GRACE)
 }
 
-/// How many times were due after `settled` and up to `now`, and the latest.
+/// Returns the number of times that were due after `settled` and up to `now`, and the latest.
 fn due(times: &Times, settled: Time, now: Time) -> (u64, Time) {
     match times {
         Times::Every(_) => {

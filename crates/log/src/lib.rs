@@ -81,7 +81,7 @@ impl Log {
             .store(stream(file, self.later, &self.writer, &self.lost));
     }
 
-    /// How lines are written.
+    /// Returns the style in which lines are written.
     pub fn style(&self) -> &LogStyle {
         self.writer.style()
     }

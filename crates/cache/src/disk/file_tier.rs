@@ -26,7 +26,7 @@ const INDEX_PART: usize = 4;
 /// Bytes of responses waiting to be written: if the disk is slower than the origin, some are not written.
 const MOST_PENDING: usize = 32 << 20;
 
-/// How long responses in memory are written to disk when the server ends or a successor takes over; the rest is lost.
+/// Longest time to write responses in memory to disk when the server ends or a successor takes over; the rest is lost.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// The responses of a store on disk. Dropping it releases the file.

@@ -21,7 +21,7 @@ use super::shared::{Inner, Order};
 use crate::clock::ClockReading;
 use crate::stored::Stored;
 
-/// How often a file that another router has open is tried.
+/// Pause between attempts to open a file that another router has open.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Bytes of a record that are read first, before its length is known: most metadata are shorter.
