@@ -91,7 +91,7 @@ struct Merge {
     faults: Vec<Diagnostic>,
     /// Values that an earlier file has set, each with its file and place there.
     twice: Vec<(SourceSpan, Diagnostic)>,
-    /// How many there are beyond [`MOST_FAULTS`]: finding the place of one takes time proportional to its file.
+    /// The number of faults beyond [`MOST_FAULTS`]: finding the place of one takes time proportional to its file.
     more: usize,
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct SourceLocation {
     pub(crate) line: usize,
 }
 
-/// How much a finding weighs.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Importance {
     /// Something of the source is not in the configuration.
@@ -27,7 +27,7 @@ pub struct Finding {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// How much it weighs.
+    /// Its importance.
     pub importance: Importance,
     /// The directive.
     pub directive: String,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// Of native histograms: a bucket's bounds differ by a factor of 2^(2^-SCHEMA).
+/// The schema of native histograms: a bucket's bounds differ by a factor of 2^(2^-SCHEMA).
 pub(crate) const SCHEMA: i32 = 2;
 
 /// Buckets for each doubling: 2^SCHEMA.

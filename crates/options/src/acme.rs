@@ -18,7 +18,7 @@ options! {
         eab: Unread [kind(EabOptions::KIND), beyond()],
         /// The certificate profile, if the authority offers several: `shortlived`
         profile: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// How to prove to the authority that you control the names
+        /// Method of proving to the authority that you control the names
         challenge: ChallengeWord [default("\"http-01\""), beyond()],
         /// Program that adds and removes the DNS records of `dns-01`: called with `present` or `cleanup`, the name of
         /// the record and its value, as the server's unprivileged user. It must exit successfully once the record is
@@ -52,7 +52,7 @@ options! {
         /// `client` in the query; 200 allows the name, any other answer, including a redirect, does not. It must answer
         /// within ten seconds
         ask: String [required(), kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// How long a handshake waits for its certificate
+        /// Time that a handshake waits for its certificate
         timeout: Duration [kind(ValueKind::Integer(1, 120)), default("20"), unit("seconds"), beyond()],
         /// New names for which certificates may be ordered in an hour
         hourly: u32 [kind(ValueKind::Integer(1, 10_000)), default("60"), unit("orders"), beyond()],
@@ -97,7 +97,7 @@ words! {
 }
 
 words! {
-    /// How an authority validates control of the names.
+    /// The method by which an authority validates control of the names.
     pub enum ChallengeWord {
         /// By a request to port 80.
         Http = "http-01",

@@ -15,7 +15,7 @@ const PREFIX: &str = "acme:";
 /// Longest host name in the name of a bundle, which is also a file name.
 const LONGEST_IN_BUNDLE: usize = 100;
 
-/// How control of a name is proved.
+/// The method by which control of a name is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// By an answer on a connection to the name.

@@ -50,7 +50,7 @@ pub fn write<T: Typed>(
     exactly_one: &[&str],
     members: &mut Map<String, Json>,
 ) {
-    // Of options that exclude each other, those that are not written have no default either.
+    // If options exclude each other, those that are not written have no default either.
     let is_other =
         |json: &Json| exactly_one.contains(&row.name) && T::missing().json().as_ref() == Some(json);
     if let Some(json) = value.json().filter(|json| !is_other(json)) {

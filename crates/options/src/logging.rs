@@ -79,7 +79,7 @@ pub enum LogForm {
     Json,
 }
 
-/// How the daemon's log is written.
+/// The style of the daemon's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogStyle {
     /// The form of a line.

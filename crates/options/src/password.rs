@@ -14,7 +14,7 @@ pub struct PasswordHash {
     pub text: String,
 }
 
-/// How a password is hashed.
+/// The algorithm of a password hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashKind {
     /// `$2y$…`
@@ -39,7 +39,7 @@ const MOST_PASSES: u32 = 64;
 const MOST_LANES: u32 = 16;
 const MOST_ROUNDS: u32 = 5_000_000;
 
-/// How to make a usable hash.
+/// The remedy for an unusable hash.
 const CURE: &str = "create one with `htpasswd -nB NAME`";
 
 /// The fault, and the remedy.

@@ -50,7 +50,7 @@ options! {
 }
 
 words! {
-    /// How a script receives its requests.
+    /// The way in which a script receives its requests.
     pub enum Mode {
         /// It runs anew for each request.
         Classic = "classic",

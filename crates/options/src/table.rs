@@ -182,7 +182,7 @@ pub enum Names {
     Path,
 }
 
-/// How the letters of pattern and value are compared.
+/// The comparison of the letters of pattern and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Case {
     /// As they are.

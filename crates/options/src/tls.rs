@@ -71,7 +71,7 @@ options! {
     pub struct TlsSessionOptions: TLS_SESSION = "tls session" {
         /// Sessions to cache; 0: none
         cache_size: usize [kind(ValueKind::Integer(0, 1 << 31)), default("0"), unit("sessions")],
-        /// How long a session, cached or in a ticket, can be resumed
+        /// Time for which a session, cached or in a ticket, can be resumed
         timeout: Duration [kind(ValueKind::Integer(1, 1 << 31)), default("300"), unit("seconds")],
         /// Session tickets: off, on with random keys that are rotated, or with these keys: 48 or 80 random bytes in
         /// Base64; all keys accept tickets, the last one issues them

@@ -2,7 +2,7 @@
 
 use crate::table::KubernetesOptions;
 
-/// How to reach the Kubernetes API server.
+/// Access to the Kubernetes API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kubernetes {
     /// Its name or address, and port; `None`: from the environment.

@@ -28,9 +28,9 @@ pub struct Settings {
     pub listen_threads: Option<u32>,
     /// HTTP settings.
     pub http: Http,
-    /// How names of upstream servers are resolved.
+    /// Resolution of the names of upstream servers.
     pub resolver: Resolver,
-    /// How to reach the Kubernetes API server, if servers are Services.
+    /// Access to the Kubernetes API server, if servers are Services.
     pub kubernetes: Kubernetes,
     /// `js_module`: the modules that templates may use, in load order.
     pub js_modules: Vec<StoredName>,

@@ -33,7 +33,7 @@ pub struct Tls {
 pub struct TlsOnDemand {
     /// Name of the account.
     pub account: String,
-    /// How long a handshake waits for one.
+    /// The time that a handshake waits for one.
     pub timeout: Duration,
 }
 

@@ -22,7 +22,7 @@ pub struct Upstream {
     pub name: String,
     /// In the order they were written.
     pub servers: Vec<UpstreamServer>,
-    /// How a server is selected.
+    /// The method of selecting a server.
     pub balance: Balance,
     /// Queueing and health checks.
     pub group: UpstreamGroup,
@@ -30,7 +30,7 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// `None`: without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
-    /// How to talk to the servers.
+    /// The options of requests to the servers.
     pub options: UpstreamOptions,
 }
 
@@ -95,7 +95,7 @@ impl Default for Resolver {
     }
 }
 
-/// How a server is selected among the available ones.
+/// The method of selecting a server among the available ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
     /// In turn, by weight.

@@ -4,7 +4,7 @@ use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Unread, options};
 
 options! {
-    /// How to talk to a FastCGI server, such as PHP-FPM
+    /// Options for a FastCGI server, such as PHP-FPM
     pub struct FastCgi: FASTCGI = "fastcgi" {
         /// Folder of the scripts as the FastCGI server sees it. Without it, paths do not name scripts, and the
         /// application gets the whole path as `PATH_INFO`
@@ -25,7 +25,7 @@ options! {
 }
 
 options! {
-    /// How to talk to a uWSGI server in the uwsgi protocol
+    /// Options for a uWSGI server that is accessed in the uwsgi protocol
     pub struct Uwsgi: UWSGI = "uwsgi" {
         /// Variables to set in addition to the standard ones, or to replace them; `null` removes one
         params: Unread [kind(PARAMS), beyond()],
@@ -33,7 +33,7 @@ options! {
 }
 
 options! {
-    /// How to talk to an SCGI server
+    /// Options for an SCGI server
     pub struct Scgi: SCGI = "scgi" {
         /// Variables to set in addition to the standard ones, or to replace them; `null` removes one
         params: Unread [kind(PARAMS), beyond()],

@@ -62,7 +62,7 @@ options! {
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
-        /// How to talk to that server
+        /// Options for requests to that server
         proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
         /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
         /// keeps existing ones
@@ -89,11 +89,11 @@ options! {
         authenticate: Unread [kind(AuthenticateOptions::KIND), beyond()],
         /// Other origins whose pages may read the responses
         cors: Unread [kind(CorsOptions::KIND), beyond()],
-        /// How to talk to a `fastcgi://` server
+        /// Options for a `fastcgi://` server
         fastcgi: Unread [kind(FastCgi::KIND), beyond(), needs(&["proxy"])],
-        /// How to talk to a `uwsgi://` server
+        /// Options for a `uwsgi://` server
         uwsgi: Unread [kind(Uwsgi::KIND), beyond(), needs(&["proxy"])],
-        /// How to talk to an `scgi://` server
+        /// Options for an `scgi://` server
         scgi: Unread [kind(Scgi::KIND), beyond(), needs(&["proxy"])],
     }
 }
@@ -114,7 +114,7 @@ const REQUEST_CHANGE: ValueKind = ValueKind::OneOf(&[
 ]);
 
 options! {
-    /// How `share` serves files
+    /// Options for `share`
     pub struct ShareOptions: SHARE_OPTIONS = "share" {
         /// File to serve for a folder; empty: none
         index: String [kind(ValueKind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],

@@ -32,9 +32,9 @@ const RESPONSE_BYTES: ValueKind = ValueKind::Size(0, 1 << 40);
 options! {
     /// Settings of the whole server
     pub struct SettingsOptions: SETTINGS = "settings" {
-        /// How HTTP requests are handled
+        /// Handling of HTTP requests
         http: Unread [kind(HttpOptions::KIND)],
-        /// How host names of servers in upstreams and `proxy` are resolved
+        /// Resolution of the host names of servers in upstreams and `proxy`
         resolver: Unread [kind(ResolverOptions::KIND), beyond()],
         /// The Kubernetes API server, for servers with `kubernetes`. In a pod, no setting is needed
         kubernetes: Unread [kind(KubernetesOptions::KIND), beyond()],
@@ -102,7 +102,7 @@ options! {
 }
 
 options! {
-    /// How HTTP requests are handled
+    /// Handling of HTTP requests
     pub struct HttpOptions: HTTP = "http" {
         /// Time for a client to send the whole head; after that, 408
         header_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
@@ -155,7 +155,7 @@ options! {
         /// Clients that get 103 (Early Hints): none, those that speak HTTP/2, or those that speak HTTP/1.1 too, some of
         /// which cannot handle it
         early_hints: EarlyHints [beyond(), default("\"http2\"")],
-        /// How files are served
+        /// Settings for files that are served
         files: Static [key("static")],
         /// Compression of responses
         compression: Unread [kind(CompressionOptions::KIND)],
@@ -177,7 +177,7 @@ words! {
 }
 
 options! {
-    /// How files are served
+    /// Settings for files that are served
     pub struct Static: STATIC = "static" {
         /// File name extensions (`.html`) or file names for MIME types, in addition to the built-in ones
         mime_types: Unread [kind(MIME_TYPES)],

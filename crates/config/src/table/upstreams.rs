@@ -18,7 +18,7 @@ options! {
         /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service`
         /// or `kubernetes`; by `all` or `LABEL=VALUE` with `fleet`
         servers: Unread [kind(ValueKind::Map(Names::Server, &ServerOptions::KIND)), required()],
-        /// How a server is selected: in turn by weight, the one with the fewest requests relative to its weight, or
+        /// Method of selecting a server: in turn by weight, the one with the fewest requests relative to its weight, or
         /// always the same one for the same `key`
         balance: BalanceWord [beyond(), default("\"round_robin\"")],
         /// The text that `hash` uses, such as `$remote_addr` or `$cookie_session`
@@ -79,7 +79,7 @@ options! {
 }
 
 options! {
-    /// How servers are checked; with neither `uri` nor `grpc_service`, a successful connection is enough
+    /// Checks of servers; with neither `uri` nor `grpc_service`, a successful connection is enough
     pub struct HealthCheckOptions: HEALTH_CHECK = "health check" {
         /// Path and query of a GET request that the server must answer
         uri: Option<String> [kind(ValueKind::String(Text::Target)), beyond()],
@@ -131,7 +131,7 @@ const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
 const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 options! {
-    /// How to talk to a server; an upstream has the same options
+    /// Options for requests to a server; an upstream has the same options
     pub struct UpstreamOptions: PROXY_OPTIONS = "proxy options" {
         /// Time to connect
         connect_timeout: Duration [kind(TIMEOUT), beyond(), default("10"), unit("seconds")],
@@ -184,7 +184,7 @@ options! {
 const TLS: ValueKind = ValueKind::OneOf(&[ValueKind::Boolean, UpstreamTlsOptions::KIND]);
 
 words! {
-    /// How a server is selected among the available ones.
+    /// The method of selecting a server among the available ones.
     pub enum BalanceWord {
         /// In turn, by weight.
         RoundRobin = "round_robin",

@@ -48,7 +48,7 @@ const NOTHING: &[Words] = &[
         sslproxyciphersuite protocols protocolshonororder h2direct h2upgrade h2push h2maxsessionstreams h2windowsize
         h2minworkers h2maxworkers h2moderntlsonly h2serializeheaders h2streammaxmemsize",
     ),
-    // How rules and filters are looked at.
+    // Details of rules, filters, logins and scripts.
     Words(
         "rewritelog rewriteloglevel filterdeclare filterchain filterprovider deflatebuffersize deflatefilternote
         deflatememlevel deflatewindowsize brotlicompressionquality brotlicompressionwindow wsgiapplicationgroup

@@ -13,7 +13,7 @@ use super::section::{Extent, Folder, Location, Section, Stage, alternatives_of, 
 use super::site::{Compiler, Site, Spot};
 use crate::output::one_or_many;
 
-/// How expressions of paths begin that are about names with a period before them.
+/// Beginnings of path expressions for names that begin with a period.
 const IN_PATH: [&str; 6] = [
     r"^\.",
     r"/\.",

@@ -414,7 +414,7 @@ impl Section {
         Some(place)
     }
 
-    /// How specific it is, to be sorted by; equal ones stay as they are written.
+    /// Returns its specificity, by which sections are sorted; equal ones stay as they are written.
     pub(super) fn weight(&self) -> (Stage, usize) {
         let depth = match (&self.stage, &self.folder) {
             (Stage::Folder, Some(Folder::Path(path))) => path.split('/').count(),
@@ -424,7 +424,7 @@ impl Section {
     }
 }
 
-/// How to place a section whose bounds cannot be expressed exactly.
+/// The extent that is given to a section whose bounds cannot be expressed exactly.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Extent {
     /// Rather too much, for sections that refuse.

@@ -53,7 +53,7 @@ fn both(one: Value, other: Value) -> Option<Value> {
     }
     let (one, other) = (list(one)?, list(other)?);
     let is_negative = |value: &Value| value.as_str().is_some_and(|text| text.starts_with('!'));
-    // Of patterns, one must match, and none of those with `!`.
+    // One of the patterns must match, and none of those with `!`.
     (one.iter().all(is_negative) || other.iter().all(is_negative))
         .then(|| one.into_iter().chain(other).collect::<Vec<_>>().into())
 }

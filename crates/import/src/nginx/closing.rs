@@ -65,7 +65,7 @@ const CLOSING: &[(Words, &str)] = &[
     ),
 ];
 
-/// How a directive that is not carried over closes the place that it stands in.
+/// The way in which a directive that is not carried over closes the place that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
     /// It authenticates clients: `satisfy any` lets in clients with the right address all the same.

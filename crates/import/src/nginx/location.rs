@@ -8,7 +8,7 @@ use super::tree::Statement;
 use crate::output::{beginning, literal, one_or_many, step, when};
 use crate::template::{Piece, Text, escaped};
 
-/// How a location matches a path.
+/// The condition on the path by which a location matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     Exact(String),
