@@ -12,7 +12,7 @@ pub(crate) struct ApiResponse {
     pub(crate) body: Vec<u8>,
     pub(crate) etag: Option<String>,
     pub(crate) allow: Option<&'static str>,
-    /// How a client can authenticate: `WWW-Authenticate`.
+    /// The authentication that a client can use: `WWW-Authenticate`.
     pub(crate) authenticate: Option<&'static str>,
     /// Type of the body; `None` is JSON.
     pub(crate) media_type: Option<&'static str>,

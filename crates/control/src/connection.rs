@@ -40,7 +40,7 @@ pub(crate) struct Caller {
     pub(crate) refusal: Option<ApiResponse>,
 }
 
-/// How much of the API a caller may use.
+/// The part of the API that a caller may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All of it.

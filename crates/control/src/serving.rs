@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, timeout};
 /// configuration.
 const LARGEST_HEAD: usize = 128 << 10;
 
-/// How much is still read after the last response, so that the client sees it instead of a reset, and for how long.
+/// Limit of the bytes read after the last response, so that the client sees it instead of a reset, and of the time.
 const LINGER_BYTES: u64 = 16 << 20;
 const LINGER: Duration = Duration::from_secs(5);
 

@@ -19,7 +19,7 @@ use tutti_unprivileged::certificates::{self, Certificates};
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
 
-/// How often the files are checked, so that renewing a certificate needs no notification.
+/// Interval between checks of the files, so that renewing a certificate needs no notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Ends the first line of every key in PEM.

@@ -24,7 +24,7 @@ use super::dashboard_keeper::{Listening, Ready};
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
 
-/// How often its token and certificates are checked, and failed parts are retried.
+/// Interval at which its token and certificates are checked, and failed parts are retried.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The protocol inside TLS (RFC 7301).

@@ -1,11 +1,11 @@
-//! How to reach the server: the arguments, and the default address.
+//! Access to the server: the arguments, and the default address.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use tutti_sys::listen::SocketName;
 
-/// How to reach the server.
+/// The arguments for access to the server.
 #[derive(Args, Clone)]
 pub(super) struct ControlArguments {
     /// Control socket of the server: `unix:PATH` or `ADDRESS:PORT`

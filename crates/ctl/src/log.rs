@@ -15,7 +15,7 @@ use super::client::ControlClient;
 use super::control_address::ControlArguments;
 use super::report::CommandError;
 
-/// How often the end of the file is checked. A person does not notice the delay.
+/// Interval between checks of the end of the file. A person does not notice the delay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Bytes to read at once.

@@ -10,7 +10,7 @@ use super::control_address::ControlArguments;
 use super::report::{CommandError, say};
 use super::style;
 
-/// How often to check whether a server on another machine still runs.
+/// Interval between checks whether a server on another machine still runs.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args)]

@@ -28,7 +28,7 @@ use super::client::{ControlClient, encode};
 use super::control_address::ControlArguments;
 use super::report::CommandError;
 
-/// How long to wait for a key before checking for news.
+/// Time to wait for a key before checking for news.
 const TURN: Duration = Duration::from_millis(100);
 
 #[derive(Args)]

@@ -81,7 +81,7 @@ fn links(listing: &Listing, faults: &[Diagnostic], prefix: &str, redactor: &Reda
 /// Lines shown around a fault of a rejected change.
 const AROUND: usize = 4;
 
-/// How a listing is shown.
+/// The presentation of a listing.
 struct Shown {
     /// Prefix of the ids of its lines.
     prefix: &'static str,

@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 80;
 /// The name of an automatic certificate's document begins with this, after the digest of its authority.
 const DOCUMENT: &str = ".certificate-";
 
-/// How often, and after which pause, a certificate that a node is working on is checked again.
+/// Maximum checks of a certificate that a node is working on, and the pause between them.
 const LOOKS: u32 = 60;
 const LOOK: Duration = Duration::from_millis(500);
 

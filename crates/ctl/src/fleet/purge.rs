@@ -45,7 +45,7 @@ pub(super) struct PurgeArguments {
     /// Everything
     #[arg(long)]
     all: bool,
-    /// How long to wait for nodes, in seconds or like `5m`. Nodes that take longer still purge
+    /// Time to wait for nodes, in seconds or like `5m`. Nodes that take longer still purge
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
     timeout: Duration,
     #[command(flatten)]

@@ -34,10 +34,10 @@ pub(super) struct PutArguments {
     /// Sizes of the waves: numbers or percentages of nodes. The last wave always covers all nodes
     #[arg(long, value_name = "SIZES", default_value = "1,10%,100%")]
     waves: String,
-    /// How long the nodes of a wave must be healthy before the next begins, in seconds or like `5m`
+    /// Time that the nodes of a wave must be healthy before the next begins, in seconds or like `5m`
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
     wait: Duration,
-    /// How long the nodes of a wave may take to apply it
+    /// Maximum time for the nodes of a wave to apply it
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = read_time)]
     timeout: Duration,
     /// Maximum percentage of 5xx responses

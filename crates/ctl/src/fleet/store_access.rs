@@ -16,7 +16,7 @@ use tutti_fleet_store::{keys, patience};
 use crate::excerpt;
 use crate::report::CommandError;
 
-/// How to reach the store of a fleet.
+/// The arguments for access to the store of a fleet.
 #[derive(Args, Clone)]
 pub(super) struct StoreArguments {
     /// The store: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file with the contents of `settings.source`
