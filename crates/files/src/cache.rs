@@ -31,7 +31,7 @@ use crate::dates::unix_seconds;
 /// A time on a monotonic clock, in milliseconds.
 pub type Millis = u64;
 
-/// How long a hot entry is used without a comparison.
+/// Time for which a hot entry is used without a comparison.
 const TRUST: Millis = 50;
 
 /// Requests within [`TRUST`] that make an entry hot: 320 a second.

@@ -11,7 +11,7 @@ use crate::mime::MimeTypes;
 
 /// A folder to list.
 pub struct Folder {
-    /// How to read it within the bounds of the share.
+    /// The means to read it within the bounds of the share.
     pub look: Look,
     /// The format of the list.
     pub format: ListingFormat,

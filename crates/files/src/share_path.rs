@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS;
 
-/// How often a resolution that was disturbed by a concurrent rename is tried (openat2(2), EAGAIN).
+/// Attempts at a resolution that is disturbed by a concurrent rename (openat2(2), EAGAIN).
 const ATTEMPTS: usize = 8;
 
 /// A path and its limits.

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1024;
 /// More users than this belong in a directory service, reached by `forward`.
 const MOST_USERS: usize = 100_000;
 
-/// How long a correct password is not checked again.
+/// Time for which a correct password is not checked again.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Most remembered passwords.

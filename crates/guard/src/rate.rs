@@ -35,7 +35,7 @@ const WAYS: usize = 8;
 const MOMENT_BITS: u32 = 40;
 const MOMENT: u64 = (1 << MOMENT_BITS) - 1;
 
-/// How often a concurrent change of a word is tolerated.
+/// Attempts at a change of a word that is changed concurrently.
 const ATTEMPTS: usize = 16;
 
 /// Limits the requests of many keys.
@@ -189,7 +189,7 @@ impl RateLimiter {
         (least.0, least.1)
     }
 
-    /// How far a key is ahead of the rate, in fractions.
+    /// Returns the lead of a key over the rate, in fractions.
     fn debt(&self, word: u64, now: u64) -> u64 {
         let ahead = (word & MOMENT).wrapping_sub(now) & MOMENT;
         // The time has passed, or was stored before the clock wrapped.

@@ -7,7 +7,7 @@ pub(crate) type Millis = u64;
 /// Useless frames that may come at once. A page of a hundred files costs a client some dozens of them.
 const BURST: i64 = 10_000;
 
-/// How many more may come each millisecond.
+/// Further useless frames that may come each millisecond.
 const PER_MILLISECOND: i64 = 1;
 
 /// The cost of one reset stream: five hundred at once, fifty a second. When a page is left, a browser resets its open streams, a hundred at

@@ -6,7 +6,7 @@ use crate::error::BodyError;
 use crate::limits::MessageLimits;
 use crate::trailers::Trailers;
 
-/// How the end of a message body is determined (RFC 9112 §6.3).
+/// The rule that determines the end of a message body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// There is none, or it is empty.

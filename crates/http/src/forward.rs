@@ -69,7 +69,7 @@ impl<'a> PerConnection<'a> {
     }
 }
 
-/// How the server determines the end of a request's body.
+/// The rule by which the server determines the end of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFraming {
     /// There is none, and the method promises none.

@@ -1,4 +1,4 @@
-//! How a response is framed and whether its connection is kept: one decision, made before the head is written.
+//! The framing of a response, and whether its connection is kept: one decision, made before the head is written.
 
 use crate::method::Method;
 use crate::version::Version;
@@ -28,7 +28,7 @@ pub struct ResponseQuestion {
     pub keep_alive: bool,
 }
 
-/// How the client determines the end of the response.
+/// The rule by which the client determines the end of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
     /// At the end of the head; write no body, whatever the application produced.
@@ -63,10 +63,10 @@ impl ConnectionField {
     }
 }
 
-/// How to write a response.
+/// The decision on the form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseDecision {
-    /// How the body ends.
+    /// The end of the body.
     pub framing: ResponseFraming,
     /// The `Content-Length` to write. With [`ResponseFraming::NoBody`] it is the length that `GET` would have had.
     pub content_length: Option<u64>,

@@ -24,7 +24,7 @@ const LONGEST: usize = 30;
 struct Row {
     /// The first code of this length.
     first: u32,
-    /// How many there are.
+    /// The number of codes of this length.
     count: u32,
     /// The index of the first one's symbol.
     place: u32,

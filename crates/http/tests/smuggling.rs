@@ -7,7 +7,7 @@
 
 use tutti_http::{BodyDecoder, BodyError, HeadError, MessageLimits, Progress, RequestHead};
 
-/// How a connection's bytes were read.
+/// The result of reading a connection's bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// Refused with this status; the connection is closed. `before` requests were answered.

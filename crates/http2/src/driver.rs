@@ -27,7 +27,7 @@ use crate::stream::{Http2Stream, Hub};
 /// Rounds of work in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// How long a client without open streams may take to close after a GOAWAY.
+/// Maximum time for a client without open streams to close after a GOAWAY.
 const FAREWELL: Millis = 5_000;
 
 /// Response bytes that `h2` buffers for one stream at most. What the client's window has no room for waits outside `h2`.

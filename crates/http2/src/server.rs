@@ -32,7 +32,7 @@ pub struct Http2Options {
     pub timeouts: Http2Timeouts,
 }
 
-/// How a connection ends.
+/// The way in which a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Everything has been sent.

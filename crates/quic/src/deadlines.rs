@@ -10,10 +10,10 @@ use crate::driver::{Coming, Driver, Leaving};
 use crate::ports::ASK_AFTER;
 use crate::server::QuicConnection;
 
-/// How long a client without requests may take to close the connection after the last GOAWAY.
+/// Maximum time for a client without requests to close the connection after the last GOAWAY.
 const FAREWELL: Millis = 5_000;
 
-/// How long after the first GOAWAY requests are still accepted: the client needs that time to receive it (RFC 9114 §5.2).
+/// Time after the first GOAWAY in which requests are still accepted: the client needs it to receive the frame (RFC 9114 §5.2).
 const HEARING: Millis = 300;
 
 impl<C: QuicConnection> Driver<C> {

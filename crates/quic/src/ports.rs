@@ -98,5 +98,5 @@ pub fn promised(options: &Http3, most: usize) -> [u64; 4] {
     ]
 }
 
-/// How long after the last packet a PING is due while a request is open.
+/// Time from the last packet until a PING is due while a request is open.
 pub(crate) const ASK_AFTER: Duration = Duration::from_secs(SILENCE.as_secs() / 3);

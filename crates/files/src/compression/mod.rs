@@ -66,7 +66,7 @@ pub struct Described<'a> {
     pub length: Option<u64>,
 }
 
-/// How a response is sent.
+/// The form in which a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Uncompressed to every client.

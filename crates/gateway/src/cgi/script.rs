@@ -21,7 +21,7 @@ pub enum FileKind {
     Unknown,
 }
 
-/// How scripts are recognised.
+/// The rules by which scripts are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptRules<'a> {
     /// The suffixes of scripts' names: `.php`.

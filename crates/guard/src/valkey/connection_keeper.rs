@@ -21,7 +21,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often the thread checks whether the store is still used.
+/// Interval between the thread's checks whether the store is still used.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The current connection, if there is one.

@@ -21,7 +21,7 @@ use crate::known_fields::Known;
 /// The first bytes of a client that knows that the server speaks HTTP/2 (§3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How the first bytes of a connection relate to [`PREFACE`].
+/// The relation of a connection's first bytes to [`PREFACE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preface {
     /// They begin with it.

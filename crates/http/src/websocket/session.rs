@@ -28,7 +28,7 @@ pub struct SessionOptions {
     pub keepalive: Option<u64>,
 }
 
-/// How long either side may take for its part of the closing handshake.
+/// Maximum time for either side to do its part of the closing handshake.
 const CLOSE_WAIT: Millis = 5_000;
 
 /// Frames buffered for a slow client: beyond this nothing more is taken from the application, or answered to the client.
@@ -279,7 +279,7 @@ impl WebSocketSession {
         }
     }
 
-    /// How the client has violated the protocol, if it has.
+    /// Returns the client's violation of the protocol, if any.
     pub fn fault(&self) -> Option<WebSocketError> {
         self.fault
     }
