@@ -31,7 +31,7 @@ pub const LONGEST_TEXT: usize = 1 << 20;
 pub struct EtcdStore {
     options: ClusterOptions,
     prefix: String,
-    /// How long a held text outlives its owner.
+    /// The time by which a held text outlives its owner.
     life: Duration,
     state: Mutex<MemberConnection>,
     /// Held while one call connects: others wait for its connection instead of opening another, each of which costs

@@ -12,7 +12,7 @@ use tutti_protocol::PurgeScope;
 /// Maximum number of purges that are kept for offline nodes.
 pub const MOST_KEPT: u64 = 1000;
 
-/// How long they are kept at least, in seconds, if there are not more of them.
+/// Minimum time for which they are kept, in seconds, if there are not more of them.
 pub const KEPT_FOR: u64 = 86_400;
 
 /// Old purges that are removed with a new one: an etcd transaction has at most 128 operations (its `--max-txn-ops`).

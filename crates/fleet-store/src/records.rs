@@ -167,7 +167,7 @@ pub struct NodeReport {
     pub refused: Option<Rejection>,
     /// Its health.
     pub health: NodeHealth,
-    /// How it takes part in the certificates of the fleet.
+    /// Its part in the certificates of the fleet.
     pub certificates: Sharing,
     /// The last purge of caches that it has made.
     pub purged: LastPurge,

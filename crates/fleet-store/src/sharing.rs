@@ -1,4 +1,4 @@
-//! How a node takes part in the certificates of its fleet, as a part of its answer.
+//! A node's part in the certificates of its fleet, as contained in its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -62,7 +62,7 @@ use self::purges::Purger;
 use self::shared::Shared;
 use self::state::Node;
 
-/// How long the answer of a node stays in the store without being prolonged.
+/// Time for which the answer of a node stays in the store without being prolonged.
 const LIFE: Duration = Duration::from_secs(15);
 
 /// The environment variable that overrides this number of seconds.

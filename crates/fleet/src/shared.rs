@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Locks>,
     pub(crate) keys: Arc<SealingKeys>,
     pub(crate) node: Arc<Node>,
-    /// How long a lock outlives its owner.
+    /// The time by which a lock outlives its owner.
     life: Duration,
     /// The locks of this node, by the names of the documents.
     locks: Mutex<BTreeMap<String, Arc<Lock>>>,

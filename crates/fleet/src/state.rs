@@ -77,7 +77,7 @@ struct State {
     /// The endpoint of the store; `None`: not connected.
     endpoint: Option<String>,
     error: Option<String>,
-    /// How often the store has become available.
+    /// The number of times that the store has become available.
     found: u64,
     wanted: Option<DocumentVersion>,
     wanted_since: u64,

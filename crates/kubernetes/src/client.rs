@@ -30,7 +30,7 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// The longest rejection that is read.
 const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// How to reach the API server.
+/// The address of the API server, and the credentials for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// Its name or address.

@@ -46,7 +46,7 @@ pub struct EtcdTls {
     pub server_name: Option<String>,
 }
 
-/// How to connect to an etcd cluster.
+/// Options of the connections to an etcd cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
     /// Its members.
