@@ -120,7 +120,7 @@ pub struct AppMeasures {
     pub failures: u64,
     /// Ended processes, by reason.
     pub ends: Vec<(End, u64)>,
-    /// How long requests waited before a process began them.
+    /// The times that requests waited before a process began them.
     pub waits: Histogram,
     /// The running processes.
     pub pids: Vec<i32>,

@@ -66,7 +66,7 @@ pub(crate) struct Tally {
     /// Failed starts.
     pub(crate) failures: AtomicU64,
     ends: [AtomicU64; End::ALL.len()],
-    /// How long requests waited for a process, for each listen thread.
+    /// The times that requests waited for a process, for each listen thread.
     waits: PerThread<Durations>,
 }
 
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// How long requests waited.
+    /// Returns the times that requests waited.
     pub(crate) fn waits(&self) -> Histogram {
         Durations::sum(self.waits.all())
     }

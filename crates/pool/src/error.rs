@@ -77,7 +77,7 @@ pub enum ExchangeError {
     WorkerDied {
         /// Its process id.
         pid: i32,
-        /// How it ended.
+        /// Its exit status.
         how: ProcessExit,
     },
     /// The worker aborted the response: 502.

@@ -74,7 +74,7 @@ impl ApplicationExchange {
         }
     }
 
-    /// How long it waited until a worker began it; `None`: no worker has, or the worker does not report it.
+    /// Returns the time that it waited until a worker began it; `None`: no worker has, or the worker does not report it.
     pub fn waited(&self) -> Option<Duration> {
         let (_, handed_us) = self.handed;
         let begun_us = self.generation.segment.begun_us(self.slot)?;

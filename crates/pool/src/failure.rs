@@ -13,7 +13,7 @@ pub struct StartFailure {
     pub step: String,
     /// The problem.
     pub message: String,
-    /// How to fix it, if known.
+    /// The remedy, if known.
     pub hint: Option<String>,
     /// The end of the processes' output on stderr and stdout.
     pub stderr: String,

@@ -63,7 +63,7 @@ pub type LaunchFuture = Pin<Box<dyn Future<Output = Result<Launched, StartFailur
 /// Future of [`Launcher::settle`].
 pub type SettleFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
     /// By itself, with this code.

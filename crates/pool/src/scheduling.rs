@@ -9,7 +9,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long CPU time is measured before a decision.
+/// Time over which CPU time is measured before a decision.
 const WINDOW: Duration = Duration::from_millis(400);
 
 /// Measurements older than this many windows are discarded.

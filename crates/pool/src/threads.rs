@@ -15,7 +15,7 @@ use crate::eventfds::ThreadWakers;
 use crate::generation::Generation;
 use crate::readiness::readable;
 
-/// How often a thread that is about to sleep checks again because completions arrived meanwhile.
+/// Maximum further checks by a thread that is about to sleep, each because completions arrived meanwhile.
 const PARK_ATTEMPTS: u32 = 16;
 
 #[derive(Default)]

@@ -63,7 +63,7 @@ pub enum FromRunner {
     },
     /// It has ended; its remaining child processes are being ended.
     Ended {
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
         /// It did not end in time, and was killed.
         is_killed: bool,

@@ -99,7 +99,7 @@ pub enum ToPrototype {
     Fork {
         /// Its number in the segment, the first one if it has several.
         worker: u32,
-        /// How many numbers it has, one for each of its threads.
+        /// The count of its numbers, one for each of its threads.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         threads: NonZeroU32,
     },
@@ -122,7 +122,7 @@ fn is_one(count: &NonZeroU32) -> bool {
     *count == NonZeroU32::MIN
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
@@ -202,7 +202,7 @@ pub enum FromPrototype {
         worker: u32,
         /// Its process id.
         pid: i32,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
     },
     /// A watched file has changed: the application is to be restarted.

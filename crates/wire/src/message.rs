@@ -92,7 +92,7 @@ impl PieceHead {
         })
     }
 
-    /// How many of the `rest` bytes of a message to send now, with `room` in the ring; `None`: wait for more room.
+    /// Returns the number of the `rest` bytes of a message to send now, with `room` in the ring; `None`: wait for more room.
     pub(crate) fn fit(rest: usize, room: usize) -> Option<usize> {
         let room = room.checked_sub(HEAD_LENGTH)?;
         (room >= rest.min(MIN_PIECE)).then(|| rest.min(room).min(MAX_PIECE))

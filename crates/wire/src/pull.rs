@@ -1,4 +1,4 @@
-//! How a worker gets work: claim, else spin for a while, else sleep; and never end while work is unseen.
+//! The loop in which a worker gets work: claim, else spin for a while, else sleep; and never end while work is unseen.
 //!
 //! The logic of `worker::Worker::next_request` without its memory, so that loom explores exactly this code.
 

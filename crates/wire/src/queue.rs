@@ -122,7 +122,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// How far a cell's ticket is ahead of a position: 0 if it is that position's, negative if the cell has not been written yet, positive if
+/// Returns the lead of a cell's ticket over a position: 0 if it is that position's, negative if the cell has not been written yet, positive if
 /// the ring has overwritten it.
 fn lead(content: u64, position: u64) -> i64 {
     // Both in the high 40 bits, so that the sign is that of their difference modulo 2^40.

@@ -180,7 +180,7 @@ pub struct Worker {
     catches_signals: bool,
 }
 
-/// How long this worker's requests take, by sampling: reading the clock costs as much as all the rest of a claim.
+/// The time that this worker's requests take, by sampling: reading the clock costs as much as all the rest of a claim.
 #[derive(Debug, Default)]
 struct Pace {
     claims: u32,

@@ -10,7 +10,7 @@ pub struct StartError {
     pub step: String,
     /// The problem.
     pub message: String,
-    /// How to fix it.
+    /// The remedy.
     pub hint: Option<String>,
     /// The option at fault, as a JSON pointer inside the application without its first `/`.
     pub member: Option<String>,

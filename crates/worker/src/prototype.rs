@@ -36,7 +36,7 @@ use crate::serve::Inherited;
 use crate::watch::Watch;
 use crate::{module, output, serve};
 
-/// How long workers may continue their requests after the router has ended, when the responses cannot be sent any more.
+/// Time for which workers may continue their requests after the router has ended, when the responses cannot be sent any more.
 const GRACE: Timespec = Timespec {
     tv_sec: 2,
     tv_nsec: 0,
@@ -293,7 +293,7 @@ impl Orphans {
     }
 }
 
-/// How soon killed processes are checked again.
+/// Interval between checks of killed processes.
 const KILLED_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,

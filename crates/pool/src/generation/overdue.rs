@@ -10,7 +10,7 @@ use tutti_wire::{CancelOutcome, SlotKind};
 use super::{Generation, Phase};
 use crate::error::ExchangeError;
 
-/// How long a worker may take to finish after its request was cancelled at its deadline, before it is killed. PHP checks its connection
+/// Maximum time for a worker to finish after its request was cancelled at its deadline, before it is killed. PHP checks its connection
 /// status at the next output or statement tick, so a responsive worker needs milliseconds. Another worker is started in its place at once,
 /// so no request waits for it.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use super::Supervisor;
 use super::worker::Used;
 use crate::scheduling::SHORT;
 
-/// How often the class is chosen.
+/// Interval at which the class is chosen.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Workers whose CPU time is read in one round, which costs about ten microseconds each; they are a sample of all.

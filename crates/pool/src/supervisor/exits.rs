@@ -10,7 +10,7 @@ use crate::launcher::ProcessExit;
 /// afterwards.
 const NEWS_DELAY: Duration = Duration::from_secs(1);
 
-/// How often workers without a prototype are checked.
+/// Minimum interval between checks of the workers without a prototype.
 const MISSING_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Ends that main reported.

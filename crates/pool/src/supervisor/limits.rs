@@ -17,7 +17,7 @@ use crate::error::ExchangeError;
 use crate::generation::{GRACE, Generation, Overdue};
 use crate::launcher::Level;
 
-/// How often the memory of workers is measured: a measurement costs a few microseconds (`/proc/PID/statm`).
+/// Interval between measurements of the memory of workers: one costs a few microseconds (`/proc/PID/statm`).
 const MEASURE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Measuring takes at most about one part in so many of the time.

@@ -62,10 +62,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// The interval after the last request, before it sleeps.
 const QUIET_TICK: Duration = Duration::from_millis(200);
 
-/// How long processes without requests may take to quit before they are killed.
+/// Maximum time for processes without requests to quit before they are killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it is logged that memory does not permit more workers.
+/// Minimum interval between log lines about memory that does not permit more workers.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them are reserved for draining workers.

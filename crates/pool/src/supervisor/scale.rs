@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::spec::{AppSpec, Processes, SHORTEST_IDLE, ScaledProcesses};
 
-/// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about this time: to
+/// Time that the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about this time: to
 /// avoid a shorter wait, a start is of no use.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -30,7 +30,7 @@ pub(super) struct Situation {
     pub(super) taken: u32,
     /// Requests that no worker has begun.
     pub(super) queued: u32,
-    /// How long the oldest of them has waited.
+    /// The time that the oldest of them has waited.
     pub(super) waited: Duration,
     /// Sleeping workers. More workers would only sleep, too: while requests are short, few workers on as few cores are faster, and the
     /// others are left asleep on purpose.
@@ -116,7 +116,7 @@ pub(super) fn excess(idle: &[IdleWorker], mut busy: Vec<u32>, count: usize) -> V
 /// Memory reserved for everything else when a pool grows: 64 MiB, which a small machine needs to stay reachable.
 const RESERVE: u64 = 64 << 20;
 
-/// How many more workers of this size fit the memory. A fork shares most of it, so this errs on the safe side.
+/// Returns the number of further workers of this size that fit the memory. A fork shares most of it, so this errs on the safe side.
 pub(super) fn fitting(available: u64, size: u64) -> u32 {
     let count = available.saturating_sub(RESERVE) / size.max(1);
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -140,7 +140,7 @@ struct Failed {
 /// The first pause after a failed start, doubled with each further one. Too short to be noticed after a transient fault.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause: an operator who has fixed the cause will not wait much longer.
+/// The longest pause: after fixing the cause, an operator will not wait much longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Backoff {

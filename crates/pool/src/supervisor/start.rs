@@ -78,7 +78,7 @@ impl FirstStart {
 pub(super) struct Roll {
     /// The new prototype.
     pub(super) prototype: u64,
-    /// How many of its workers must be ready.
+    /// The number of its workers that must be ready.
     pub(super) target: u32,
     /// Workers of it that were ready, and have ended at their request limit.
     pub(super) left: u32,

@@ -9,7 +9,7 @@ use super::{FAST_TICK, Supervisor};
 use crate::launcher::Level;
 use crate::spec::Processes;
 
-/// How many workers are measured to estimate the size of one.
+/// The number of workers that are measured to estimate the size of one.
 const MEASURED: usize = 4;
 
 impl Supervisor {

@@ -15,7 +15,7 @@ use super::worker::{Numbers, SIGKILL, Worker};
 use crate::context::Context;
 use crate::generation::Generation;
 
-/// How long after the death of its prototype a requested worker may still appear: the message about it is in the socket already, or never
+/// Time after the death of its prototype in which a requested worker may appear: the message about it is in the socket already, or never
 /// will be.
 pub(super) const UNBORN_TIMEOUT: Duration = Duration::from_secs(1);
 

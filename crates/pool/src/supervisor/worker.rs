@@ -17,7 +17,7 @@ use crate::launcher::Launcher;
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
 
-/// How long a ready worker may take to begin its first request: on a busy machine it waits for a core. After that time it counts as stuck,
+/// Maximum time for a ready worker to begin its first request: on a busy machine it waits for a core. After that time it counts as stuck,
 /// and others are started.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(1);
 pub(super) struct Worker {
     /// The first of its numbers in the segment.
     pub(super) number: u32,
-    /// How many numbers it has: one for each thread.
+    /// The count of its numbers: one for each thread.
     threads: u32,
     /// The prototype that forked it.
     pub(super) prototype: u64,
@@ -146,7 +146,7 @@ pub(super) struct Numbers {
     pub(super) generation: Arc<Generation>,
     /// The first of them.
     pub(super) number: u32,
-    /// How many: one for each thread.
+    /// The count of them: one for each thread.
     pub(super) threads: u32,
 }
 
@@ -284,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// How the worker ended, depending on its state.
+    /// Returns the kind of the worker's end, which depends on its state.
     pub(super) fn ended(self) -> Ended {
         match self.state {
             State::Starting(Starting { report }) => Ended::BeforeReady(report),

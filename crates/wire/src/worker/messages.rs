@@ -135,7 +135,7 @@ impl Exchange {
         Ok(Some(count))
     }
 
-    /// How many of the `rest` bytes of a message can be sent now; `None`: it has to wait for room.
+    /// Returns the number of the `rest` bytes of a message that can be sent now; `None`: it has to wait for room.
     pub fn message_room(&self, rest: usize) -> Option<usize> {
         PieceHead::fit(rest, self.room()).or_else(|| {
             // The known room is refreshed only when there seems to be none.
