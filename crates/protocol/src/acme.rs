@@ -18,7 +18,7 @@ pub const CERTIFICATE_DOCUMENT: &str = "certificate-";
 /// The first message that such a process gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AcmeHello {
-    /// How the log is written.
+    /// The style of the log.
     pub log: LogStyle,
     /// All documents that it has stored, by name.
     pub documents: BTreeMap<String, String>,
@@ -47,7 +47,7 @@ impl AcmePlan {
         self.certificates.contains_key(bundle) || is_on_demand().is_some()
     }
 
-    /// How an account gets certificates on demand, if it does.
+    /// Returns an account's plan for certificates on demand, if it has one.
     pub fn on_demand(&self, account: &str) -> Option<&OnDemandPlan> {
         self.accounts.get(account)?.on_demand.as_ref()
     }
@@ -83,7 +83,7 @@ pub struct AccountPlan {
     /// Name and key of the external account binding.
     pub eab: Option<(String, Vec<u8>)>,
     pub profile: Option<String>,
-    /// How control of names is proven.
+    /// The method by which control of names is proved.
     pub challenge: ChallengeKind,
     /// Program for records in the DNS.
     pub hook: Option<PathBuf>,
@@ -94,7 +94,7 @@ pub struct AccountPlan {
     pub on_demand: Option<OnDemandPlan>,
 }
 
-/// How control of names is proven.
+/// The method by which control of names is proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChallengeKind {

@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ControllerHello {
     pub modules: Vec<LanguageModule>,
-    /// How the log is written.
+    /// The style of the log.
     pub log: LogStyle,
     /// The path of the log; `None`: standard error, or a syslog server.
     pub log_file: Option<PathBuf>,

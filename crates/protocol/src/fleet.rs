@@ -66,7 +66,7 @@ impl std::fmt::Debug for SourceSecrets {
 /// The first message that such a process gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FleetHello {
-    /// How the log is written.
+    /// The style of the log.
     pub log: LogStyle,
     pub plan: SourcePlan,
     /// The content of its files, or why they cannot be read.

@@ -77,7 +77,7 @@ pub struct CommandGrant {
     pub application: ApplicationGrant,
     /// Its place in the configuration: there is never more than one process with the same place and number.
     pub place: String,
-    /// How many processes may run it at once.
+    /// The number of processes that may run it at once.
     pub processes: u32,
     /// The start document of its runner.
     pub start: String,

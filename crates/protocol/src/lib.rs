@@ -167,7 +167,7 @@ impl From<BindAddress> for SocketName {
     }
 }
 
-/// How a process ended, in a message.
+/// The exit status of a process, in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReport {

@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RouterHello {
     pub modules: Vec<LanguageModule>,
-    /// How the log is written.
+    /// The style of the log.
     pub log: LogStyle,
     /// Folder of spool files.
     pub tmpdir: PathBuf,
@@ -115,7 +115,7 @@ pub enum ToRouter {
     Exited {
         /// Its process id.
         pid: i32,
-        /// How it ended.
+        /// Its exit status.
         status: ExitReport,
     },
     /// Do not retry listeners for now; then send [`FromRouter::Frozen`].

@@ -170,7 +170,7 @@ fn may_tunnel(protocol: &[u8]) -> bool {
         && !HTTP.iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 
-/// How the body is framed for the server.
+/// Returns the framing of the body for the server.
 pub(crate) fn framing(request: &ProxyRequest<'_>, comes_later: bool) -> RequestFraming {
     let facts = request.view.facts();
     match request.body {

@@ -29,7 +29,7 @@ use crate::{cgi, handover, http1, http2, wait};
 /// When idle connections are checked for the first time.
 const SOON: Duration = Duration::from_millis(20);
 
-/// How often a server may say that it has not begun a request before that counts as a failure.
+/// The number of times that a server may say that it has not begun a request before that counts as a failure.
 const REFUSALS: u32 = 3;
 
 /// The result of a request.

@@ -24,7 +24,7 @@ struct Command {
     ways: Ways,
 }
 
-/// How names are resolved.
+/// The services that resolve names.
 #[derive(Clone, Default, PartialEq)]
 pub struct Ways {
     /// The DNS.

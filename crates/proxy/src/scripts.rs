@@ -15,7 +15,7 @@ use tutti_config::model::Scripts;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_gateway::cgi::{FileKind, Script, ScriptRules, find_script};
 
-/// How long a result is used: as long as PHP uses its own (`opcache.revalidate_freq`).
+/// Time for which a result is used: as long as PHP uses its own (`opcache.revalidate_freq`).
 const KEPT_FOR: Millis = 2_000;
 
 /// Most results kept; more distinct paths empty the table.

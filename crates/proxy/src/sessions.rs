@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tutti_conn::clock::{Millis, now_millis};
 
-/// How often a connection that is not to be kept is checked.
+/// Interval between checks of a connection that is not to be kept.
 const SOON: Duration = Duration::from_millis(20);
 
 /// A connection that takes requests.

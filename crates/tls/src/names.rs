@@ -1,6 +1,6 @@
 //! The names of a certificate, and whether one of them matches the requested one (RFC 6125 §6.4, RFC 6066 §3).
 
-/// How a name matches.
+/// The kind of match between a certificate's name and the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// By a wildcard.

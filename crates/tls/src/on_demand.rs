@@ -74,7 +74,7 @@ impl OnDemand {
         }
     }
 
-    /// How long a handshake waits for its certificate.
+    /// Returns the time that a handshake waits for its certificate.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }

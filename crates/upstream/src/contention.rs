@@ -19,16 +19,16 @@ use std::time::Duration;
 use crate::queue::{Queue, QueueEntry};
 use crate::{Micros, Millis, micros};
 
-/// How long a kept connection may occupy a worker that others wait for.
+/// Time for which a kept connection may occupy a worker that others wait for.
 pub(crate) const HOLD: Millis = 4;
 
 /// The longest wait for a connection of the same thread.
 pub const MAX_WAIT: Millis = 50;
 
-/// How often a connection is kept although others wait, to measure requests on kept connections.
+/// Interval at which a connection is kept although others wait, to measure requests on kept connections.
 const SAMPLE_PAUSE: Millis = 100;
 
-/// How much longer a request on a new connection may take without the server being full, in microseconds.
+/// Additional time that a request on a new connection may take without the server being full, in microseconds.
 const OPENING: u32 = 500;
 
 /// The state of one server, shared by all threads.
@@ -40,7 +40,7 @@ pub(crate) struct Contention {
     opened: AtomicU32,
     /// New connections whose first request has not been answered.
     fresh: AtomicU32,
-    /// How many of those still need another connection to be closed.
+    /// The number of those that still need another connection to be closed.
     owed: AtomicU32,
     /// Since when there are such, or when a connection was last closed although there were none.
     owed_since: AtomicU64,

@@ -22,7 +22,7 @@ use crate::queue::QueueEntry;
 use crate::server::GroupServer;
 use crate::{Millis, micros, millis};
 
-/// How often idle connections are checked.
+/// Interval between checks of idle connections.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// The same, while there are some that others may wait for.
@@ -42,7 +42,7 @@ pub struct Pools {
 struct Idle {
     /// The state of a server with one worker per connection.
     shared: Option<Arc<GroupServer>>,
-    /// How long they may be idle.
+    /// The time that they may be idle.
     limit: Millis,
     /// The most recently used last.
     connections: Vec<UpstreamConnection>,

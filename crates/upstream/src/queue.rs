@@ -14,7 +14,7 @@ use std::thread::{self, ThreadId};
 
 use crate::{Micros, micros};
 
-/// How much longer the first request may have waited than one of the thread that has freed capacity.
+/// Time by which the first request may have waited longer than one of the thread that has freed capacity.
 const EARLIER: Micros = 4_000;
 
 /// The queue of a group, or of a thread's requests to one server.

@@ -258,7 +258,7 @@ impl GroupServer {
         health
     }
 
-    /// How long it has worked again; `None`: it never failed.
+    /// Returns the time since its recovery; `None`: it never failed.
     pub(crate) fn recovered_for(&self, now: Millis) -> Option<Millis> {
         match self.recovered.load(Ordering::Relaxed) {
             0 => None,
