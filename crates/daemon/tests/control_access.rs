@@ -75,9 +75,10 @@ fn an_abstract_socket_answers_root_the_servers_user_and_those_named() {
     assert_eq!(ask(None).0, 200);
     if is_root() {
         assert_eq!(ask(Some("daemon")).0, 200);
-        let (status, body) = ask(Some("nobody"));
+        let user = "nobody";
+        let (status, body) = ask(Some(user));
         assert_eq!(status, 403);
-        assert!(body.contains("this is nobody (uid"), "{body}");
+        assert!(body.contains(&format!("this is {user} (uid")), "{body}");
         assert!(!body.contains("listeners"), "{body}");
     } else {
         skipped("asking as other users needs root");

@@ -1,4 +1,4 @@
-//! The controller and the routers under every kind of failure, and against an attacker who has taken over one of them.
+//! The controller and the routers under every kind of failure, and against an attacker in control of one of them.
 
 #![allow(
     clippy::unwrap_used,
@@ -244,7 +244,7 @@ fn a_router_that_hangs_is_reported_and_the_configuration_can_be_read() {
     });
 }
 
-/// Copies the connection of a process to main, as an attacker who has taken over the process could use it. Root can get
+/// Copies the connection of a process to main, as an attacker in control of the process could use it. Root can get
 /// it for a test.
 fn line_of(pid: i32) -> Option<OwnedFd> {
     let handle = process::pidfd(pid).unwrap();

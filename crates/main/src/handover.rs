@@ -119,7 +119,7 @@ pub(crate) struct Handover {
     pub(super) configuration: Option<String>,
     pub(super) files: Vec<PathBuf>,
     pub(super) sockets: Vec<HandedSocket>,
-    /// Of QUIC.
+    /// The sockets of QUIC.
     #[serde(default)]
     pub(super) datagrams: Vec<HandedDatagrams>,
     /// The keys of QUIC are derived from it.

@@ -77,7 +77,7 @@ pub(super) struct Stop {
     pub(super) pace: Pace,
 }
 
-/// How long the processes may take to end.
+/// The time that the processes have to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     /// Routers finish their requests.

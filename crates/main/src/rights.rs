@@ -17,7 +17,7 @@ use tutti_protocol::{
 
 use super::children::Children;
 
-/// How long a resource that has just been given up may still be requested without an alert: a message takes far less.
+/// Time for which a resource just given up may still be requested without an alert: a message takes far less.
 const ON_THE_WAY: Duration = Duration::from_secs(10);
 
 /// Rejections of one router that are logged: the first ones suffice.

@@ -1,7 +1,7 @@
 //! Reopens logs after they have been rotated (SIGUSR1).
 //!
 //! `impl` blocks of [`Supervisor`]. Every file passes the same checks as when it was first opened: the folder may
-//! belong to another user, who has put a link in the file's place.
+//! belong to another user, and a link may have been put in the file's place.
 
 use std::io;
 use std::os::fd::AsFd;

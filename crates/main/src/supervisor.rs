@@ -27,7 +27,7 @@ use super::requests::RouterResources;
 use super::restarts::Restarts;
 use super::{children, service_manager, state, stored};
 
-/// How often stray processes are searched for at a stop: killing one can make its children ours.
+/// Interval between searches for stray processes at a stop: killing one can make its children ours.
 const STRAY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum consecutive messages of one process: a process that sends without end must not keep main from signals and

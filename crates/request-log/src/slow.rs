@@ -25,7 +25,7 @@ pub struct SlowLogger {
 pub struct Phases {
     /// It was submitted: its body is complete, or is streamed.
     pub handed: Option<Instant>,
-    /// How long it waited until a worker began it.
+    /// The time that it waited until a worker began it.
     pub queued: Option<Duration>,
     /// The head of its response arrived.
     pub answered: Option<Instant>,

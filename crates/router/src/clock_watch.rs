@@ -8,7 +8,7 @@ use tutti_sys::clock::{ClockWatch, Jump};
 
 use super::service::RouterService;
 
-/// How often the clocks are compared.
+/// Interval between comparisons of the clocks.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Compares the clocks as long as the router runs.

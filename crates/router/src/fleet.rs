@@ -11,7 +11,7 @@ use tutti_protocol::{FleetStanding, RouterHello};
 
 use super::service::{Inner, RouterService};
 
-/// How long the router waits for the fleet to report missed purges. Meanwhile, responses on disk are not used.
+/// Maximum time that the router waits for the fleet to report missed purges. Meanwhile, responses on disk are not used.
 const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 /// The environment variable of the server that sets another number of seconds.

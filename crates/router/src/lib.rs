@@ -59,10 +59,10 @@ use self::launcher::MainLauncher;
 use self::line::Link;
 use self::service::{Parts, RouterService};
 
-/// How long applications get at a quick stop before main kills the rest.
+/// Time that applications get at a quick stop before main kills the rest.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
 
-/// How long deliveries in progress get when another router takes over, before that one gets the jobs; new jobs wait meanwhile.
+/// Time that deliveries in progress get when another router takes over, before that one gets the jobs; new jobs wait meanwhile.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
 
 /// Longest time to send the last spans when a router ends gracefully.
@@ -71,7 +71,7 @@ const LAST_SPANS: Duration = Duration::from_secs(5);
 /// Longest time to write the last buffered lines of logs.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// How to stop.
+/// The kind of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
@@ -314,10 +314,10 @@ fn thread_count(stored: Option<&Document>, hello: &RouterHello) -> u32 {
         .max(1)
 }
 
-/// How long clients get to receive pending answers.
+/// Time that clients get to receive pending answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// How often a router that retires reports its counts.
+/// Interval at which a router that retires reports its counts.
 const TOTALS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Answers requests in progress while another router serves; false if a stop comes meanwhile.

@@ -20,7 +20,7 @@ pub(super) fn unix_time() -> f64 {
     now.unwrap_or_default().as_secs_f64()
 }
 
-/// How often the time of day was changed since the router was started.
+/// The number of changes of the time of day since the router was started.
 #[derive(Default)]
 pub(super) struct Jumps {
     forward: AtomicU64,
@@ -59,7 +59,7 @@ pub(super) struct Facts<'a> {
     pub(super) spans: Option<SpanCounts>,
     /// Lines of the daemon's log that this process has lost.
     pub(super) lost: u64,
-    /// How often the time of day was changed, by direction.
+    /// The number of changes of the time of day, by direction.
     pub(super) jumps: [(&'static str, u64); 2],
 }
 

@@ -17,7 +17,7 @@ use super::jobs;
 use super::problems::start_faults;
 use super::service::RouterService;
 
-/// How long `/status` waits after a change of `processes` for the new number: a fork takes milliseconds.
+/// Maximum time that `/status` waits after a change of `processes` for the new number: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// Most clients that get the same snapshot of the metrics.

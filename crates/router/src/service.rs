@@ -68,7 +68,7 @@ pub(super) struct Inner {
     others: Mutex<RouterCounts>,
     /// When this router was started, in seconds since 1970.
     started: f64,
-    /// How often the time of day was changed.
+    /// The number of changes of the time of day.
     pub(super) jumps: Jumps,
     /// Number of configurations that were put in force, and when the last one was.
     in_force: Mutex<(u64, f64)>,
@@ -190,7 +190,7 @@ impl RouterService {
         self.0.server.threads_answer()
     }
 
-    /// How long connections may last when the server stops, `unless_given` without the option; `None`: unlimited.
+    /// Returns the time that connections may last when the server stops, `unless_given` without the option; `None`: unlimited.
     pub(super) fn drain_timeout(&self, unless_given: Duration) -> Option<Duration> {
         let given = self.0.config.load().settings.http.drain_timeout;
         let longest = given.unwrap_or(unless_given);

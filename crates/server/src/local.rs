@@ -180,7 +180,7 @@ impl std::ops::Deref for LiveRef {
     }
 }
 
-/// How long a line of the log is not repeated.
+/// Time for which a line of the log is not repeated.
 const LINE_WINDOW: Duration = Duration::from_secs(1);
 
 /// Most different lines in that time: more may contain values that clients choose.

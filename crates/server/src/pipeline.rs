@@ -28,7 +28,7 @@ use crate::route;
 use crate::tunnel;
 use crate::websocket;
 
-/// How an exchange ended.
+/// The outcome of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Its connection takes the next one.

@@ -84,9 +84,9 @@ pub(crate) struct Snapshot {
     pub(crate) applications: Vec<Arc<ApplicationPool>>,
     /// In the router's order.
     pub(crate) upstreams: Vec<Arc<ServerGroup>>,
-    /// How the names of servers are resolved.
+    /// Resolution of the names of servers.
     pub(crate) resolver: model::Resolver,
-    /// How the Kubernetes API server is reached, for servers that are Services.
+    /// Access to the Kubernetes API server, for servers that are Services.
     pub(crate) kubernetes: model::Kubernetes,
     /// For large bodies of requests to upstreams; set if there is an upstream.
     pub(crate) body_spool: Option<Spool>,

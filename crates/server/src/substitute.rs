@@ -53,7 +53,7 @@ pub(crate) struct Substitute {
     pub(crate) headers: Vec<ResponseHeader>,
     /// `None`: an internal redirect.
     pub(crate) mended: Option<Mended>,
-    /// How many there have been for one request.
+    /// The number of substitutes for one request, including this one.
     depth: u8,
     /// The client may still be sending its body, which is not read.
     pub(crate) lingers: bool,

@@ -34,7 +34,7 @@ const HELD_PAUSE: Duration = Duration::from_millis(5);
 /// The pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often it is logged that connections wait.
+/// Minimum interval between log lines about waiting connections.
 const LINE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Accepts all waiting connections before the listener is closed, which would reset them.

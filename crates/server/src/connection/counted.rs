@@ -11,7 +11,7 @@ use tutti_conn::clock::{Millis, now_millis};
 use crate::exchange::client::ClientSide;
 use crate::local::Local;
 
-/// How long a connection whose listener is being closed may take to send its first request.
+/// Time that a connection whose listener is being closed has to send its first request.
 pub(crate) const LAST_MOMENT: Millis = 500;
 
 /// A connection in the counters of its thread, until this is dropped.

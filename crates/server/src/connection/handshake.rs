@@ -27,13 +27,13 @@ use tutti_conn::output::Output;
 /// The text for a client that speaks plain HTTP.
 const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";
 
-/// How long a handshake may take after the listener has been closed.
+/// Maximum time of a handshake after the listener has been closed.
 const LAST_MOMENT: Millis = 500;
 
-/// How long a handshake may take after its certificate has been issued.
+/// Maximum time of a handshake after its certificate has been issued.
 const AFTER_CERTIFICATE: Millis = 10_000;
 
-/// How long the connection of such a client is still read.
+/// Time for which the connection of a client that speaks plain HTTP is still read.
 const LISTEN_ON: Millis = 2_000;
 
 /// Does the handshake, within the connection's deadline; false if it fails, which has been logged.

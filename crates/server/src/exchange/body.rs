@@ -31,11 +31,11 @@ const MIN_READ_BYTES: usize = 1024;
 /// Bytes of a body that are discarded after its response, to keep the connection. Go's `net/http` has the same limit.
 const DRAINED_BYTES: u64 = 256 * 1024;
 
-/// How long that may take in all, and between two reads.
+/// Maximum time for that in all, and between two reads.
 const DRAIN_TOTAL: Millis = 5_000;
 const DRAIN_PAUSE: Millis = 2_000;
 
-/// How a body is read: its framing, and how long the client may pause.
+/// The conditions for reading a body: its framing, and the longest pause of the client.
 pub(crate) struct BodyTerms {
     pub(crate) decoder: BodyDecoder,
     /// The client waits for 100 (Continue).

@@ -34,7 +34,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::stream::Stream;
 use crate::local::Local;
 
-/// How long a client that still sends after its last response is read in all, and between two reads.
+/// Maximum time to read from a client that still sends after its last response: in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
 

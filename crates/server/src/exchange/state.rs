@@ -130,7 +130,7 @@ impl Exchange {
         }
     }
 
-    /// How long its client has waited, and for what.
+    /// Returns when the request arrived, and whether its response has begun.
     pub(crate) fn waited(&self) -> Waited {
         Waited {
             arrived: self.arrived,

@@ -25,7 +25,7 @@ use crate::local::{Command, Local, Shared};
 use tutti_conn::connections::sweep_forever;
 use tutti_conn::listener::{ListenerHold, SharedListener};
 
-/// How often to check whether the last connection of a removed listener has ended. Until then its configuration is kept, and with it the
+/// Interval between checks for the end of the last connection of a removed listener. Until then its configuration is kept, and with it the
 /// applications of that configuration.
 const RETIREMENT: Duration = Duration::from_millis(50);
 
