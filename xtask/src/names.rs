@@ -27,7 +27,7 @@ struct Module {
     children: BTreeMap<String, usize>,
     /// Names that it declares itself.
     declared: BTreeSet<String>,
-    /// Of those, the public types.
+    /// The public types among those.
     public_types: BTreeSet<String>,
     /// Children that other crates see, if they see this module.
     public_children: BTreeSet<String>,
@@ -35,11 +35,11 @@ struct Module {
     imports: BTreeMap<String, Path>,
     /// Those of the imports that it passes on.
     passed_on: BTreeSet<String>,
-    /// Of those, the ones that it passes on to other crates.
+    /// Those of them that it passes on to other crates.
     exported: BTreeSet<String>,
     /// Modules of which it takes all names.
     globs: Vec<Path>,
-    /// Of those, the ones whose names it passes on to other crates.
+    /// Those of them whose names it passes on to other crates.
     exported_globs: Vec<Path>,
     /// Paths that its code names.
     paths: BTreeSet<Path>,

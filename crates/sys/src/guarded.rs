@@ -29,7 +29,7 @@ const MOST_LINKS: u32 = 40;
 /// Tries to open a name that others make and remove meanwhile.
 const TRIES: u32 = 8;
 
-/// Who can change what the names in a folder mean.
+/// The users that can change what the names in a folder mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hands {
     /// Root and this process's user.

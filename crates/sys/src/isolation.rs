@@ -73,7 +73,7 @@ pub struct IdRange {
     pub inside: u32,
     /// First id outside.
     pub outside: u32,
-    /// How many.
+    /// The number of ids.
     pub count: u32,
 }
 

@@ -23,7 +23,7 @@ pub enum SocketName {
     Abstract(Vec<u8>),
 }
 
-/// How to listen.
+/// Options of a listening socket.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenOptions {
     /// Longest queue of connections not yet accepted.

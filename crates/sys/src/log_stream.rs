@@ -59,7 +59,7 @@ pub fn finish(longest: Duration) {
     );
 }
 
-/// How a write is kept from waiting.
+/// The means by which a write is kept from waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// It never waits.

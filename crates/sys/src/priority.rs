@@ -1,4 +1,4 @@
-//! How much of the processors a process that is getting ready may take from those that serve.
+//! Limits the processor time that a process that is getting ready takes from those that serve.
 //!
 //! On a busy machine a process that boots gets as much of the processors as each of those that answer requests. Where
 //! the kernel groups

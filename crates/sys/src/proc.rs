@@ -62,7 +62,7 @@ pub fn open_files(pid: i32) -> io::Result<u64> {
     Ok((folder.count() as u64).saturating_sub(1))
 }
 
-/// How many file descriptors this process may have open; `None`: as many as it likes.
+/// Returns the number of file descriptors that this process may have open; `None`: as many as it likes.
 pub fn open_files_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
@@ -152,7 +152,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// How long a process has been there.
+/// Returns the time since the start of a process.
 pub fn age(pid: i32) -> io::Result<Duration> {
     let started = stat(pid)?.started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

@@ -9,7 +9,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, WaitO
 
 use crate::error::context;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// By leaving with this code.

@@ -28,7 +28,7 @@ pub struct LoadOptions {
     pub expect: fn(&[u8]) -> bool,
     /// Ask again on the same connection, or open a new one for each request.
     pub keep_alive: bool,
-    /// How long one answer may take before the request counts as hung.
+    /// Maximum time for one answer before the request counts as hung.
     pub answer_within: Duration,
     /// Time between an answer and the next request of its connection: none where the load is to take all it gets, some where other things
     /// have to come along beside it.
@@ -202,7 +202,7 @@ impl Drop for Load {
     }
 }
 
-/// How one request ended.
+/// The outcome of one request.
 enum End {
     Answer {
         status: u16,

@@ -128,12 +128,12 @@ impl NameServer {
         self.state().names.insert(name.to_ascii_lowercase(), answer);
     }
 
-    /// How often a name has been asked for, whatever of it.
+    /// Returns the number of questions for a name, for records of any type.
     pub fn asked(&self, name: &str) -> usize {
         self.state().asked.iter().filter(|one| *one == name).count()
     }
 
-    /// How many questions have come over TCP.
+    /// Returns the number of questions that have come over TCP.
     pub fn asked_over_tcp(&self) -> usize {
         self.state().over_tcp
     }

@@ -13,7 +13,7 @@ use crate::client::{self, Reply};
 use crate::processes::{self, Process};
 use crate::{PATIENCE, free_port, wait_until};
 
-/// How a test wants its server.
+/// Options of a test's server.
 #[derive(Debug, Default, Clone)]
 pub struct ServerOptions {
     /// Further flags.

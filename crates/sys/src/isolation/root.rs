@@ -87,7 +87,7 @@ impl Binding {
     }
 }
 
-/// How `/proc` of the new root comes about.
+/// The origin of `/proc` in the new root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Procfs {
     /// There is none.
@@ -331,7 +331,7 @@ fn place(tree: BorrowedFd<'_>, target: &CStr) -> rustix::io::Result<()> {
 fn mount_proc(hide: Option<&CStr>) -> rustix::io::Result<OwnedFd> {
     let system = rustix::mount::fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     if let Some(hide) = hide {
-        // Of each mount since Linux 5.8; older kernels refuse the word, and show all.
+        // The option applies to this mount alone since Linux 5.8; older kernels refuse the word, and show all.
         let _ = rustix::mount::fsconfig_set_string(&system, c"hidepid", hide);
     }
     rustix::mount::fsconfig_create(&system)?;
