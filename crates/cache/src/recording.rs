@@ -21,7 +21,9 @@ use crate::key::Key;
 use crate::purge::Purge;
 use crate::store::{BodyReservation, ResponseStore};
 use crate::stored::{Stored, freshened};
-use crate::storing::{Defaults, NotStored, StatusRange, TimedResponse, is_internal_redirect, judge};
+use crate::storing::{
+    Defaults, NotStored, StatusRange, TimedResponse, is_internal_redirect, judge,
+};
 use crate::validators::validators;
 use crate::vary::Vary;
 

@@ -318,10 +318,10 @@ impl ControlResponse {
                 .hint("name the file that it was started with: `--control-token FILE`"));
         }
         if self.status == 412 {
-            return Err(
-                CommandError::new("someone else has changed the configuration in the meantime")
-                    .hint("read it again, and repeat the change"),
-            );
+            return Err(CommandError::new(
+                "someone else has changed the configuration in the meantime",
+            )
+            .hint("read it again, and repeat the change"));
         }
         Err(excerpt::failure(
             &self.json().unwrap_or_default(),

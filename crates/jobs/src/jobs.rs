@@ -444,7 +444,9 @@ impl Jobs {
         let running = self.0.around.run_command(schedule, timeout);
         let outcome = match running.await {
             // It was replaced by a request, or removed, before it began.
-            None => Err(DeliveryError::new("the command of the schedule was removed")),
+            None => Err(DeliveryError::new(
+                "the command of the schedule was removed",
+            )),
             Some(Ok(output)) => Ok(output),
             Some(Err(ended)) => Err(DeliveryError {
                 is_ours: ended.is_ours,

@@ -62,9 +62,9 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
     let Some(rest) = text.strip_prefix('$') else {
         return match text.starts_with("{SHA}") {
             true => fault("SHA-1 hashes of passwords can be cracked in seconds"),
-            false => fault(
-                "this is not a password hash, and passwords themselves do not belong here",
-            ),
+            false => {
+                fault("this is not a password hash, and passwords themselves do not belong here")
+            }
         };
     };
     let (name, rest) = rest.split_once('$').unwrap_or((rest, ""));

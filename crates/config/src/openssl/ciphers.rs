@@ -161,8 +161,10 @@ fn direct(directive: &str, chosen: &mut [&Suite]) -> Result<(), RejectedCommand>
         }
         // Below 3 it excludes none of the available ones.
         "SECLEVEL=0" | "SECLEVEL=1" | "SECLEVEL=2" => Ok(()),
-        _ => Err(RejectedCommand::new(format!("`@{directive}` is not supported"))
-            .expect("`@STRENGTH`, or `@SECLEVEL` up to 2")),
+        _ => Err(
+            RejectedCommand::new(format!("`@{directive}` is not supported"))
+                .expect("`@STRENGTH`, or `@SECLEVEL` up to 2"),
+        ),
     }
 }
 

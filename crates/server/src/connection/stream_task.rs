@@ -98,7 +98,12 @@ fn messages(client: &ClientSide) -> Messages {
 }
 
 /// Ends a stream that has its response, or starts a task for it.
-fn finish_or_spawn(client: ClientSide, mut messages: Messages, exchange: Exchange, step: ExchangeStep) {
+fn finish_or_spawn(
+    client: ClientSide,
+    mut messages: Messages,
+    exchange: Exchange,
+    step: ExchangeStep,
+) {
     if matches!(step, ExchangeStep::End(_) | ExchangeStep::Linger) {
         match client.channel.try_send(&mut messages.output) {
             Ok(true) => {
