@@ -154,11 +154,11 @@ impl Said {
             *before == answer || (*before == with_counts_of_before && is_recent && !is_rolling)
         });
         if !is_same {
-            let answer = NodeReport {
+            let dated = NodeReport {
                 time: now(),
                 ..answer.clone()
             };
-            self.text = serde_json::to_string(&answer).unwrap_or_default();
+            self.text = serde_json::to_string(&dated).unwrap_or_default();
             self.answer = Some(answer);
             self.at = Some(moment);
         }

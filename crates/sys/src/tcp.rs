@@ -8,10 +8,8 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{getpeername, getsockname};
 
 /// Refuses a connection of a socket to itself. While no process listens on a port of this machine's ephemeral range,
-/// the system may choose that
-/// very port for our own end (RFC 9293 §3.5: simultaneous open): there is no server, and none could listen as long as
-/// the connection is open.
-/// It leaves no trace when it is closed.
+/// the system may choose that very port for our own end (RFC 9293 §3.5: simultaneous open): there is no server, and none
+/// could listen as long as the connection is open. It leaves no trace when it is closed.
 ///
 /// # Errors
 /// `ConnectionRefused` for such a connection, and errors of the system.
@@ -26,10 +24,14 @@ pub fn refuse_itself(connection: impl AsFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::time::Instant;
 
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
     use super::*;
+
+    /// The time that the kernel holds a port after a connection of its own (`TCP_TIMEWAIT_LEN`).
+    const TIME_WAIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_connection_with_itself_is_refused_and_holds_no_port() {
@@ -43,8 +45,15 @@ mod tests {
         let refused = refuse_itself(&stream).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         drop(stream);
-        // The port is the server's again at once.
-        let _server = TcpListener::bind(address).unwrap();
+        // The port is free again; a process that another test has just forked may hold the socket until it runs its program.
+        let deadline = Instant::now() + TIME_WAIT / 2;
+        let _server = loop {
+            match TcpListener::bind(address) {
+                Ok(server) => break server,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::yield_now();
+        };
         assert!(refuse_itself(TcpStream::connect(address).unwrap()).is_ok());
     }
 }

@@ -340,7 +340,7 @@ mod tests {
         assert!(message(&[("Protocol", "TLSv1.1")]).contains("RFC 8996"));
         assert!(message(&[("MaxProtocol", "3")]).contains("not a TLS version"));
         let both = [("MinProtocol", "TLSv1.3"), ("MaxProtocol", "TLSv1.2")];
-        assert!(message(&both).contains("no version"));
+        assert!(message(&both).contains("no TLS version"));
     }
 
     #[test]

@@ -765,7 +765,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("acme:le:a.example.com has not come: no answer"),
+            text.contains("acme:le:a.example.com was not issued: no answer"),
             "{text}"
         );
         assert!(text.contains("2027-01-01T00:00:00Z"), "{text}");

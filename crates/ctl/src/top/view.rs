@@ -775,7 +775,7 @@ mod tests {
             assert!(row.len() < 100, "{row}");
         }
         state.mode = Mode::Help;
-        assert!(drawn(&state, 80, 24).contains("more are starting│"));
+        assert!(drawn(&state, 80, 24).contains("if more are starting"));
     }
 
     #[test]
