@@ -86,7 +86,7 @@ fn a_server_that_stops_is_reported_on_the_page() {
     );
     terminal.wait_for("APPLICATION");
     server.stop(libc::SIGTERM);
-    terminal.wait_for("no answer for");
+    terminal.wait_for("no response for");
     terminal.type_keys(&["q"]);
     wait_until("the end", || terminal.screen().is_empty());
 }

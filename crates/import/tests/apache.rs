@@ -837,7 +837,7 @@ fn faults_have_their_place() {
         ("Include /etc/apache2/apache2.conf", 1, "include each other"),
         ("\nInclude nowhere", 2, "there is no such file"),
         ("Use Nothing", 1, "no such macro"),
-        ("<IfModule no.c>\nListen 1\n", 1, "has no end"),
+        ("<IfModule no.c>\nListen 1\n", 1, "is not closed"),
     ] {
         let error = files(&[(MAIN, text)]).unwrap_err();
         assert_eq!(

@@ -187,7 +187,7 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     let cases = [
         ("no program at all", "cannot be run"),
         ("#!/bin/sh\necho out of order >&2; exit 3\n", "out of order"),
-        ("#!/bin/sh\nexit 0\n", "does not say"),
+        ("#!/bin/sh\nexit 0\n", "does not report"),
         ("#!/bin/sh\nkill -SEGV $$\n", "SIGSEGV"),
         ("#!/no/such/interpreter\n", "cannot be run"),
     ];
@@ -260,7 +260,7 @@ fn a_second_upgrade_and_a_stop_during_the_first() {
     site.server.wait_for_log("upgrade: trying");
     let reply = upgrade(&site);
     assert_eq!(reply.status, 500);
-    assert!(reply.text().contains("under way"), "{}", reply.text());
+    assert!(reply.text().contains("in progress"), "{}", reply.text());
     fs::write(&gate, "").unwrap();
     site.server.wait_for_log("serves; the former");
     fs::remove_file(&gate).unwrap();
