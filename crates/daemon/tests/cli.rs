@@ -143,7 +143,7 @@ fn an_editor_changes_the_configuration_and_a_refused_text_is_kept() {
     assert_eq!(refused.status.code(), Some(1));
     let said = text(&refused.stderr);
     assert!(
-        said.contains("retrun") && said.contains("is kept in"),
+        said.contains("retrun") && said.contains("is saved in"),
         "{said}"
     );
     let kept = said.rsplit('`').nth(1).unwrap();
@@ -671,7 +671,7 @@ fn a_call_that_is_not_understood_says_what_was_meant() {
         (
             &["frobnicate"],
             "there is no command `frobnicate`",
-            "`--help` lists",
+            "see `--help`",
         ),
     ] {
         let (code, stderr) = said(words);

@@ -125,5 +125,5 @@ fn a_history_that_cannot_be_written_stops_no_change() {
     });
     server.put("/config", &plain_configuration(server.port()));
     assert_eq!(server.get("/").status, 200);
-    server.wait_for_log("not in the history");
+    server.wait_for_log("could not be added to the history");
 }

@@ -326,7 +326,7 @@ fn main_gives_up_when_no_router_comes_to_serve() {
     assert!(!server.wait_for_end().success());
     processes::wait_until_gone(&before);
     assert!(
-        server.log().contains("[alert]") && server.log().contains("cannot go on"),
+        server.log().contains("[alert]") && server.log().contains("cannot continue"),
         "{}",
         server.log()
     );

@@ -191,7 +191,7 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
     site.server
         .put(account, &json!(format!("http://{}/", closed.address())));
     assert_eq!(site.curl("b.ok.example.com"), "");
-    site.server.wait_for_log("cannot be asked");
+    site.server.wait_for_log("cannot be reached");
     assert_eq!(site.pebble.orders(), 0);
     // A client that speaks no TLS gets the usual 400.
     let plain = Command::new("curl")

@@ -724,7 +724,7 @@ fn a_file_of_authorities_that_cannot_be_used_is_reported_with_its_reason() {
     let place = format!("/listeners/127.0.0.1:{}/tls/client_ca/1", server.port());
     for (file, reason) in [
         ("missing.pem", "cannot read"),
-        (".", "is not a file"),
+        (".", "is not a regular file"),
         ("text.pem", "not PEM"),
         ("leaf.pem", "no private key"),
     ] {
