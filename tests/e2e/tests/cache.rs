@@ -695,7 +695,7 @@ fn mistakes_are_reported_with_their_cure() {
     assert!(wrong.contains("cache"), "{wrong}");
     let valid = json!({"store": "pages", "valid": {"20x": 5}});
     let wrong = try_with(json!({"proxy": to, "cache": valid}), json!({"pages": {}}));
-    assert!(wrong.contains("`20x` is no status"), "{wrong}");
+    assert!(wrong.contains("`20x` is not a status"), "{wrong}");
     let wrong = try_with(json!({"proxy": to}), json!({"pages": {"memory": "1M"}}));
     assert!(wrong.contains("more than a quarter"), "{wrong}");
 }
