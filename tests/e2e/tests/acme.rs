@@ -894,12 +894,12 @@ fn mistakes_are_reported_with_their_place() {
         (
             json!({"le": {"directory": "http://a.example.com"}}),
             wanted(&["a.example.com"]),
-            "HTTPS only",
+            "over HTTPS",
         ),
         (
             json!({"le": {"contact": "anyone"}}),
             wanted(&["a.example.com"]),
-            "no mail address",
+            "not a mail address",
         ),
         (
             json!({"le": {"challenge": "dns-01"}}),
