@@ -120,14 +120,14 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
 /// Declares an object of options: its structure, and the table that configurations are checked against.
 ///
 /// ```
-/// use tutti_options::table::Kind;
+/// use tutti_options::table::ValueKind;
 /// use tutti_options::{Options, options};
 ///
 /// options! {
 ///     /// How long things take
 ///     pub struct Times: TIMES = "times" {
 ///         /// Time to connect
-///         connect: std::time::Duration [kind(Kind::Number(0.001, 3600.0)), default("10"), unit("seconds")],
+///         connect: std::time::Duration [kind(ValueKind::Number(0.001, 3600.0)), default("10"), unit("seconds")],
 ///     }
 /// }
 /// assert_eq!(Times::default().connect.as_secs(), 10);
