@@ -3,9 +3,6 @@
 /// Circles of files: the crate, and the files in its `src`, sorted.
 pub(crate) const CIRCLES: &[(&str, &[&str])] = &[];
 
-/// Uses of words that `packaging/vale` lists: the folder, and how many there may be.
-pub(crate) const WORDS: &[(&str, usize)] = &[];
-
 /// Crates that tests need with other features than programs: small ones, with few users.
 pub(crate) const BUILT_TWICE: &[&str] = &["tokio-tungstenite"];
 

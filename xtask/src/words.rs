@@ -10,20 +10,18 @@ use anyhow::{Context, Result, ensure};
 use crate::breach::Breach;
 use crate::passages::{self, Passage};
 use crate::sentences::GENERATED;
-use crate::tolerated::WORDS;
 use crate::workspace::relative;
 
-/// Folders whose subfolders are counted one by one.
-const GROUPS: &[&str] = &["crates", "sdk"];
-
-/// Folders that are counted as one.
+/// Folders that are read.
 const FOLDERS: &[&str] = &[
     ".ci",
     ".github",
     "bench",
+    "crates",
     "docs",
     "fuzz",
     "packaging",
+    "sdk",
     "spec",
     "tests",
     "xtask",
@@ -31,9 +29,6 @@ const FOLDERS: &[&str] = &[
 
 /// Folders that are not ours to write: what is built or fetched, and the sentences that Vale's rules are tried on.
 const LEFT_OUT: &[&str] = &["target", "node_modules", "corpus", "packaging/vale/test"];
-
-/// The most places that are shown of one folder.
-const SHOWN: usize = 20;
 
 /// The words, as Vale reads them.
 struct Rules {
@@ -45,62 +40,16 @@ struct Rules {
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     let rules = Rules::read(root)?;
-    let mut folders: Vec<_> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
-    for group in GROUPS {
-        for entry in passages::entries(&root.join(group))? {
-            folders.push(entry.path());
-        }
+    let mut breaches = Vec::new();
+    for folder in FOLDERS {
+        rules.look_through(root, &root.join(folder), &mut breaches)?;
     }
-    let mut counts = Vec::new();
-    for folder in folders.iter().filter(|folder| folder.is_dir()) {
-        let mut found = Vec::new();
-        rules.look_through(root, folder, &mut found)?;
-        counts.push((relative(root, folder), found));
-    }
-    let mut own = Vec::new();
     for entry in passages::entries(root)? {
         if entry.file_type()?.is_file() {
-            rules.look_at(root, &entry.path(), &mut own)?;
+            rules.look_at(root, &entry.path(), &mut breaches)?;
         }
     }
-    counts.push((".".to_owned(), own));
-    counts.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(compare(counts, WORDS))
-}
-
-/// The breaches of folders that use more words than they may, and of rows that are superfluous.
-fn compare(counts: Vec<(String, Vec<Breach>)>, tolerated: &[(&str, usize)]) -> Vec<Breach> {
-    let mut breaches = Vec::new();
-    for (listed, _) in tolerated {
-        if !counts.iter().any(|(folder, _)| folder == listed) {
-            breaches.push(Breach::new(
-                *listed,
-                "does not exist: take it off `WORDS` in xtask/src/tolerated.rs",
-            ));
-        }
-    }
-    for (folder, found) in counts {
-        let row = tolerated.iter().find(|(listed, _)| *listed == folder);
-        let bound = row.map_or(0, |(_, bound)| *bound);
-        let count = found.len();
-        if count > bound {
-            if bound > 0 || count > SHOWN {
-                breaches.push(Breach::new(
-                    &folder,
-                    format!(
-                        "{count} words of packaging/vale are used here, and there may be {bound}"
-                    ),
-                ));
-            }
-            breaches.extend(found.into_iter().take(SHOWN));
-        } else if count == 0 && bound > 0 {
-            breaches.push(Breach::new(
-                &folder,
-                "uses no word of packaging/vale any more: take it off `WORDS` in xtask/src/tolerated.rs",
-            ));
-        }
-    }
-    breaches
+    Ok(breaches)
 }
 
 impl Rules {
@@ -245,23 +194,5 @@ mod tests {
         ] {
             assert_eq!(rules.faults("a.rs", text).len(), count, "{text}");
         }
-    }
-
-    #[test]
-    fn a_number_may_only_shrink_and_its_row_follows() {
-        let counted = |count| {
-            vec![(
-                "crates/x".to_owned(),
-                (0..count).map(|_| Breach::new("x", "y")).collect(),
-            )]
-        };
-        let row = [("crates/x", 20)];
-        assert!(compare(counted(0), &[]).is_empty());
-        assert_eq!(compare(counted(1), &[]).len(), 1);
-        assert!(compare(counted(20), &row).is_empty());
-        assert!(compare(counted(1), &row).is_empty());
-        assert_eq!(compare(counted(0), &row).len(), 1);
-        assert_eq!(compare(counted(21), &row).len(), 1 + SHOWN);
-        assert_eq!(compare(Vec::new(), &row).len(), 1);
     }
 }
