@@ -191,9 +191,7 @@ async fn step(
     let outcome = action::run(&request, &plan, body, output).await;
     // A stored response may replace the result.
     let step = cache::settle(&request, &mut plan, outcome, output)?;
-    if input.capacity() > 0 {
-        messages.take_back(client, input);
-    }
+    messages.take_back(client, input);
     Ok(Ok(step))
 }
 

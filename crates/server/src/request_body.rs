@@ -35,12 +35,11 @@ pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<bool, u16> {
         return Ok(false);
     }
     // A handshake must not have a body, and the body is not read for it.
-    match matches!(plan.act, Act::Application(_))
-        && handshake::check(&request.view) != Handshake::None
+    if matches!(plan.act, Act::Application(_)) && handshake::check(&request.view) != Handshake::None
     {
-        true => Err(400),
-        false => Ok(true),
+        return Err(400);
     }
+    Ok(true)
 }
 
 /// Returns the decoder of the request's body.
