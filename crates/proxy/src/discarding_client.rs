@@ -12,7 +12,7 @@ use tutti_log::Level;
 use crate::client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
 
 /// The client of a request without a recipient.
-pub struct Nobody<'l> {
+pub struct DiscardingClient<'l> {
     remote: Option<SocketAddr>,
     is_https: bool,
     log: &'l dyn Fn(Level, &str),
@@ -20,7 +20,7 @@ pub struct Nobody<'l> {
     outcome: Result<(), u16>,
 }
 
-impl<'l> Nobody<'l> {
+impl<'l> DiscardingClient<'l> {
     /// Makes a client with this address. The functions write the log.
     pub fn new(
         remote: Option<SocketAddr>,
@@ -73,7 +73,7 @@ impl RequestBody for NoBody {
     }
 }
 
-impl Client for Nobody<'_> {
+impl Client for DiscardingClient<'_> {
     type Body = NoBody;
     type Answer = ();
     type Ending = ();

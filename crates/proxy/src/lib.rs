@@ -37,7 +37,7 @@ mod tunnel;
 mod wait;
 
 pub use client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
-pub use discarding_client::{NoBody, Nobody};
+pub use discarding_client::{DiscardingClient, NoBody};
 pub use discovery::FileWanted;
 pub use forward::{ForwardResult, run};
 pub use health::Report;

@@ -15,7 +15,7 @@ use tutti_http::{
     write_field, write_request_line,
 };
 use tutti_pool::Level;
-use tutti_proxy::{BufferedBody, Cgi, Nobody, UpstreamDestination};
+use tutti_proxy::{BufferedBody, Cgi, DiscardingClient, UpstreamDestination};
 use tutti_routing::RequestInfo as _;
 use tutti_upstream::{CopyFate, ServerGroup};
 
@@ -137,7 +137,7 @@ impl Copy {
             let line = format!("mirrored request: {line}");
             self.local.log_failure(Level::Warn, &line);
         };
-        let mut sink = Nobody::new(self.remote, self.is_https, &log, &log_error);
+        let mut sink = DiscardingClient::new(self.remote, self.is_https, &log, &log_error);
         let resources = &self.local.proxy;
         let _ = tutti_proxy::run(request, &mut sink, None, resources).await;
         match sink.outcome() {
