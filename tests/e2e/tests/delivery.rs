@@ -103,7 +103,7 @@ fn an_application_gives_leave_for_files() {
 #[test]
 fn errors_have_pages() {
     let (server, _) = serve(
-        "Pages for errors",
+        "Error pages",
         &[
             ("srv/errors/404.html", "nothing here"),
             ("srv/errors/sorry.html", "sorry"),
@@ -197,7 +197,7 @@ fn hints_come_before_the_answer() {
 #[test]
 fn folders_are_listed_and_files_served_compressed() {
     let (server, _) = serve(
-        "Files beside files, and lists of folders",
+        "Precompressed files and folder listings",
         &[
             ("srv/downloads/a.txt", "a"),
             ("srv/downloads/.hidden", "a"),
@@ -233,7 +233,7 @@ fn run(server: &Server, command: &str) -> String {
         .trim_start_matches("sudo ")
         .replace("/srv/", &format!("{folder}/srv/"))
         .replace(
-            "--unix-socket /run/tutti.sock",
+            "--unix-socket /run/tutti/control.sock",
             &format!("--silent --unix-socket {socket}"),
         );
     let command = match command.strip_prefix("tutti ") {
