@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 mod acme;
 mod cache;
 mod compression;
@@ -301,6 +303,28 @@ pub struct Return {
     pub status: u16,
     /// Value of the `Location` field.
     pub location: Option<Template>,
+    /// `None`: the server's own page, or an empty body.
+    pub content: Option<Arc<ReturnContent>>,
+}
+
+/// The body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReturnContent {
+    /// Value of the `Content-Type` field.
+    pub content_type: String,
+    /// In order; a literal alone if it is the same for every request, and nothing if it is empty.
+    pub parts: Vec<ContentPart>,
+}
+
+/// A piece of the body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContentPart {
+    /// Bytes, never empty.
+    Literal(Bytes),
+    /// A text.
+    Text(Template),
+    /// A text inside a JSON string: its value is escaped.
+    JsonText(Template),
 }
 
 /// `share`, with its options.
