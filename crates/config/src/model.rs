@@ -23,6 +23,7 @@ mod guard;
 mod kubernetes;
 mod limit_store;
 mod logs;
+mod scope;
 mod settings;
 mod source;
 mod stored;
@@ -33,7 +34,7 @@ mod written_at;
 
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
 pub use self::cache::{Cache, CacheDisk, CacheStore};
-pub use self::compression::{Compression, Compressor};
+pub use self::compression::{Compression, CompressionLevel, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
 pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus};
@@ -45,7 +46,8 @@ pub use self::guard::{
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
-pub use self::settings::{Http, RequestId, Settings};
+pub use self::scope::Scope;
+pub use self::settings::{Http, HttpLevel, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;
 pub use self::telemetry::Telemetry;
@@ -69,6 +71,7 @@ pub use crate::table::{
     SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
     UpstreamOptions, WebSocket,
 };
+use crate::table::{HttpRequestOptions, Opt};
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;
 pub use tutti_options::application::Common;
@@ -100,6 +103,8 @@ pub struct Config {
     pub settings: Settings,
     /// Each gets a line for each request.
     pub access_logs: Vec<AccessLog>,
+    /// The settings of listeners and actions.
+    pub scopes: Vec<Scope>,
     /// `None`: slow requests are not logged.
     pub slow_log: Option<SlowLog>,
     /// Certificates that are named by file, each once.
@@ -109,13 +114,46 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns the access logs of the whole server, then those of listeners and actions.
+    pub fn all_access_logs(&self) -> impl Iterator<Item = &AccessLog> {
+        let inner = self.scopes.iter().flat_map(|scope| &scope.access_logs);
+        self.access_logs.iter().chain(inner.flatten())
+    }
+
+    /// Returns an option of `http`, of the whole server and of each listener and action that has it.
+    pub fn each_http<'c, T: 'c>(
+        &'c self,
+        option: &'c Opt,
+        value: impl Fn(&'c HttpRequestOptions) -> T + 'c,
+    ) -> impl Iterator<Item = T> + 'c {
+        let scopes = self.scopes.iter().map(|scope| &scope.http);
+        let inner = scopes.filter(|http| http.given.contains(&option.name));
+        let own = std::iter::once(&self.settings.http.options.request);
+        let all = own.chain(inner.map(|http| &http.options.request));
+        all.map(value)
+    }
+
+    /// Returns the largest request body that any part accepts.
+    pub fn largest_body(&self) -> u64 {
+        let all = self.each_http(&HttpRequestOptions::max_body_size, |http| {
+            http.max_body_size
+        });
+        all.max().unwrap_or(0)
+    }
+
+    /// Returns the most bytes of a response that any part stores for a slow client.
+    pub fn largest_buffering(&self) -> u64 {
+        let all = self.each_http(&HttpRequestOptions::response_buffering, |http| {
+            http.response_buffering
+        });
+        all.max().unwrap_or(0)
+    }
+
     /// Returns the files of logs with their places in the configuration; a file of several logs is returned several
     /// times.
     pub fn log_files(&self) -> impl Iterator<Item = (&Path, &Pointer)> {
-        let access = self
-            .access_logs
-            .iter()
-            .map(|log| (&log.target, &log.pointer));
+        let access = self.all_access_logs();
+        let access = access.map(|log| (&log.target, &log.pointer));
         let slow = self.slow_log.iter().map(|log| (&log.target, &log.pointer));
         access
             .chain(slow)
@@ -144,6 +182,8 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Rules for responses; `None`: none.
     pub delivery: Option<Box<Delivery>>,
+    /// The number of its settings in [`Config::scopes`].
+    pub scope: Option<usize>,
 }
 
 /// All routes. An array in the configuration is one unnamed route; an object contains named routes.
@@ -248,6 +288,8 @@ pub struct Action {
     pub cache: Option<Arc<Cache>>,
     /// Rules for the response; `None`: none.
     pub delivery: Option<Box<Delivery>>,
+    /// The number of its settings in [`Config::scopes`].
+    pub scope: Option<usize>,
 }
 
 /// Rules for the responses of an action, or of all actions of a listener.

@@ -15,6 +15,7 @@ use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
 use crate::render::{render, render_content};
 use crate::rule_set::RuleSet;
+use crate::scopes::ScopeNumber;
 use crate::script::ScriptFailed;
 use crate::seen::Seen;
 
@@ -30,6 +31,8 @@ pub(crate) struct CompiledAction {
     pub(crate) guard: Option<usize>,
     /// The number of its rules.
     pub(crate) rules: Option<u32>,
+    /// The number of its settings in [`tutti_config::Config::scopes`].
+    pub(crate) scope: Option<usize>,
     pub(crate) cache: Option<Arc<Cache>>,
 }
 
@@ -70,6 +73,8 @@ pub struct Decision<'r> {
     pub guards: Guards,
     /// Rules for the response: those of the action first, then those on the way to it.
     pub rules: RuleSet,
+    /// The settings of the action and of those on the way to it.
+    pub settings: ScopeNumber,
     /// The action's cache options.
     pub cache: Option<&'r Arc<Cache>>,
     /// The action's place in the configuration; the listener's, if that passes directly.

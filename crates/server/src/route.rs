@@ -40,14 +40,16 @@ use tutti_request_log::Answerer;
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
     let router = &request.snapshot.router;
     if let Some(substitute) = request.substitute {
+        let settings = request.exchange.settings.get();
         return match &substitute.way {
-            Way::Maintenance => maintenance::page(request),
-            Way::Page(page) => match router.decide_page(*page, request) {
+            Way::Maintenance(page) => maintenance::page(request, page),
+            Way::Page(page) => match router.decide_page(*page, settings, request) {
                 Some(decision) => carry_out(request, decision),
                 None => Plan::new(Act::page(500)),
             },
             Way::Route(route, rules) => {
-                let decision = router.decide_internal(*route, rules.clone(), request);
+                let inherited = (rules.clone(), settings);
+                let decision = router.decide_internal(*route, inherited, request);
                 carry_out(request, decision)
             }
         };
@@ -68,10 +70,13 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
 /// Carries out the decision.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
-    let is_closed = maintenance::applies(request);
     loop {
-        if is_closed && !may_be_metrics(&decision.action) {
-            return Plan::new(maintenance::act(request));
+        request.exchange.settings.set(decision.settings);
+        let closed = maintenance::closing(request, decision.settings);
+        if let Some(closed) = closed
+            && !may_be_metrics(&decision.action)
+        {
+            return Plan::new(maintenance::act(request, closed));
         }
         let answerer = Answerer::of(&decision.action);
         request.exchange.answerer.set(answerer);
@@ -151,8 +156,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
-        if is_closed && !matches!(act, Act::Metrics) {
-            return Plan::new(maintenance::act(request));
+        if let Some(closed) = closed
+            && !matches!(act, Act::Metrics)
+        {
+            return Plan::new(maintenance::act(request, closed));
         }
         return planned(request, act, &mut decision);
     }
@@ -263,7 +270,7 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
         edits.extend(propagated.edits());
     }
     claim(request, &mut edits);
-    let wanted = request.snapshot.request_id.as_deref();
+    let wanted = request.settings().request_id.as_deref();
     request_id::add_edit(wanted, &mut edits, || refusals::id(request));
     Ok(edits)
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::examples;
+use tutti_testkit::client::Client;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
@@ -164,6 +165,29 @@ fn errors_have_pages() {
     let (head, body) = curl(&server, "/none", &[]);
     assert!(head.starts_with("http/2 404"), "{head}");
     assert_eq!(body, "nothing here");
+}
+
+#[test]
+fn a_site_and_a_path_have_their_own_settings() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("srv/logs/none", "");
+    let config = configuration(&server, "Settings for a site or a path");
+    server.put("/config", &config);
+    let body = server.folder().join("body");
+    std::fs::write(&body, vec![b'x'; 2 << 20]).unwrap();
+    let data = format!("@{}", body.display());
+    let (head, _) = curl(&server, "/upload/a", &["--data-binary", &data]);
+    assert!(head.starts_with("http/2 200"), "{head}");
+    let mut client = Client::to(server.address());
+    client.send("POST /other HTTP/1.1\r\nHost: a\r\nContent-Length: 2097152\r\n\r\n");
+    assert_eq!(client.response("POST").status, 413);
+    assert_eq!(server.get("/health").status, 200);
+    assert_eq!(server.get("/last").status, 200);
+    let log = |name: &str| server.folder().join("srv/logs").join(name);
+    let read = |name: &str| std::fs::read_to_string(log(name)).unwrap_or_default();
+    wait_until("the logs", || read("all.log").ends_with("/last\n"));
+    assert_eq!(read("all.log"), "/other\n/last\n");
+    assert_eq!(read("uploads.log"), "127.0.0.1 /upload/a 200\n");
 }
 
 #[test]

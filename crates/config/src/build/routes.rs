@@ -82,6 +82,7 @@ impl<'d> Builder<'d> {
         let guard = self.guard(&reader);
         let delivery = self.delivery(&reader);
         let cache = self.cache(&reader, kind.as_ref());
+        let scope = self.scope(&reader, &ActionOptions::http);
         Some(Action {
             cache: cache.map(Arc::new),
             kind: kind?,
@@ -90,6 +91,7 @@ impl<'d> Builder<'d> {
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
             delivery,
+            scope,
             pointer: reader.pointer,
         })
     }

@@ -9,7 +9,8 @@ use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
-use super::settings::Encoding;
+use super::scope::ScopeOptions;
+use super::settings::{Encoding, HttpRequestOptions};
 use super::upstreams::UpstreamOptions;
 
 options! {
@@ -55,7 +56,7 @@ options! {
 options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
-        followed_by [ShareOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
+        followed_by [ShareOptions::ROWS, ScopeOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
         /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
         /// `metrics`
         pass: Unread [kind(ValueKind::String(Text::Pass))],
@@ -91,6 +92,8 @@ options! {
         response_headers: Unread [kind(RESPONSE_HEADERS)],
         /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
+        /// Handling of the HTTP requests of this action
+        http: Unread [kind(HttpRequestOptions::KIND), beyond()],
         /// Limits on requests: names of `limits`, or inline limits. They apply first, whatever the action is; if it
         /// passes requests on to a route, the limits of that route apply too
         limit: Unread [kind(LIMITS), beyond()],

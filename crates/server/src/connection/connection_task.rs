@@ -214,7 +214,10 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         let client = &connection.client;
         let mut output = Output::default();
         let snapshot = client.local.snapshot();
-        respond::refusal(client, &snapshot, 408, Method::Other).put(client, &mut output);
+        let settings = snapshot
+            .settings
+            .get(snapshot.settings_of(client.listener.id));
+        respond::refusal(client, settings, 408, Method::Other).put(client, &mut output);
         let _ = client.channel.try_send(&mut output);
         return Poll::Ready(Err(Ending::Close));
     }
