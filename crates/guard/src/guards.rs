@@ -178,15 +178,14 @@ impl GuardTable {
         identities.filter_map(Identity::file)
     }
 
-    /// Replaces the content of a file. Returns the faults.
-    pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+    /// Replaces the content of a file. Returns the numbers of the lines with a weak hash, or the faults.
+    pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<Result<Vec<usize>, String>> {
         let identities = self
             .list
             .iter()
             .filter_map(|guard| guard.identity.as_deref());
         let its = identities.filter(|identity| identity.file() == Some(path));
-        its.filter_map(|identity| identity.take(content).err())
-            .collect()
+        its.map(|identity| identity.take(content)).collect()
     }
 
     /// The guards with these numbers.

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use tutti_config::model::{Authenticate, KeySource};
 
 use crate::key_set::KeySet;
-use crate::passwords::{Accounts, read_htpasswd};
+use crate::passwords::{Accounts, Htpasswd, read_htpasswd};
 use crate::token::{VerificationKeys, Verifier};
 
 /// One `authenticate`.
@@ -70,19 +70,23 @@ impl Identity {
         file.map(|file| file.path.as_path())
     }
 
-    /// Replaces the content of its file.
-    pub fn take(&self, content: &[u8]) -> Result<(), String> {
+    /// Replaces the content of its file. Returns the numbers of the lines with a weak hash.
+    pub fn take(&self, content: &[u8]) -> Result<Vec<usize>, String> {
         match (&self.model, &self.state) {
             (Authenticate::Basic(basic), IdentityState::Basic(accounts)) => {
-                let mut users = read_htpasswd(content)?;
+                let Htpasswd {
+                    mut users,
+                    weak_lines,
+                } = read_htpasswd(content)?;
                 users.extend(basic.users.clone());
                 accounts.store(Some(Arc::new(Accounts::new(users))));
+                return Ok(weak_lines);
             }
             (Authenticate::Jwt(jwt), IdentityState::Jwt(_, keys)) => {
                 keys.put(VerificationKeys::read(content, jwt)?);
             }
             _ => {}
         }
-        Ok(())
+        Ok(Vec::new())
     }
 }

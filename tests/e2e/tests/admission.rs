@@ -415,6 +415,44 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
 }
 
 #[test]
+fn hashes_of_other_servers_admit_and_are_reported_once() {
+    let server = Server::start(&ServerOptions::default());
+    let hashes = [
+        ("apr", "$apr1$lZL6V/ci$PR6QJXkRFUzdUuaYcwrI//"),
+        ("md", "$1$saltsalt$9xy1btjgzLYfb7hivXtC//"),
+        ("sha", "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="),
+        ("ssha", "{SSHA}gVK8WC9YyFT1gMsQHTGCgT3sSv5zYWx0"),
+        ("des", "abNANd1rDfiNc"),
+        ("slow", SECRET),
+    ];
+    let lines = hashes.map(|(name, hash)| format!("{name}:{hash}\n"));
+    let file = server.write("passwords", format!("# other servers'\n{}", lines.concat()));
+    configured(
+        &server,
+        json!({"routes": [{"action": {"return": 200, "authenticate": {"basic": {"file": file}}}}]}),
+    );
+    for (name, _) in hashes {
+        for (password, status) in [("secret", 200), ("Secret", 401), ("", 401)] {
+            let said = basic(name, password);
+            let reply = ask(&server, "/", &[("Authorization", &said)]);
+            assert_eq!(reply.status, status, "{name}:{password}");
+        }
+    }
+    let unknown = basic("nemo", "secret");
+    assert_eq!(
+        ask(&server, "/", &[("Authorization", &unknown)]).status,
+        401
+    );
+    let warning = format!(
+        "the hashes in line 2 and 4 others are weak (MD5, SHA-1 or traditional crypt): a thief of the file finds the passwords in minutes; replace each with `htpasswd -B {} NAME`",
+        file.display()
+    );
+    server.wait_for_log(&warning);
+    assert_eq!(server.log().matches("are weak").count(), 1);
+    assert!(!server.log().contains("5en6G6"), "{}", server.log());
+}
+
+#[test]
 fn a_flood_of_passwords_is_bounded_and_holds_up_no_other_client() {
     let server = Server::start(&ServerOptions::default());
     // `secret`, with a cost of some tenths of a second.

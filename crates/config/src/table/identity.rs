@@ -25,7 +25,8 @@ options! {
     pub struct BasicOptions: BASIC = "basic" {
         /// The realm, which browsers show when they ask for the password
         realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
-        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt
+        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt; weak ones of other servers (`$apr1$`, `$1$`,
+        /// `{SHA}`, `{SSHA}`, traditional crypt) are a warning
         users: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// Absolute path of a file as `htpasswd -B` makes it: a name and a hash on each line. The server reads it as
         /// root, and again when it changes
