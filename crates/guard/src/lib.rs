@@ -23,6 +23,7 @@ mod password_desk;
 pub mod passwords;
 mod rate;
 mod shared_limit;
+pub mod signed_link;
 pub mod token;
 pub mod valkey;
 
