@@ -41,7 +41,8 @@ pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageSt
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
-    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource, Limit,
+    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource,
+    LEAST_LINK_SECRET, Limit, SignedLink,
 };
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
@@ -63,13 +64,14 @@ pub use crate::address::{
 };
 pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
+pub use crate::referer::Referers;
 pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
     ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
-    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, ScheduleOptions,
-    SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
-    UpstreamOptions, WebSocket,
+    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod, ListenerOptions,
+    ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate,
+    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
+    TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
 pub use tutti_document::Pointer;
@@ -241,6 +243,8 @@ pub struct Conditions {
     pub cookies: Option<FieldSets>,
     /// Header fields; names are lower-cased, patterns are case-insensitive.
     pub headers: Option<FieldSets>,
+    /// Pages that link here.
+    pub referer: Option<Referers>,
     /// Address and port that the request comes from.
     pub source: Option<AddressSet>,
     /// Address and port that the request was sent to.

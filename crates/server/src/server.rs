@@ -318,8 +318,13 @@ impl Server {
         files
     }
 
-    /// Replaces the content of such a file. Returns its faults: then the former content stays.
-    pub fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+    /// Replaces the content of such a file. Returns the numbers of its lines with a weak hash, or its faults: then the former content
+    /// stays.
+    pub fn replace_guard_file(
+        &self,
+        path: &Path,
+        content: &[u8],
+    ) -> Vec<Result<Vec<usize>, String>> {
         let live = self.shared.live.load();
         live.guards.replace_file(path, content)
     }

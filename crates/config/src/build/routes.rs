@@ -6,7 +6,7 @@ use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::model::{
-    Action, ActionKind, Conditions, FieldPatterns, FieldSets, ResponseHeader, Route, RouteStep,
+    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route, RouteStep,
     Routes, Share,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
@@ -191,6 +191,9 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
         arguments: fields(&MatchOptions::arguments, QUERY),
         cookies: fields(&MatchOptions::cookies, PLAIN),
         headers: fields(&MatchOptions::headers, CASELESS),
+        referer: reader
+            .get(&MatchOptions::referer)
+            .map(|(node, _)| Referers::new(strings(node))),
         source: reader.addresses(&MatchOptions::source),
         destination: reader.addresses(&MatchOptions::destination),
         condition: reader.condition(&MatchOptions::condition),

@@ -44,6 +44,10 @@ options! {
         cookies: Unread [kind(COOKIES)],
         /// Header fields: an object matches if all of its members do, an array if one of its objects does
         headers: Unread [kind(HEADERS)],
+        /// The page that links here, by `Referer`: `none` (there is no such field), `blocked` (its value has no
+        /// `http://` or `https://`), `server_names` (a page of the host that the request is for), and patterns of
+        /// hosts. A pattern with a slash is compared with host and path. Ports are ignored
+        referer: Unread [kind(CASELESS_PATTERNS), beyond()],
         /// Address and port that the request comes from
         source: Unread [kind(ADDRESSES)],
         /// Address and port that the request was sent to
