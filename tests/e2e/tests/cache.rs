@@ -69,7 +69,10 @@ fn a_response_is_used_again() {
     let origin = counting("Cache-Control: max-age=600\r\nETag: \"a\"\r\nX-Own: yes\r\n");
     let server = caching(&origin, &json!("pages"));
     let first = get(&server, "/x?y");
-    assert_eq!(cache_status(&first), "Tutti; fwd=uri-miss; fwd-status=200; stored");
+    assert_eq!(
+        cache_status(&first),
+        "Tutti; fwd=uri-miss; fwd-status=200; stored"
+    );
     let second = get(&server, "/x?y");
     assert!(is_hit(&second), "{}", cache_status(&second));
     assert_eq!(second.text(), "answer 1");
@@ -187,7 +190,10 @@ fn times_of_the_configuration_are_not_for_clients_with_cookies() {
     // Where it is known which cookies matter, others do not.
     let cookies = json!({"store": "pages", "valid": 600, "cookies": "session*"});
     configure(&server, &origin, &cookies);
-    assert_eq!(cache_status(&with_cookie()), "Tutti; fwd=bypass; fwd-status=200");
+    assert_eq!(
+        cache_status(&with_cookie()),
+        "Tutti; fwd=bypass; fwd-status=200"
+    );
     assert_eq!(
         send(&server, "GET", "/", "Cookie: _ga=1\r\n").text(),
         "answer 2"
@@ -389,7 +395,11 @@ fn a_stale_response_stands_in_for_an_error() {
         let reply = get(&server, "/");
         assert_eq!((reply.status, reply.text().as_str()), (200, "good"));
         let expected = format!("fwd-status={status}");
-        assert!(cache_status(&reply).contains(&expected), "{}", cache_status(&reply));
+        assert!(
+            cache_status(&reply).contains(&expected),
+            "{}",
+            cache_status(&reply)
+        );
     }
     // There is no stale response where there was none before.
     assert_eq!(get(&server, "/other").status, 502);
@@ -770,7 +780,10 @@ fn the_commands_of_the_guide_purge() {
         "Purging",
     ));
     let control = server.control().display().to_string();
-    let places = [("sudo curl", "curl -sS"), ("/run/tutti/control.sock", &control)];
+    let places = [
+        ("sudo curl", "curl -sS"),
+        ("/run/tutti/control.sock", &control),
+    ];
     let mut count = 0;
     for command in guide::filled(&commands, &places) {
         let text = "GET /news HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n";
