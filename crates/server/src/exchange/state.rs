@@ -17,8 +17,9 @@ use tutti_guard::Admission;
 use tutti_http::OwnedPath;
 use tutti_pool::Whereabouts;
 use tutti_request_log::{Answerer, Phases, ResponseCounts};
-use tutti_routing::RuleSet;
+use tutti_routing::{ConnectionNumbers, RuleSet};
 
+use crate::exchange::attempts::Attempts;
 use crate::exchange::client::ClientSide;
 use crate::exchange::trace::Traced;
 use crate::fields::forwarded::Origin;
@@ -33,6 +34,12 @@ pub(crate) struct Exchange {
     pub(crate) arrived: Instant,
     /// Its number on this thread.
     serial: u64,
+    /// Its connection, and its number there.
+    pub(crate) connection: ConnectionNumbers,
+    /// The servers of upstreams that it was sent to.
+    pub(crate) attempts: Attempts,
+    /// Names what the cache did (`$cache_status`).
+    pub(crate) cache_status: Cell<&'static str>,
     /// The client that the request's fields name.
     pub(crate) origin: Cell<Origin>,
     /// Its answerer.
@@ -65,14 +72,18 @@ impl Exchange {
     pub(crate) fn new(client: &ClientSide, begun: Option<Instant>) -> Self {
         client.local.counters().requests.add(1);
         let arrived = Instant::now();
-        Self::at(&client.local, begun.unwrap_or(arrived), arrived)
+        let connection = client.count_request();
+        Self::at(&client.local, connection, begun.unwrap_or(arrived), arrived)
     }
 
-    fn at(local: &Local, begun: Instant, arrived: Instant) -> Self {
+    fn at(local: &Local, connection: ConnectionNumbers, begun: Instant, arrived: Instant) -> Self {
         Self {
             begun,
             arrived,
             serial: local.next_serial(),
+            connection,
+            attempts: Attempts::default(),
+            cache_status: Cell::default(),
             origin: Cell::default(),
             answerer: Cell::default(),
             route: Cell::default(),
@@ -92,7 +103,7 @@ impl Exchange {
     /// The exchange of an equal request that the server makes itself; it is neither counted nor logged.
     pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
         let now = Instant::now();
-        let own = Self::at(local, now, now);
+        let own = Self::at(local, self.connection, now, now);
         own.is_logged.set(true);
         own.answerer.set(self.answerer.get());
         own.origin.set(Origin {
