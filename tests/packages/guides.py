@@ -36,6 +36,7 @@ ELSEWHERE = {
     "docs/languages/java.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/external.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/go.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/http/rewriting.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/http/websocket.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/proxy/fastcgi.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/operate/isolation.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),

@@ -84,7 +84,7 @@ pub use tutti_options::source::{LiveNode, LiveNodes};
 pub use tutti_options::types::Special;
 
 pub use crate::template::{Template, TemplatePart};
-pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, Variable};
+pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, UpstreamVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
 #[derive(Clone, Debug, Default)]

@@ -173,7 +173,8 @@ fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
     // "Variable names can contain letters and underscores"; argument and cookie names have digits in practice, and
     // `$header_accept-encoding` is documented, so a hyphen is part of the name there.
     let dashes = after.starts_with("header_") || after.starts_with("response_header_");
-    let named = after.starts_with("arg_") || after.starts_with("cookie_");
+    let named =
+        after.starts_with("arg_") || after.starts_with("raw_arg_") || after.starts_with("cookie_");
     // Only one name of a whole variable contains digits.
     if let Some(tail) = after.strip_prefix("time_iso8601") {
         return Ok(("time_iso8601", tail));

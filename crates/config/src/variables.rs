@@ -16,8 +16,36 @@ pub enum Variable {
     Method,
     /// `$request_uri`.
     RequestUri,
+    /// `$query`.
+    Query,
+    /// `$scheme`.
+    Scheme,
+    /// `$hostname`.
+    Hostname,
     /// `$remote_addr`.
     RemoteAddr,
+    /// `$remote_port`.
+    RemotePort,
+    /// `$server_addr`.
+    ServerAddr,
+    /// `$server_port`.
+    ServerPort,
+    /// `$peer_addr`.
+    PeerAddr,
+    /// `$peer_port`.
+    PeerPort,
+    /// `$proxy_protocol_addr`.
+    ProxyProtocolAddr,
+    /// `$proxy_protocol_port`.
+    ProxyProtocolPort,
+    /// `$proxy_protocol_server_addr`.
+    ProxyProtocolServerAddr,
+    /// `$proxy_protocol_server_port`.
+    ProxyProtocolServerPort,
+    /// `$connection`.
+    Connection,
+    /// `$connection_requests`.
+    ConnectionRequests,
     /// `$remote_user`.
     RemoteUser,
     /// `$request_id`.
@@ -34,6 +62,12 @@ pub enum Variable {
     ErrorStatus,
     /// `$body_bytes_sent`.
     BodyBytesSent,
+    /// `$bytes_sent`.
+    BytesSent,
+    /// `$cache_status`.
+    CacheStatus,
+    /// `$upstream_NAME`.
+    Upstream(UpstreamVariable),
     /// `$time_local`.
     TimeLocal,
     /// `$time_iso8601`.
@@ -44,6 +78,8 @@ pub enum Variable {
     Tls(TlsVariable),
     /// `$arg_NAME`.
     Argument(Box<str>),
+    /// `$raw_arg_NAME`: in lower case.
+    RawArgument(Box<str>),
     /// `$cookie_NAME`.
     Cookie(Box<str>),
     /// `$header_NAME`: in lower case, with hyphens for underscores.
@@ -58,6 +94,13 @@ impl Variable {
         matches!(
             self,
             Self::RemoteAddr
+                | Self::RemotePort
+                | Self::PeerAddr
+                | Self::PeerPort
+                | Self::ProxyProtocolAddr
+                | Self::ProxyProtocolPort
+                | Self::Connection
+                | Self::ConnectionRequests
                 | Self::RequestId
                 | Self::RequestTime
                 | Self::TimeLocal
@@ -65,6 +108,23 @@ impl Variable {
                 | Self::Msec
         )
     }
+}
+
+/// Facts about the servers of an upstream that a request was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamVariable {
+    /// `$upstream_addr`.
+    Addr,
+    /// `$upstream_status`.
+    Status,
+    /// `$upstream_connect_time`.
+    ConnectTime,
+    /// `$upstream_header_time`.
+    HeaderTime,
+    /// `$upstream_response_time`.
+    ResponseTime,
+    /// `$upstream_response_length`.
+    ResponseLength,
 }
 
 /// Facts about a connection with TLS and its client.
@@ -76,6 +136,8 @@ pub enum TlsVariable {
     Cipher,
     /// `$tls_server_name`.
     ServerName,
+    /// `$tls_session_reused`.
+    SessionReused,
     /// `$tls_client_verify`.
     ClientVerify,
     /// `$tls_client_subject`.
@@ -135,10 +197,94 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         "/blog/new%20post?page=2",
     ),
     plain(
+        "query",
+        Variable::Query,
+        "The query, encoded as it is in the target, without the `?`; after a `rewrite`, the new one",
+        "page=2&sort=name",
+    ),
+    plain(
+        "scheme",
+        Variable::Scheme,
+        "`http` or `https`, after `forwarded`",
+        "https",
+    ),
+    plain(
+        "hostname",
+        Variable::Hostname,
+        "The name of the machine that the server runs on",
+        "web-01",
+    ),
+    plain(
         "remote_addr",
         Variable::RemoteAddr,
         "The client's address, after `forwarded`; `unix:` on a Unix socket",
         "203.0.113.7",
+    ),
+    plain(
+        "remote_port",
+        Variable::RemotePort,
+        "The client's port, after `forwarded`; empty if that does not say it, and on a Unix socket",
+        "51234",
+    ),
+    plain(
+        "server_addr",
+        Variable::ServerAddr,
+        "The address that the request was sent to; `unix:` on a Unix socket",
+        "192.0.2.1",
+    ),
+    plain(
+        "server_port",
+        Variable::ServerPort,
+        "The port that the request was sent to; empty on a Unix socket",
+        "443",
+    ),
+    plain(
+        "peer_addr",
+        Variable::PeerAddr,
+        "The address at the other end of the connection, whatever `forwarded` and the PROXY protocol say about the client; `unix:` on a Unix socket",
+        "10.0.0.2",
+    ),
+    plain(
+        "peer_port",
+        Variable::PeerPort,
+        "The port at the other end of the connection",
+        "40312",
+    ),
+    plain(
+        "proxy_protocol_addr",
+        Variable::ProxyProtocolAddr,
+        "The client's address in the header of the PROXY protocol",
+        "203.0.113.7",
+    ),
+    plain(
+        "proxy_protocol_port",
+        Variable::ProxyProtocolPort,
+        "The client's port in that header",
+        "51234",
+    ),
+    plain(
+        "proxy_protocol_server_addr",
+        Variable::ProxyProtocolServerAddr,
+        "The server's address in that header",
+        "192.0.2.1",
+    ),
+    plain(
+        "proxy_protocol_server_port",
+        Variable::ProxyProtocolServerPort,
+        "The server's port in that header",
+        "443",
+    ),
+    plain(
+        "connection",
+        Variable::Connection,
+        "The number of the connection, unique while the server runs",
+        "1207",
+    ),
+    plain(
+        "connection_requests",
+        Variable::ConnectionRequests,
+        "The number of the request on its connection",
+        "3",
     ),
     plain(
         "remote_user",
@@ -189,6 +335,54 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         "6022",
     ),
     plain(
+        "bytes_sent",
+        Variable::BytesSent,
+        "Bytes of the answer that were sent: the body, and the head as HTTP/1 writes it",
+        "6270",
+    ),
+    plain(
+        "cache_status",
+        Variable::CacheStatus,
+        "What `cache` did, in nginx's words: `HIT`, `MISS`, `EXPIRED` (it was stale, and fetched again), `REVALIDATED`, `STALE` (it is stale and sent all the same), `UPDATING` (and another request fetches it), `BYPASS`; empty without a cache",
+        "HIT",
+    ),
+    plain(
+        "upstream_addr",
+        Variable::Upstream(UpstreamVariable::Addr),
+        "The address of the server of an upstream or `proxy` that the request was sent to. Those of several attempts are separated by `, `, and those of an error page or an internal redirect by ` : `; the variables below have their values in the same order",
+        "10.0.0.5:8080, 10.0.0.6:8080",
+    ),
+    plain(
+        "upstream_status",
+        Variable::Upstream(UpstreamVariable::Status),
+        "The status of its answer; 502 or 504 if it failed",
+        "502, 200",
+    ),
+    plain(
+        "upstream_connect_time",
+        Variable::Upstream(UpstreamVariable::ConnectTime),
+        "Seconds until there was a connection to it; `-` if there was none",
+        "-, 0.002",
+    ),
+    plain(
+        "upstream_header_time",
+        Variable::Upstream(UpstreamVariable::HeaderTime),
+        "Seconds until the head of its answer came; `-` if it did not",
+        "-, 0.095",
+    ),
+    plain(
+        "upstream_response_time",
+        Variable::Upstream(UpstreamVariable::ResponseTime),
+        "Seconds until the end of its answer",
+        "0.001, 0.096",
+    ),
+    plain(
+        "upstream_response_length",
+        Variable::Upstream(UpstreamVariable::ResponseLength),
+        "Bytes of its answer's body",
+        "0, 6022",
+    ),
+    plain(
         "time_local",
         Variable::TimeLocal,
         "The local time",
@@ -223,6 +417,12 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         Variable::Tls(TlsVariable::ServerName),
         "The server name that the client sent",
         "example.com",
+    ),
+    plain(
+        "tls_session_reused",
+        Variable::Tls(TlsVariable::SessionReused),
+        "`r` if the TLS session was resumed, `.` if it is a new one; empty over HTTP/3",
+        "r",
     ),
     plain(
         "tls_client_verify",
@@ -270,6 +470,12 @@ const FAMILIES: &[Family] = &[
         make: |name| Variable::Argument(name.into()),
         meaning: "The argument of that name in the query, decoded; of several the last. Case counts",
         example: "`$arg_page`",
+    },
+    Family {
+        prefix: "raw_arg_",
+        make: |name| Variable::RawArgument(name.to_ascii_lowercase().into()),
+        meaning: "The same as nginx's `$arg_NAME`: not decoded; of several the first. Case does not count",
+        example: "`$raw_arg_page`",
     },
     Family {
         prefix: "cookie_",
@@ -322,6 +528,9 @@ fn is_of_response(variable: &Variable) -> bool {
         Variable::RequestTime
         | Variable::Status
         | Variable::BodyBytesSent
+        | Variable::BytesSent
+        | Variable::CacheStatus
+        | Variable::Upstream(_)
         | Variable::TimeLocal
         | Variable::TimeIso8601
         | Variable::Msec
@@ -331,13 +540,28 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::Host
         | Variable::Method
         | Variable::RequestUri
+        | Variable::Query
+        | Variable::Scheme
+        | Variable::Hostname
         | Variable::RemoteAddr
+        | Variable::RemotePort
+        | Variable::ServerAddr
+        | Variable::ServerPort
+        | Variable::PeerAddr
+        | Variable::PeerPort
+        | Variable::ProxyProtocolAddr
+        | Variable::ProxyProtocolPort
+        | Variable::ProxyProtocolServerAddr
+        | Variable::ProxyProtocolServerPort
+        | Variable::Connection
+        | Variable::ConnectionRequests
         | Variable::RemoteUser
         | Variable::RequestId
         | Variable::RequestLine
         | Variable::Protocol
         | Variable::Tls(_)
         | Variable::Argument(_)
+        | Variable::RawArgument(_)
         | Variable::Cookie(_)
         | Variable::Header(_) => false,
     }

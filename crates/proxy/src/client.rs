@@ -5,12 +5,14 @@
 //! An implementation must never: let an incomplete answer look complete, or wait for a client beyond its timeout.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tutti_conn::clock::Millis;
 use tutti_conn::output::Gone;
 use tutti_http::{BodyError, FieldLines, Trailers};
 use tutti_log::Level;
+use tutti_upstream::GroupServer;
 
 /// A request body that is streamed.
 pub trait RequestBody {
@@ -109,6 +111,19 @@ pub trait Client {
     /// True if it may wait until a server has capacity for its request.
     fn may_wait(&self) -> bool {
         true
+    }
+
+    /// Notes that this server is asked.
+    fn note_attempt(&mut self, server: &Arc<GroupServer>) {
+        let _ = server;
+    }
+
+    /// Notes that there is a connection to it, an open one or a new one.
+    fn note_connected(&mut self) {}
+
+    /// Notes that it failed, which means this status.
+    fn note_failed(&mut self, status: u16) {
+        let _ = status;
     }
 
     /// Logs a line.

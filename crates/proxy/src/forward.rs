@@ -82,6 +82,7 @@ impl<C: Client> Forwarding<'_, C> {
                     return Ok(self.fail(status));
                 }
             };
+            self.client.note_attempt(claim.server());
             let asked = if speaks_http2(upstream) {
                 self.ask_http2(&claim).await
             } else {
@@ -107,6 +108,7 @@ impl<C: Client> Forwarding<'_, C> {
             };
             self.blame(&claim, &fault.failure);
             let status = fault.failure.status();
+            self.client.note_failed(status);
             // gRPC libraries derive the error from the server's code.
             let is_passed_on = matches!(fault.failure, UpstreamError::Reset { .. })
                 && is_grpc(&request)
@@ -185,6 +187,7 @@ impl<C: Client> Forwarding<'_, C> {
                     self.connect(claim).await?
                 }
             };
+            self.client.note_connected();
             let is_reused = connection.is_reused();
             let begun = has_workers.then(Instant::now);
             match http1::attempt(self, claim.server(), connection).await {
@@ -211,6 +214,7 @@ impl<C: Client> Forwarding<'_, C> {
         let mut refusals = 0;
         loop {
             let lease = self.lease(claim).await?;
+            self.client.note_connected();
             match http2::stream::attempt(self, claim.server(), &lease).await {
                 Err(AttemptError::Server(fault))
                     if refusals < REFUSALS

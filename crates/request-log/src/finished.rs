@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tutti_http::FieldLines;
+use tutti_http::{FieldLines, reason_phrase};
 use tutti_routing::{LogSecond, LogTime, ResponseInfo};
 
 /// The end of an exchange.
@@ -20,6 +20,9 @@ pub struct Finished<'a> {
     pub time: Option<SentAt>,
 }
 
+/// Bytes of `HTTP/1.1 200 `, and of the ends of that line and of the head.
+const STATUS_LINE: usize = 17;
+
 /// A time: its second, formatted for logs, and the milliseconds.
 pub type SentAt = (Rc<LogSecond>, u16);
 
@@ -29,6 +32,10 @@ impl ResponseInfo for Finished<'_> {
     }
     fn body_bytes_sent(&self) -> u64 {
         self.body_bytes
+    }
+    fn bytes_sent(&self) -> u64 {
+        let head = STATUS_LINE + reason_phrase(self.status).len() + self.head.lines().len();
+        self.body_bytes + head as u64
     }
     fn request_time(&self) -> Duration {
         self.begun.elapsed()

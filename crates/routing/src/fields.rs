@@ -29,6 +29,17 @@ pub(crate) fn each_argument(query: &[u8], name: &[u8], mut each: impl FnMut(&[u8
     }
 }
 
+/// The value of the first argument of this name (lower case), as nginx finds it: names are compared in any case, and nothing is decoded.
+pub(crate) fn raw_argument<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
+    let mut pairs = query.split(|byte| *byte == b'&');
+    pairs.find_map(|pair| {
+        let end = memchr::memchr(b'=', pair)?;
+        let (key, value) = pair.split_at(end);
+        key.eq_ignore_ascii_case(name)
+            .then(|| value.get(1..).unwrap_or_default())
+    })
+}
+
 /// Calls `each` with name and value of every argument, both decoded.
 pub(crate) fn all_arguments(query: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
     for pair in query

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable, UpstreamVariable};
 use tutti_http::RequestPath;
 use tutti_script::{Modules, ScriptError};
 
@@ -52,6 +52,26 @@ pub trait RequestInfo {
     fn remote(&self) -> Option<SocketAddr>;
     /// The local address; `None`: a unix socket.
     fn local(&self) -> Option<SocketAddr>;
+    /// The other end of the connection, which may be a proxy; `None`: a unix socket.
+    fn peer(&self) -> Option<SocketAddr> {
+        self.remote()
+    }
+    /// The client's address that a proxy has announced by the PROXY protocol.
+    fn announced(&self) -> Option<SocketAddr> {
+        None
+    }
+    /// The server's address that it has announced.
+    fn announced_server(&self) -> Option<SocketAddr> {
+        None
+    }
+    /// The connection.
+    fn connection(&self) -> ConnectionNumbers {
+        ConnectionNumbers::default()
+    }
+    /// The name of the machine.
+    fn hostname(&self) -> &[u8] {
+        b""
+    }
     /// Calls `each` with the value of every header field called `name` (lower case), in order.
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8]));
     /// Calls `each` with name (as received) and value of every header field, in order.
@@ -68,6 +88,16 @@ pub trait RequestInfo {
     /// Appends the name of the user, if known (`$remote_user`).
     fn write_user(&self, out: &mut Vec<u8>) {
         let _ = out;
+    }
+
+    /// Appends a fact about the servers of an upstream that it was sent to.
+    fn write_upstream(&self, variable: UpstreamVariable, out: &mut Vec<u8>) {
+        let _ = (variable, out);
+    }
+
+    /// Names what the cache did; empty without a cache.
+    fn cache_status(&self) -> &'static str {
+        ""
     }
 
     /// The status of the error that an error page replaces; `None`: the request itself is answered.
@@ -103,12 +133,25 @@ pub trait RequestInfo {
     }
 }
 
+/// The number of a connection, and of a request on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionNumbers {
+    /// Unique in the process.
+    pub number: u64,
+    /// Requests on it up to this one.
+    pub requests: u64,
+}
+
 /// A response, for the variables of the access log and of `response_headers`.
 pub trait ResponseInfo {
     /// Its status.
     fn status(&self) -> u16;
     /// Bytes of its body that were sent.
     fn body_bytes_sent(&self) -> u64;
+    /// Bytes of its head, as HTTP/1 writes it, and of its body that were sent.
+    fn bytes_sent(&self) -> u64 {
+        self.body_bytes_sent()
+    }
     /// Time since the request began.
     fn request_time(&self) -> Duration;
     /// When it was sent; `None`: not yet.

@@ -29,7 +29,7 @@ mod variables;
 
 pub use access_log::LogLine;
 pub use action::{ApplicationRef, Below, CompiledShare, Decision, DecisionKind, Guards, NotBelow};
-pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
+pub use info::{ConnectionNumbers, LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use router::{HOP_LIMIT, Router};
 pub use rule_set::RuleSet;

@@ -6,13 +6,15 @@
 use smallvec::SmallVec;
 use tutti_config::model::{Template, TemplatePart, Variable};
 use tutti_http::{OwnedPath, encode_argument, encode_path, encode_written};
+use tutti_script::EvaluatedPart;
 
 use crate::fields;
 use crate::info::RequestInfo;
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
-/// Applies a `rewrite`. Literal text may be percent-encoded, and its first `?` begins the query; values are not decoded again.
+/// Applies a `rewrite`. The first `?` in the text of the configuration begins the query, one in a value never does. That text may be
+/// percent-encoded; values are not decoded again.
 pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,
@@ -21,12 +23,14 @@ pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     let mut made = Made::default();
     for part in template.parts() {
         match part {
-            TemplatePart::Literal(text) => made.literal(text),
+            TemplatePart::Literal(text) => made.literal(text.as_bytes(), encode_written),
             TemplatePart::Variable(variable) => made.variable(variable, request),
+            // In the path, the text of a script is not percent-encoded.
             TemplatePart::Script(source) => {
-                let mut value = Vec::new();
-                script::value(source, request, &mut value)?;
-                encode_path(&value, &mut made.path);
+                script::parts(source, request, &mut |part| match part {
+                    EvaluatedPart::Text(text) => made.literal(text, encode_path),
+                    EvaluatedPart::Value(value) => made.value(value),
+                })?
             }
         }
     }
@@ -42,24 +46,36 @@ struct Made {
     path: Vec<u8>,
     /// Set once a `?` has begun the query.
     query: Option<Vec<u8>>,
-    /// It contains `$request_uri`, so the client's query is not appended.
+    /// It contains `$request_uri` or `$query`, so the client's query is not appended.
     is_sent: bool,
     /// The last character was a `?`: at the end of the template it drops the client's query.
     ends_in_mark: bool,
 }
 
 impl Made {
-    fn literal(&mut self, text: &str) {
-        for (index, piece) in text.split('?').enumerate() {
+    /// Appends text of the configuration; `encode_for_path` writes what belongs to the path.
+    fn literal(&mut self, text: &[u8], encode_for_path: fn(&[u8], &mut Vec<u8>)) {
+        for (index, piece) in text.split(|byte| *byte == b'?').enumerate() {
             if index > 0 {
                 self.mark();
                 self.ends_in_mark = true;
             }
             if !piece.is_empty() {
                 self.mark();
-                let out = self.query.as_mut().unwrap_or(&mut self.path);
-                encode_written(piece.as_bytes(), out);
+                match &mut self.query {
+                    Some(query) => encode_written(piece, query),
+                    None => encode_for_path(piece, &mut self.path),
+                }
             }
+        }
+    }
+
+    /// Appends a value.
+    fn value(&mut self, value: &[u8]) {
+        self.mark();
+        match &mut self.query {
+            Some(query) => encode_argument(value, query),
+            None => encode_path(value, &mut self.path),
         }
     }
 
@@ -76,13 +92,14 @@ impl Made {
 
     fn variable<R: RequestInfo + ?Sized>(&mut self, variable: &Variable, request: &R) {
         self.mark();
-        if let Some(query) = &mut self.query {
-            let mut value = Vec::new();
-            variables::value(variable, request, &mut value);
-            encode_argument(&value, query);
-            return;
-        }
         match variable {
+            // Encoded already, and all of them: nothing is appended.
+            Variable::Query if self.query.is_some() => self.sent_query(request.query()),
+            _ if self.query.is_some() => {
+                let mut value = Vec::new();
+                variables::value(variable, request, &mut value);
+                self.value(&value);
+            }
             // Encoded already: an encoded slash is kept.
             Variable::Uri => {
                 let path = request.request_path();
@@ -99,7 +116,19 @@ impl Made {
             variable => {
                 let mut value = Vec::new();
                 variables::value(variable, request, &mut value);
-                encode_path(&value, &mut self.path);
+                self.value(&value);
+            }
+        }
+    }
+
+    /// Appends the client's query as it is.
+    fn sent_query(&mut self, sent: Option<&[u8]>) {
+        self.is_sent = true;
+        if let Some(query) = &mut self.query {
+            match sent.unwrap_or_default() {
+                // As in nginx, no `&` is left without arguments behind it.
+                b"" if query.ends_with(b"&") => drop(query.pop()),
+                sent => query.extend_from_slice(sent),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Template literals: gives `tutti-script` access to the values of a request.
 
 use tutti_config::model::{PLAIN_VARIABLES, Variable};
-use tutti_script::{Modules, Values};
+use tutti_script::{EvaluatedPart, Modules, Values};
 
 use crate::fields;
 use crate::info::RequestInfo;
@@ -17,12 +17,30 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(
     request: &R,
     out: &mut Vec<u8>,
 ) -> Result<(), ScriptFailed> {
-    static NONE: std::sync::LazyLock<Modules> = std::sync::LazyLock::new(Modules::default);
-    let modules = request.modules().unwrap_or(&NONE);
-    tutti_script::evaluate(modules, source, &ScriptRequest(request), out).map_err(|failure| {
+    tutti_script::evaluate(modules(request), source, &ScriptRequest(request), out).map_err(
+        |failure| {
+            request.script_failed(source, &failure);
+            ScriptFailed
+        },
+    )
+}
+
+/// Calls `each` with the texts and the values of a script, in order; notifies the request if it failed.
+pub(crate) fn parts<R: RequestInfo + ?Sized>(
+    source: &str,
+    request: &R,
+    each: &mut dyn FnMut(EvaluatedPart<'_>),
+) -> Result<(), ScriptFailed> {
+    let view = ScriptRequest(request);
+    tutti_script::evaluate_parts(modules(request), source, &view, each).map_err(|failure| {
         request.script_failed(source, &failure);
         ScriptFailed
     })
+}
+
+fn modules<R: RequestInfo + ?Sized>(request: &R) -> &Modules {
+    static NONE: std::sync::LazyLock<Modules> = std::sync::LazyLock::new(Modules::default);
+    request.modules().unwrap_or(&NONE)
 }
 
 /// A request, as a script reads it.

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_config::model::{OutOfSteps, Pointer, TlsVariable, UpstreamVariable};
 use tutti_http::{OwnedPath, RequestPath};
 use tutti_script::{Modules, ScriptError};
 
-use crate::info::{RequestInfo, ResponseInfo, RouteEvent};
+use crate::info::{ConnectionNumbers, RequestInfo, ResponseInfo, RouteEvent};
 
 /// A request with the path after a `rewrite`, and the response.
 pub struct Seen<'a, R: ?Sized> {
@@ -55,6 +55,27 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
     }
     fn local(&self) -> Option<SocketAddr> {
         self.request.local()
+    }
+    fn peer(&self) -> Option<SocketAddr> {
+        self.request.peer()
+    }
+    fn announced(&self) -> Option<SocketAddr> {
+        self.request.announced()
+    }
+    fn announced_server(&self) -> Option<SocketAddr> {
+        self.request.announced_server()
+    }
+    fn connection(&self) -> ConnectionNumbers {
+        self.request.connection()
+    }
+    fn hostname(&self) -> &[u8] {
+        self.request.hostname()
+    }
+    fn write_upstream(&self, variable: UpstreamVariable, out: &mut Vec<u8>) {
+        self.request.write_upstream(variable, out);
+    }
+    fn cache_status(&self) -> &'static str {
+        self.request.cache_status()
     }
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.request.each_field(name, each);

@@ -1,7 +1,7 @@
 //! The values of variables.
 
 use std::io::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tutti_config::model::Variable;
 
@@ -36,11 +36,24 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 print_time(variable, time, out);
             }
         }
-        Variable::RemoteAddr => match request.remote().map(|address| address.ip().to_canonical()) {
-            Some(IpAddr::V4(ip)) => print(out, format_args!("{ip}")),
-            Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
-            None => out.extend_from_slice(b"unix:"),
-        },
+        Variable::Query => out.extend_from_slice(request.query().unwrap_or_default()),
+        Variable::Scheme => out.extend_from_slice(match request.is_https() {
+            true => b"https",
+            false => b"http",
+        }),
+        Variable::Hostname => out.extend_from_slice(request.hostname()),
+        Variable::RemoteAddr
+        | Variable::RemotePort
+        | Variable::ServerAddr
+        | Variable::ServerPort
+        | Variable::PeerAddr
+        | Variable::PeerPort
+        | Variable::ProxyProtocolAddr
+        | Variable::ProxyProtocolPort
+        | Variable::ProxyProtocolServerAddr
+        | Variable::ProxyProtocolServerPort
+        | Variable::Connection
+        | Variable::ConnectionRequests => of_connection(variable, request, out),
         Variable::RemoteUser => request.write_user(out),
         Variable::RequestId => request_id(request, out),
         Variable::RequestTime => {
@@ -67,6 +80,13 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 print(out, format_args!("{}", response.body_bytes_sent()));
             }
         }
+        Variable::BytesSent => {
+            if let Some(response) = request.response() {
+                print(out, format_args!("{}", response.bytes_sent()));
+            }
+        }
+        Variable::CacheStatus => out.extend_from_slice(request.cache_status().as_bytes()),
+        Variable::Upstream(variable) => request.write_upstream(*variable, out),
         Variable::Tls(variable) => out.extend_from_slice(request.tls(*variable)),
         Variable::Argument(name) => {
             fields::each_argument(
@@ -77,6 +97,10 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                     true
                 },
             );
+        }
+        Variable::RawArgument(name) => {
+            let query = request.query().unwrap_or_default();
+            out.extend_from_slice(fields::raw_argument(query, name.as_bytes()).unwrap_or_default());
         }
         Variable::Cookie(name) => request.each_field(b"cookie", &mut |field| {
             fields::each_cookie(field, name.as_bytes(), |value| replace(out, start, value));
@@ -93,6 +117,51 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 });
             }
         }
+    }
+}
+
+/// Appends a fact about the connection and its ends.
+fn of_connection<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, out: &mut Vec<u8>) {
+    match variable {
+        Variable::RemoteAddr => print_end(request.remote(), out),
+        Variable::RemotePort => print_port(request.remote(), out),
+        Variable::ServerAddr => print_end(request.local(), out),
+        Variable::ServerPort => print_port(request.local(), out),
+        Variable::PeerAddr => print_end(request.peer(), out),
+        Variable::PeerPort => print_port(request.peer(), out),
+        Variable::ProxyProtocolAddr => print_announced(request.announced(), out),
+        Variable::ProxyProtocolPort => print_port(request.announced(), out),
+        Variable::ProxyProtocolServerAddr => print_announced(request.announced_server(), out),
+        Variable::ProxyProtocolServerPort => print_port(request.announced_server(), out),
+        Variable::Connection => print(out, format_args!("{}", request.connection().number)),
+        Variable::ConnectionRequests => {
+            print(out, format_args!("{}", request.connection().requests));
+        }
+        _ => {}
+    }
+}
+
+/// Prints the address of an end of the connection; `None` is a Unix socket.
+fn print_end(end: Option<SocketAddr>, out: &mut Vec<u8>) {
+    match end {
+        Some(_) => print_announced(end, out),
+        None => out.extend_from_slice(b"unix:"),
+    }
+}
+
+/// Prints the address of an end that a proxy announced, if it did.
+fn print_announced(end: Option<SocketAddr>, out: &mut Vec<u8>) {
+    match end.map(|address| address.ip().to_canonical()) {
+        Some(IpAddr::V4(ip)) => print(out, format_args!("{ip}")),
+        Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
+        None => {}
+    }
+}
+
+/// Prints a port, if it is known.
+fn print_port(end: Option<SocketAddr>, out: &mut Vec<u8>) {
+    if let Some(port) = end.map(|address| address.port()).filter(|port| *port != 0) {
+        print(out, format_args!("{port}"));
     }
 }
 

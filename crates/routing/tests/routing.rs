@@ -269,6 +269,19 @@ fn templates_have_their_values() {
     );
     assert_eq!(share("/$dollar${dollar}x", get("/")), "/$$x");
     assert_eq!(share("/$remote_addr/$method", get("/")), "/192.0.2.7/GET");
+    assert_eq!(
+        share(
+            "/$scheme:$remote_port:$server_addr:$server_port",
+            get("/").https()
+        ),
+        "/https:40000:127.0.0.1:8080"
+    );
+    assert_eq!(
+        share("/$query,$arg_a,$raw_arg_A", get("/?a=%20&a=2")),
+        "/a=%20&a=2,2,%20"
+    );
+    // The header of a PROXY protocol is not one of forwarded fields.
+    assert_eq!(share("/$proxy_protocol_addr", get("/")), "/");
 }
 
 /// Issue 10, 2.2: `$request_uri` is the original target.
@@ -284,6 +297,78 @@ fn a_rewrite_changes_the_path_and_keeps_the_query() {
     assert_eq!(decision.path(&request), b"/v1/a b");
     let path = decision.request_path(&request);
     assert_eq!(path.target(), b"/v1/a%20b?x=1");
+}
+
+/// Issue 31, 4.1: in JavaScript, a `?` became part of the path.
+#[test]
+fn a_rewrite_in_javascript_may_have_a_query() {
+    for (template, asked, path, target) in [
+        ("`/i.php?q=${uri}`", "/a%26b", "/i.php", "/i.php?q=/a%26b"),
+        (
+            "`/i.php?q=${uri}&r=1`",
+            "/a?s=%20&q=x",
+            "/i.php",
+            "/i.php?q=/a&r=1&s=%20",
+        ),
+        ("`/i.php?q=${uri}?`", "/a?s=1", "/i.php", "/i.php?q=/a"),
+        ("`/i.php?${''}`", "/a?s=1", "/i.php", "/i.php?s=1"),
+        // A `?`, a `&` and U+0001 in a value stay what they are; no path contains NUL.
+        (
+            "`/x${args.p}?q=${args.p}`",
+            "/a?p=%3F%26%01%00",
+            "/x?&\u{1}",
+            "/x%3F&%01?q=?%26%01%00&p=%3F%26%01%00",
+        ),
+        ("`/new${uri}`", "/a%3Fb?c", "/new/a?b", "/new/a%3Fb?c"),
+        ("`/a b${uri ? '?' : '&'}`", "/a", "/a b?", "/a%20b%3F"),
+    ] {
+        is_rewritten(template, asked, (path, target));
+    }
+}
+
+/// Checks the path and the target that a `rewrite` makes of a target.
+fn is_rewritten(template: &str, asked: &str, (path, target): (&str, &str)) {
+    let router = routes(&format!(
+        r#"[{{"action": {{"rewrite": "{template}", "return": 200}}}}]"#
+    ));
+    let request = get(asked);
+    let decision = router.decide(0, &request);
+    let found = decision.request_path(&request);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(found.path()), path, "{template} {asked}");
+    assert_eq!(text(found.target()), target, "{template} {asked}");
+}
+
+/// Issue 31, 4.1.
+#[test]
+fn values_begin_no_query_and_all_arguments_may_follow() {
+    for (template, asked, path, target) in [
+        // A `?` of a value never begins the query.
+        (
+            "/v1/$arg_x",
+            "/a?x=b%3Fc%3Dd",
+            "/v1/b?c=d",
+            "/v1/b%3Fc=d?x=b%3Fc%3Dd",
+        ),
+        // All arguments of the client, also those that the template sets, as in nginx.
+        (
+            "/i.php?q=1&$query",
+            "/a?q=2&r=%26",
+            "/i.php",
+            "/i.php?q=1&q=2&r=%26",
+        ),
+        ("/i.php?q=1&$query", "/a", "/i.php", "/i.php?q=1"),
+        ("/i.php?$query", "/a?b&c", "/i.php", "/i.php?b&c"),
+        ("/i.php?$query", "/a", "/i.php", "/i.php"),
+        (
+            "/i.php?q=$raw_arg_Q",
+            "/a?q=x%26y&q=z",
+            "/i.php",
+            "/i.php?q=x%2526y",
+        ),
+    ] {
+        is_rewritten(template, asked, (path, target));
+    }
 }
 
 /// Issue 28, 2.3: a `?` in the template became part of the path, and `$request_uri` was decoded twice.
@@ -361,15 +446,7 @@ fn a_rewrite_may_have_a_query() {
             "/e/b?x=..%2F..%2Fe",
         ),
     ] {
-        let router = routes(&format!(
-            r#"[{{"action": {{"rewrite": "{template}", "return": 200}}}}]"#
-        ));
-        let request = get(asked);
-        let decision = router.decide(0, &request);
-        let found = decision.request_path(&request);
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        assert_eq!(text(found.path()), path, "{template} {asked}");
-        assert_eq!(text(found.target()), target, "{template} {asked}");
+        is_rewritten(template, asked, (path, target));
     }
     // Conditions after it see the new arguments.
     let router = routes(

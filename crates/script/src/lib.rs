@@ -16,6 +16,7 @@ mod failure;
 mod limits;
 mod maker;
 mod modules;
+mod parts;
 mod values;
 
 use std::cell::RefCell;
@@ -24,6 +25,7 @@ pub use check::{CompileError, check_module, check_modules, check_template};
 pub use failure::ScriptError;
 pub use limits::{MEMORY_LIMIT, STACK_LIMIT, TIME_LIMIT};
 pub use modules::{Modules, ScriptModule};
+pub use parts::EvaluatedPart;
 pub use values::Values;
 
 use crate::engine::Engine;
@@ -65,4 +67,20 @@ pub fn evaluate(
         }
         evaluated
     })
+}
+
+/// Calls `each` with the texts and the values of the template literal `source` for a request, in order; not at all after a failure.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_parts(
+    modules: &Modules,
+    source: &str,
+    values: &dyn Values,
+    each: &mut dyn FnMut(EvaluatedPart<'_>),
+) -> Result<(), ScriptError> {
+    let mut joined = Vec::new();
+    evaluate(modules, &parts::tagged(source), values, &mut joined)?;
+    parts::separate(&joined, each);
+    Ok(())
 }

@@ -49,11 +49,25 @@ pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Ex
     let (tutti_cache::Found::Fresh(stored) | tutti_cache::Found::Stale(stored, _)) = &found else {
         return ExchangeStep::Cache(Box::new(Fetch { found, plan }));
     };
+    request.exchange.cache_status.set(status(&found));
     let step = serve(request, asked, stored, Hit::There, &plan.changes, output);
     if let tutti_cache::Found::Stale(stored, Some(lead)) = found {
         renew(request, plan, lead, stored);
     }
     step
+}
+
+/// The value of `$cache_status`, in nginx's words.
+fn status(found: &tutti_cache::Found) -> &'static str {
+    match found {
+        tutti_cache::Found::Fresh(_) => "HIT",
+        tutti_cache::Found::Stale(_, Some(_)) => "STALE",
+        tutti_cache::Found::Stale(_, None) => "UPDATING",
+        tutti_cache::Found::Lead(_, Some(_)) => "EXPIRED",
+        tutti_cache::Found::Lead(_, None)
+        | tutti_cache::Found::Wait(_)
+        | tutti_cache::Found::Past => "MISS",
+    }
 }
 
 /// Fetches a newer response for later requests, in a separate task: the exchange has no client.
@@ -123,6 +137,7 @@ pub(crate) async fn wait(
         ),
         false => (found, hit),
     };
+    request.exchange.cache_status.set(status(&found));
     let (lead, stale) = match found {
         tutti_cache::Found::Fresh(stored) => {
             let step = serve(request, asked, &stored, hit, &plan.changes, output);
@@ -154,7 +169,14 @@ pub(crate) fn settle(
     };
     let instead = recording.state.borrow_mut().instead.take();
     match instead {
-        Some((stored, hit)) => Ok(serve(request, asked, &stored, hit, &plan.changes, output)),
+        Some((stored, hit)) => {
+            request.exchange.cache_status.set(match hit {
+                Hit::Validated => "REVALIDATED",
+                Hit::Error(_) => "STALE",
+                Hit::There | Hit::OnDisk | Hit::Coalesced => "HIT",
+            });
+            Ok(serve(request, asked, &stored, hit, &plan.changes, output))
+        }
         None => {
             count(&asked.store.counts.misses);
             outcome

@@ -55,6 +55,7 @@ pub(crate) fn concern(
     }
     if is_past(request, decision, cache) {
         store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
+        request.exchange.cache_status.set("BYPASS");
         return mind(Purpose::Report, ForwardReason::Bypass);
     }
     let has_cookies =

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER, HEXUPPER};
 use rustls::pki_types::CertificateDer;
-use rustls::{CipherSuite, CommonState, ProtocolVersion};
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 use tutti_config::model::TlsVariable;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -17,6 +17,8 @@ pub struct HandshakeFacts {
     protocol: &'static str,
     cipher: String,
     server_name: String,
+    /// `r` if the session was resumed, else `.`; empty if that is not known.
+    session: &'static str,
     asks_clients: bool,
     certificate: Option<CertificateDer<'static>>,
     /// Computed on demand.
@@ -46,6 +48,11 @@ impl HandshakeFacts {
             },
             cipher: cipher_name(suite.map(|suite| suite.suite())),
             server_name: server_name.unwrap_or_default().to_owned(),
+            session: match state.handshake_kind() {
+                Some(HandshakeKind::Resumed) => "r",
+                Some(_) => ".",
+                None => "",
+            },
             asks_clients,
             certificate: certificates.first().map(|one| one.clone().into_owned()),
             client: OnceCell::new(),
@@ -64,6 +71,8 @@ impl HandshakeFacts {
             protocol: "TLSv1.3",
             cipher: cipher_name(suite),
             server_name: server_name.unwrap_or_default().to_owned(),
+            // `quinn-proto` does not tell.
+            session: "",
             asks_clients,
             certificate: certificate.cloned(),
             client: OnceCell::new(),
@@ -88,6 +97,7 @@ impl HandshakeFacts {
             TlsVariable::Protocol => self.protocol,
             TlsVariable::Cipher => &self.cipher,
             TlsVariable::ServerName => &self.server_name,
+            TlsVariable::SessionReused => self.session,
             // An invalid one has ended the handshake.
             TlsVariable::ClientVerify => match (self.asks_clients, &self.certificate) {
                 (true, Some(_)) => "SUCCESS",

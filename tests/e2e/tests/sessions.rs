@@ -56,6 +56,7 @@ const GUIDES: &[(&str, &str)] = &[
     page!("http/cache.md"),
     page!("http/delivery.md"),
     page!("http/access.md"),
+    page!("http/rewriting.md"),
     page!("http/websocket.md"),
     page!("proxy/upstreams.md"),
     page!("proxy/fastcgi.md"),

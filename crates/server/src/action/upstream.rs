@@ -16,7 +16,7 @@ use tutti_proxy::{
     RequestBody, UpstreamDestination, find,
 };
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
-use tutti_upstream::ServerGroup;
+use tutti_upstream::{GroupServer, ServerGroup};
 
 use crate::early_hints;
 use crate::exchange::body::ClientBody;
@@ -120,6 +120,7 @@ pub(crate) async fn run<'r>(
         changes,
         output,
         head: FieldLines::new(),
+        is_first: true,
     };
     let resources = &request.client.local.proxy;
     let outcome = tutti_proxy::run(asked, &mut client, body, resources).await;
@@ -171,6 +172,8 @@ struct Requester<'c, 'r> {
     output: &'c mut Output,
     /// The fields of the 101 response's head, if the access log needs them.
     head: FieldLines,
+    /// No server has been chosen yet.
+    is_first: bool,
 }
 
 impl Requester<'_, '_> {
@@ -201,6 +204,19 @@ impl<'r> Client for Requester<'_, 'r> {
 
     fn is_https(&self) -> bool {
         self.request.is_https()
+    }
+
+    fn note_attempt(&mut self, server: &Arc<GroupServer>) {
+        let is_first = std::mem::take(&mut self.is_first);
+        self.request.exchange.attempts.begin(server, is_first);
+    }
+
+    fn note_connected(&mut self) {
+        self.request.exchange.attempts.connected();
+    }
+
+    fn note_failed(&mut self, status: u16) {
+        self.request.exchange.attempts.failed(status);
     }
 
     fn log(&self, level: Level, line: &str) {
@@ -236,6 +252,7 @@ impl<'r> Client for Requester<'_, 'r> {
     ) -> Result<Given, Gone> {
         self.request
             .note_phase(|phases| phases.answered = Some(Instant::now()));
+        self.request.exchange.attempts.answered(head.status);
         let head = Head {
             status: head.status,
             length: head.length,
@@ -260,6 +277,8 @@ impl<'r> Client for Requester<'_, 'r> {
         answer: &mut Given,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
     ) -> Result<(), Gone> {
+        let bytes = pieces.clone().map(<[u8]>::len).sum();
+        self.request.exchange.attempts.received(bytes);
         let answer = match answer {
             Given::Answer(answer) => answer,
             Given::Nothing(_, discarded) => {
@@ -288,6 +307,7 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn end(&mut self, answer: Given) -> ExchangeStep {
+        self.request.exchange.attempts.ended();
         let answer = match answer {
             Given::Answer(answer) => answer,
             Given::Nothing(instead, _) => {

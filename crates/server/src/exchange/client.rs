@@ -12,6 +12,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use tutti_config::model::Compressor;
@@ -29,6 +30,7 @@ use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_http::Version;
 use tutti_http::websocket::close_code;
 use tutti_pool::Level;
+use tutti_routing::ConnectionNumbers;
 
 use crate::exchange::channel::Channel;
 use crate::exchange::stream::Stream;
@@ -38,6 +40,9 @@ use crate::local::Local;
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
 
+/// The number of the next connection of any thread.
+static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
+
 /// The two ends of a connection, and the thread that serves it.
 pub(crate) struct Ends {
     pub(crate) local: Rc<Local>,
@@ -46,6 +51,10 @@ pub(crate) struct Ends {
     pub(crate) peer: Peer,
     /// The client announced by that proxy.
     pub(crate) proxied: Option<Proxied>,
+    /// The number of the connection.
+    number: u64,
+    /// Requests on it so far, those of all its streams together.
+    requests: Rc<Cell<u64>>,
     /// The local address, read from the kernel at most once; only for listeners on any address.
     local_address: OnceCell<SocketAddr>,
 }
@@ -57,6 +66,8 @@ impl Ends {
             listener,
             peer,
             proxied: None,
+            number: NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed),
+            requests: Rc::default(),
             local_address: OnceCell::new(),
         }
     }
@@ -73,6 +84,8 @@ impl Ends {
             listener: self.listener.another(),
             peer: self.peer,
             proxied: self.proxied,
+            number: self.number,
+            requests: Rc::clone(&self.requests),
             local_address: self.local_address.clone(),
         }
     }
@@ -82,8 +95,22 @@ impl Ends {
         self.listener.is_closing() || self.local.draining.get()
     }
 
+    /// Counts a request.
+    pub(crate) fn count_request(&self) -> ConnectionNumbers {
+        self.requests.set(self.requests.get() + 1);
+        self.numbers()
+    }
+
+    /// The number of the connection, and of its latest request.
+    pub(crate) fn numbers(&self) -> ConnectionNumbers {
+        ConnectionNumbers {
+            number: self.number,
+            requests: self.requests.get(),
+        }
+    }
+
     /// Both addresses announced by a proxy.
-    fn proxied_addresses(&self) -> Option<Addresses> {
+    pub(crate) fn proxied_addresses(&self) -> Option<Addresses> {
         self.proxied.and_then(|proxied| proxied.addresses)
     }
 

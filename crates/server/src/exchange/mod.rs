@@ -1,6 +1,7 @@
 //! One exchange: its state, its messages in memory, its client, and its request for the stages.
 
 pub(crate) mod arrival;
+pub(crate) mod attempts;
 pub(crate) mod body;
 pub(crate) mod channel;
 pub(crate) mod client;

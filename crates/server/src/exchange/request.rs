@@ -6,10 +6,12 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
+use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable, UpstreamVariable};
 use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
 use tutti_pool::Level;
-use tutti_routing::{Modules, RequestInfo, ResponseHeader, RouteEvent, ScriptError, Seen};
+use tutti_routing::{
+    ConnectionNumbers, Modules, RequestInfo, ResponseHeader, RouteEvent, ScriptError, Seen,
+};
 
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
@@ -405,6 +407,30 @@ impl RequestInfo for Request<'_> {
     }
     fn local(&self) -> Option<SocketAddr> {
         self.client.local_address()
+    }
+    fn peer(&self) -> Option<SocketAddr> {
+        self.client.peer.address()
+    }
+    fn announced(&self) -> Option<SocketAddr> {
+        self.client.proxied_addresses().map(|both| both.source)
+    }
+    fn announced_server(&self) -> Option<SocketAddr> {
+        self.client.proxied_addresses().map(|both| both.destination)
+    }
+    fn connection(&self) -> ConnectionNumbers {
+        self.exchange.connection
+    }
+    fn hostname(&self) -> &[u8] {
+        static NAME: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+            std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
+        });
+        NAME.trim_ascii_end().as_bytes()
+    }
+    fn write_upstream(&self, variable: UpstreamVariable, out: &mut Vec<u8>) {
+        self.exchange.attempts.write(variable, out);
+    }
+    fn cache_status(&self) -> &'static str {
+        self.exchange.cache_status.get()
     }
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.view.get_all(name).for_each(each);

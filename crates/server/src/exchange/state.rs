@@ -17,8 +17,9 @@ use tutti_guard::Admission;
 use tutti_http::OwnedPath;
 use tutti_pool::Whereabouts;
 use tutti_request_log::{Answerer, Phases, ResponseCounts};
-use tutti_routing::{RuleSet, ScopeNumber};
+use tutti_routing::{ConnectionNumbers, RuleSet, ScopeNumber};
 
+use crate::exchange::attempts::Attempts;
 use crate::exchange::client::ClientSide;
 use crate::exchange::trace::Traced;
 use crate::fields::forwarded::Origin;
@@ -33,6 +34,12 @@ pub(crate) struct Exchange {
     pub(crate) arrived: Instant,
     /// Its number on this thread.
     serial: u64,
+    /// Its connection, and its number there.
+    pub(crate) connection: ConnectionNumbers,
+    /// The servers of upstreams that it was sent to.
+    pub(crate) attempts: Attempts,
+    /// Names what the cache did (`$cache_status`).
+    pub(crate) cache_status: Cell<&'static str>,
     /// The client that the request's fields name.
     pub(crate) origin: Cell<Origin>,
     /// Its answerer.
@@ -67,16 +74,20 @@ impl Exchange {
     pub(crate) fn new(client: &ClientSide, settings: ScopeNumber, begun: Option<Instant>) -> Self {
         client.local.counters().requests.add(1);
         let arrived = Instant::now();
-        let own = Self::at(&client.local, begun.unwrap_or(arrived), arrived);
+        let connection = client.count_request();
+        let own = Self::at(&client.local, connection, begun.unwrap_or(arrived), arrived);
         own.settings.set(settings);
         own
     }
 
-    fn at(local: &Local, begun: Instant, arrived: Instant) -> Self {
+    fn at(local: &Local, connection: ConnectionNumbers, begun: Instant, arrived: Instant) -> Self {
         Self {
             begun,
             arrived,
             serial: local.next_serial(),
+            connection,
+            attempts: Attempts::default(),
+            cache_status: Cell::default(),
             origin: Cell::default(),
             answerer: Cell::default(),
             route: Cell::default(),
@@ -97,7 +108,7 @@ impl Exchange {
     /// The exchange of an equal request that the server makes itself; it is neither counted nor logged.
     pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
         let now = Instant::now();
-        let own = Self::at(local, now, now);
+        let own = Self::at(local, self.connection, now, now);
         own.is_logged.set(true);
         own.settings.set(self.settings.get());
         own.answerer.set(self.answerer.get());

@@ -1,0 +1,153 @@
+//! Variables about the connection, the servers of upstreams and the cache.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+mod support;
+
+use std::net::TcpListener;
+
+use support::Site;
+use support::backend::Backend;
+use tutti_testkit::wait_until;
+
+/// A site with this listener and these routes.
+fn site(listener: &str, more: &str, routes: &str) -> Site {
+    Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"{listener}}}}}, "routes": {routes},
+                 "access_log": {{"path": "{folder}/access.log",
+                    "format": "$request_uri|$upstream_addr|$upstream_status|$upstream_response_length|$cache_status|$bytes_sent|$upstream_connect_time|$upstream_header_time"}}{more}}}"#
+        )
+    })
+}
+
+/// The values of the line of the log about this target.
+fn logged(site: &Site, target: &str) -> Vec<String> {
+    let mut found = None;
+    wait_until("a line in the log", || {
+        let log = std::fs::read_to_string(site.path().join("access.log")).unwrap_or_default();
+        let mut lines = log.lines();
+        let line = lines.find(|line| line.split('|').next() == Some(target));
+        found = line.map(|line| line.split('|').map(str::to_owned).collect());
+        found.is_some()
+    });
+    found.unwrap_or_default()
+}
+
+/// A port at which no server listens.
+fn nowhere() -> String {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_connection_has_its_number_and_its_ends() {
+    let ends = r#"[{"action": {"return": 200, "body": "$connection $connection_requests $peer_addr $remote_addr $remote_port $proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port $server_port $scheme"}}]"#;
+    let own = site("", "", ends);
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let mut client = own.connect();
+        let local = client.stream.local_addr().unwrap().port();
+        for number in ["1", "2", "3"] {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let text = client.response("GET").text();
+            let mut words = text.split(' ');
+            numbers.push(words.next().unwrap().to_owned());
+            assert_eq!(words.next(), Some(number));
+            let rest: Vec<&str> = words.collect();
+            let port = own.address().port();
+            let expected = format!("127.0.0.1 127.0.0.1 {local}     {port} http");
+            assert_eq!(rest.join(" "), expected);
+        }
+    }
+    assert!(numbers[0] == numbers[2] && numbers[3] == numbers[5]);
+    assert_ne!(numbers[0], numbers[3]);
+
+    let behind = site(r#", "proxy_protocol": {"source": ["127.0.0.1"]}"#, "", ends);
+    let mut client = behind.connect();
+    client.send("PROXY TCP4 203.0.113.7 192.0.2.1 5000 81\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let text = client.response("GET").text();
+    let (_, rest) = text.split_once(" 1 ").unwrap();
+    assert_eq!(
+        rest,
+        "127.0.0.1 203.0.113.7 5000 203.0.113.7 5000 192.0.2.1 81 81 http"
+    );
+}
+
+#[test]
+fn attempts_are_joined_and_other_actions_separated() {
+    let backend = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let failing = Backend::answering("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n");
+    let (good, gone, bad) = (
+        backend.address.to_string(),
+        nowhere(),
+        failing.address.to_string(),
+    );
+    let site = site(
+        "",
+        &format!(
+            r#", "upstreams": {{"two": {{"servers": {{"{gone}": {{"weight": 100}}, "{good}": {{}}}}}}}}"#
+        ),
+        &format!(
+            r#"[{{"match": {{"uri": "/page"}}, "action": {{"proxy": "http://{bad}", "intercept_errors": true,
+                    "error_pages": {{"404": {{"proxy": "http://{good}", "response_headers_always": {{"X-Seen": "$upstream_status"}}}}}}}}}},
+                {{"match": {{"uri": "/none"}}, "action": {{"proxy": "http://{gone}"}}}},
+                {{"match": {{"uri": "/own"}}, "action": {{"return": 200}}}},
+                {{"action": {{"pass": "upstreams/two"}}}}]"#
+        ),
+    );
+    assert_eq!(site.get("/two").text(), "hello");
+    let two = logged(&site, "/two");
+    assert_eq!(two[1], format!("{gone}, {good}"));
+    assert_eq!(two[2..5], ["502, 200", "0, 5", "-"]);
+    assert!(two[6].starts_with("-, 0.") && two[7].starts_with("-, 0."));
+
+    let page = site.get("/page");
+    assert_eq!(
+        (page.status, page.field("X-Seen")),
+        (404, Some("404 : 200"))
+    );
+    let line = logged(&site, "/page");
+    assert_eq!(
+        line[1..4],
+        [
+            format!("{bad} : {good}"),
+            "404 : 200".into(),
+            "3 : 5".into()
+        ]
+    );
+
+    assert_eq!(site.get("/none").status, 502);
+    assert_eq!(logged(&site, "/none")[2], "502");
+    // Bytes as they were sent.
+    let reply = site.exchange("GET /own HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let own = logged(&site, "/own");
+    assert_eq!(own[1..4], ["-", "-", "-"]);
+    assert_eq!(own[5], reply.len().to_string());
+}
+
+#[test]
+fn the_cache_says_what_it_did() {
+    let backend = Backend::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    let site = site(
+        "",
+        r#", "settings": {"cache": {"pages": {}}}"#,
+        &format!(
+            r#"[{{"action": {{"proxy": "http://{}", "cache": {{"store": "pages", "bypass": "$arg_past"}},
+                "response_headers": {{"X-Cache": "$cache_status"}}}}}}]"#,
+            backend.address
+        ),
+    );
+    for (target, status) in [
+        ("/a", Some("MISS")),
+        ("/a", Some("HIT")),
+        ("/a?past=1", Some("BYPASS")),
+    ] {
+        assert_eq!(site.get(target).field("X-Cache"), status, "{target}");
+    }
+}
