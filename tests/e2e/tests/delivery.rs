@@ -160,6 +160,32 @@ fn a_site_and_a_path_have_their_own_settings() {
 }
 
 #[test]
+fn responses_have_the_types_rates_and_texts_of_their_action() {
+    let (server, _) = serve(
+        "Types, charsets, rates and texts",
+        &[
+            ("srv/www/old/page", "<a href=http://old.example/x>"),
+            ("srv/www/new.html", "new"),
+        ],
+    );
+    server.write("srv/www/videos/a.mp4", "x".repeat(1_500_000));
+    let page = format!("<a href=http://{}/x>", server.address().ip());
+    let old = server.get("/old/page");
+    assert_eq!(
+        old.field("Content-Type"),
+        Some("text/html; charset=iso-8859-1")
+    );
+    assert!(!old.text().contains("old.example"), "{}", old.text());
+    let (head, body) = curl(&server, "/old/page", &[]);
+    assert!(head.contains("trailer: x-bytes"), "{head}");
+    assert!(body.starts_with(&page), "{body}");
+    let new = server.get("/new.html");
+    assert_eq!(new.field("Content-Type"), Some("text/html; charset=utf-8"));
+    // The first megabyte is free, and half a million bytes more go out at once.
+    assert_eq!(server.get("/videos/a.mp4").body.len(), 1_500_000);
+}
+
+#[test]
 fn copies_reach_the_upstream() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let next = listener.local_addr().unwrap();
