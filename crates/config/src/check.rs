@@ -130,6 +130,19 @@ fn kind(faults: &mut Faults<'_>, kind: &ValueKind, node: &TreeNode, place: &Conf
             }
         }
         (ValueKind::Application, Value::Object(_)) => application(faults, node, place),
+        (ValueKind::Json, Value::String(text)) => {
+            string(faults, &Text::TemplateOrEmpty, text, node, place);
+        }
+        (ValueKind::Json, Value::Array(_)) => {
+            self::kind(faults, &ValueKind::Array(&ValueKind::Json), node, place);
+        }
+        (ValueKind::Json, Value::Object(members)) => {
+            for member in members {
+                let place = place.name(&member.name);
+                self::kind(faults, &ValueKind::Json, &member.node, &place);
+            }
+        }
+        (ValueKind::Json, _) => {}
         (ValueKind::OneOf(kinds), _) => {
             match kinds.iter().find(|kind| accepts(kind, &node.value)) {
                 Some(kind) => self::kind(faults, kind, node, place),
@@ -153,6 +166,7 @@ pub(crate) fn accepts(kind: &ValueKind, value: &Value) -> bool {
             matches!(value, Value::Object(_))
         }
         ValueKind::OneOf(kinds) => kinds.iter().any(|kind| accepts(kind, value)),
+        ValueKind::Json => true,
     }
 }
 

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 mod acme;
 mod cache;
 mod compression;
@@ -39,7 +41,8 @@ pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageSt
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
-    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource, Limit,
+    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource,
+    LEAST_LINK_SECRET, Limit, SignedLink,
 };
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
@@ -61,13 +64,14 @@ pub use crate::address::{
 };
 pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
+pub use crate::referer::Referers;
 pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
     ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
-    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, ScheduleOptions,
-    SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
-    UpstreamOptions, WebSocket,
+    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod, ListenerOptions,
+    ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate,
+    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
+    TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
 pub use tutti_document::Pointer;
@@ -239,6 +243,8 @@ pub struct Conditions {
     pub cookies: Option<FieldSets>,
     /// Header fields; names are lower-cased, patterns are case-insensitive.
     pub headers: Option<FieldSets>,
+    /// Pages that link here.
+    pub referer: Option<Referers>,
     /// Address and port that the request comes from.
     pub source: Option<AddressSet>,
     /// Address and port that the request was sent to.
@@ -343,6 +349,28 @@ pub struct Return {
     pub status: u16,
     /// Value of the `Location` field.
     pub location: Option<Template>,
+    /// `None`: the server's own page, or an empty body.
+    pub content: Option<Arc<ReturnContent>>,
+}
+
+/// The body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReturnContent {
+    /// Value of the `Content-Type` field.
+    pub content_type: String,
+    /// In order; a literal alone if it is the same for every request, and nothing if it is empty.
+    pub parts: Vec<ContentPart>,
+}
+
+/// A piece of the body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContentPart {
+    /// Bytes, never empty.
+    Literal(Bytes),
+    /// A text.
+    Text(Template),
+    /// A text inside a JSON string: its value is escaped.
+    JsonText(Template),
 }
 
 /// `share`, with its options.

@@ -154,6 +154,7 @@ fn kind(kind: &ValueKind, definitions: &mut Definitions) -> Value {
             map
         }
         ValueKind::Application => application(definitions),
+        ValueKind::Json => json!({}),
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{
-    self, Cache, Condition, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
+    self, Cache, Condition, ContentPart, Pointer, RequestHeader, ResponseHeader, Return, Template,
+    under,
 };
 use tutti_http::{OwnedPath, RequestPath};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
-use crate::render::render;
+use crate::render::{render, render_content};
 use crate::rule_set::RuleSet;
 use crate::scopes::ScopeNumber;
 use crate::script::ScriptFailed;
@@ -201,6 +202,20 @@ impl Decision<'_> {
     ) -> Result<(), ScriptFailed> {
         let path = self.rewritten.as_deref();
         render(template, &Seen::on_its_way(request, path), out)
+    }
+
+    /// Renders the body of a `return` for this request.
+    ///
+    /// # Errors
+    /// It contains a script that failed; the request has been notified.
+    pub fn render_content<R: RequestInfo + ?Sized>(
+        &self,
+        parts: &[ContentPart],
+        request: &R,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ScriptFailed> {
+        let path = self.rewritten.as_deref();
+        render_content(parts, &Seen::on_its_way(request, path), out)
     }
 
     /// Evaluates a condition of the action for this request.

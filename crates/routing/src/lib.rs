@@ -13,6 +13,7 @@ mod conditions;
 mod fields;
 mod index;
 mod info;
+mod json;
 mod pass;
 mod path;
 mod render;

@@ -86,9 +86,12 @@ pub(crate) async fn receive(
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))
         }
-        Act::Page { .. } | Act::File(_) | Act::Listing(_) | Act::Substitute(_) | Act::Metrics => {
-            None
-        }
+        Act::Page { .. }
+        | Act::Content(_)
+        | Act::File(_)
+        | Act::Listing(_)
+        | Act::Substitute(_)
+        | Act::Metrics => None,
     };
     let Some((name, spool)) = receiver else {
         let outcome = read(with, messages, decoder, |_| Ok(())).await?;

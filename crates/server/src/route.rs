@@ -5,13 +5,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
-use tutti_config::model::{Encoding, Template};
+use tutti_config::model::{ContentPart, Encoding, Template};
 use tutti_http::edits::{Edit, has_edit_of, is_alias};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{
-    CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, ScriptFailed,
+    CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, Return, ScriptFailed,
 };
 
 use crate::action::share::{self, Found};
@@ -25,7 +26,7 @@ use crate::exchange::trace::TRACEPARENT;
 use crate::fields::request_headers;
 use crate::fields::request_id;
 use crate::maintenance;
-use crate::plan::{Act, Called, Plan, Served};
+use crate::plan::{Act, Called, Plan, Returned, Served};
 use crate::replace;
 use crate::substitute::Way;
 use tutti_conn::clock::now_millis;
@@ -114,15 +115,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 None => Act::page(404),
             },
             DecisionKind::Return(answer) => {
-                let location = answer.location.as_ref();
-                let field = location.map(|location| location_field(&decision, location, request));
-                match field.transpose() {
-                    Ok(field) => Act::Page {
-                        status: answer.status,
-                        fields: field.unwrap_or_default(),
-                    },
-                    Err(ScriptFailed) => Act::page(500),
-                }
+                returned(&decision, answer, request).unwrap_or_else(|ScriptFailed| Act::page(500))
             }
             DecisionKind::Metrics => match request.view.method() {
                 Method::Get | Method::Head => Act::Metrics,
@@ -590,6 +583,37 @@ fn refusal(status: u16) -> Act {
         _ => FieldLines::new(),
     };
     Act::Page { status, fields }
+}
+
+/// A `return`, with its `location` and its body.
+fn returned(
+    decision: &Decision<'_>,
+    answer: &Return,
+    request: &Request<'_>,
+) -> Result<Act, ScriptFailed> {
+    let status = answer.status;
+    let mut fields = match &answer.location {
+        Some(location) => location_field(decision, location, request)?,
+        None => FieldLines::new(),
+    };
+    let Some(content) = &answer.content else {
+        return Ok(Act::Page { status, fields });
+    };
+    fields.push(b"Content-Type", content.content_type.as_bytes());
+    let body = match content.parts.as_slice() {
+        [] => Bytes::new(),
+        [ContentPart::Literal(text)] => text.clone(),
+        parts => {
+            let mut text = Vec::new();
+            decision.render_content(parts, request, &mut text)?;
+            text.into()
+        }
+    };
+    Ok(Act::Content(Box::new(Returned {
+        status,
+        fields,
+        body,
+    })))
 }
 
 fn location_field(

@@ -57,6 +57,37 @@ fn curl(server: &Server, path: &str, more: &[&str]) -> (String, String) {
 }
 
 #[test]
+fn a_return_has_a_body() {
+    let (server, _) = serve("Fixed responses", &[]);
+    let robots = server.get("/robots.txt");
+    assert_eq!(robots.text(), "User-agent: *\nDisallow: /private/\n");
+    assert_eq!(
+        robots.field("Content-Type"),
+        Some("text/plain; charset=utf-8")
+    );
+    let (head, body) = curl(&server, "/ip", &["--user-agent", "a\"b"]);
+    assert!(head.starts_with("http/2 200"), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let expected = r#"{"address":"127.0.0.1","agent":"a\"b","version":1}"#;
+    assert_eq!(body, expected);
+    assert!(head.contains(&format!("content-length: {}", expected.len())));
+    let (head, body) = curl(&server, "/ip", &["--head"]);
+    assert!(head.contains("content-length: "), "{head}");
+    assert_eq!(body, "");
+    let moved = server.get("/old/x");
+    assert_eq!(moved.field("Location"), Some("/new/"));
+    assert_eq!(
+        (moved.status, moved.text().as_str()),
+        (301, "It has moved.\n")
+    );
+    let (head, body) = curl(&server, "/", &["--data", "a=b"]);
+    assert!(head.starts_with("http/2 503"), "{head}");
+    assert!(head.contains("retry-after: 600"), "{head}");
+    assert!(head.contains("content-type: text/html; charset=utf-8"));
+    assert_eq!(body, "<h1>Back soon</h1>");
+}
+
+#[test]
 fn an_application_gives_leave_for_files() {
     let heading = "Protected files";
     let (server, mut config) = serve(

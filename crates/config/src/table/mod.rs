@@ -26,7 +26,7 @@ pub use guards::{
 };
 pub use identity::{
     AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
-    JwksOptions, JwtAlgorithm, JwtOptions,
+    JwksOptions, JwtAlgorithm, JwtOptions, LinkMethod, SIGNED_LINK, SignedLinkOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use limit_stores::{

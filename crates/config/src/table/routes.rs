@@ -44,6 +44,10 @@ options! {
         cookies: Unread [kind(COOKIES)],
         /// Header fields: an object matches if all of its members do, an array if one of its objects does
         headers: Unread [kind(HEADERS)],
+        /// The page that links here, by `Referer`: `none` (there is no such field), `blocked` (its value has no
+        /// `http://` or `https://`), `server_names` (a page of the host that the request is for), and patterns of
+        /// hosts. A pattern with a slash is compared with host and path. Ports are ignored
+        referer: Unread [kind(CASELESS_PATTERNS), beyond()],
         /// Address and port that the request comes from
         source: Unread [kind(ADDRESSES)],
         /// Address and port that the request was sent to
@@ -74,6 +78,15 @@ options! {
         status: Option<u16> [key("return"), kind(ValueKind::Integer(0, 999))],
         /// `Location` of the response
         location: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["return"])],
+        /// Body of the response, a text. The values of variables are inserted as they are, so clients may determine what
+        /// they contain. Without `body` and `json`, the body is the server's own page for a status of 400 and above, and
+        /// otherwise empty. `error_pages` do not apply to a response with a body
+        body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), needs(&["return"])],
+        /// Body of the response, a JSON value. Each string in it is a template, and the values of its variables are
+        /// escaped. Not together with `body`
+        json: Unread [kind(ValueKind::Json), beyond(), needs(&["return"])],
+        /// Media type of the body; by default `text/plain; charset=utf-8` for `body`, and `application/json` for `json`
+        content_type: Option<String> [kind(ValueKind::String(Text::MediaType)), beyond(), needs(&["body", "json"])],
         /// Serve the first of these files that exists
         share: Unread [kind(TEMPLATES)],
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are

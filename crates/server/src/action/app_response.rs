@@ -181,7 +181,6 @@ fn begin(
     }
     // A complete response needs no chunks, unless trailers follow: a client that knows its length may ignore them. The body of a response
     // to HEAD does not show the length of that for GET: some hosts and applications make none, or a part.
-    // hosts and applications make none, or a part.
     let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);

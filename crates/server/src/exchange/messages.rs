@@ -157,8 +157,14 @@ impl Messages {
 
     /// Returns the buffers to the thread.
     pub(crate) fn give_back(self, local: &Local) {
-        local.buffers.give(self.input);
+        let input = self.give_back_to_reuse_input(local);
+        local.buffers.give(input);
+    }
+
+    /// Returns the buffers to the thread, except that of the input, which is for the next read.
+    pub(crate) fn give_back_to_reuse_input(self, local: &Local) -> Vec<u8> {
         local.buffers.give(self.output.bytes);
         local.give_head(self.head);
+        self.input
     }
 }
