@@ -31,8 +31,8 @@ options! {
         /// Bytes of a response that are sent before `limit_rate` applies
         limit_rate_after: Option<u64> [kind(ValueKind::Size(0, 1 << 50)), beyond(), unit("bytes")],
         /// Fields that are sent after the body of a response with a status from 200 to 399, to clients that accept such
-        /// fields: those of HTTP/2 and HTTP/3, and those of HTTP/1.1 with `TE: trailers`. For responses of applications
-        /// and servers, and for files
+        /// fields: those of HTTP/2 and HTTP/3, and those of HTTP/1.1 with `TE: trailers`. Not for the server's own
+        /// pages
         trailers: Unread [kind(ValueKind::Map(Names::ResponseHeader, &ValueKind::String(Text::FieldTemplate))), beyond()],
         /// Texts that are replaced in the body of responses of the types in `replace_types`; an empty array: none. Their
         /// length becomes unknown, and `Range` is not passed on
