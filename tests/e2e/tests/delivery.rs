@@ -91,7 +91,7 @@ fn a_return_has_a_body() {
 fn an_application_gives_leave_for_files() {
     let heading = "Protected files";
     let (server, mut config) = serve(
-        "Error pages",
+        heading,
         &[
             ("srv/protected/report.pdf", "0123456789"),
             ("srv/protected/long.pdf", "long"),
@@ -135,7 +135,7 @@ fn an_application_gives_leave_for_files() {
 #[test]
 fn errors_have_pages() {
     let (server, _) = serve(
-        "Pages for errors",
+        "Error pages",
         &[
             ("srv/errors/404.html", "nothing here"),
             ("srv/errors/sorry.html", "sorry"),
