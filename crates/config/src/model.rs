@@ -47,7 +47,7 @@ pub use self::guard::{
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
-pub use self::scope::Scope;
+pub use self::scope::{Replacement, Scope};
 pub use self::settings::{Http, HttpLevel, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;

@@ -14,8 +14,8 @@ use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 use tutti_config::model::{Action, ActionKind};
 use tutti_config::table::{
-    HttpOptions, MaintenanceOptions, Opt, RequestIdOptions, ServerOptions, SlowLogOptions,
-    ValueKind,
+    HttpConnectionOptions, HttpOptions, HttpRequestOptions, MaintenanceOptions, Opt,
+    RequestIdOptions, ServerOptions, SlowLogOptions, ValueKind,
 };
 use tutti_config::{
     Config, Diagnostics, Document, FaultKind, ValidationContext, model, parse, validate,
@@ -410,6 +410,25 @@ fn each_reaches<T: Options>(document: impl Fn(Value) -> Value, part: impl Fn(&Co
         tried += 1;
     }
     assert!(tried > 0, "{} has no number", T::TABLE.name);
+}
+
+#[test]
+fn every_number_and_switch_of_http_reaches_each_level() {
+    let settings = |more| json!({"settings": {"http": more}});
+    each_reaches::<HttpConnectionOptions>(settings, |config| {
+        &config.settings.http.options.connection
+    });
+    each_reaches::<HttpRequestOptions>(settings, |config| &config.settings.http.options.request);
+    let listener =
+        |more| json!({"routes": [], "listeners": {"*:80": {"pass": "routes", "http": more}}});
+    each_reaches::<HttpConnectionOptions>(listener, |config| {
+        &config.scopes[0].http.options.connection
+    });
+    each_reaches::<HttpRequestOptions>(listener, |config| &config.scopes[0].http.options.request);
+    each_reaches::<HttpRequestOptions>(
+        |more| json!({"routes": [{"action": {"return": 200, "http": more}}]}),
+        |config| &config.scopes[0].http.options.request,
+    );
 }
 
 /// Adding a number or a switch takes its row, and nothing that copies it.

@@ -12,6 +12,7 @@
 
 pub mod accept;
 pub mod address;
+pub mod bandwidths;
 pub mod buffer_space;
 pub mod buffers;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod counters;
 pub mod departure;
 pub mod listener;
 pub mod output;
+pub mod pace;
 pub mod pipe;
 pub mod proxy_header;
 pub mod response_buffers;

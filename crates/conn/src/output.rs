@@ -1,10 +1,12 @@
 //! Bytes that wait to be sent, and why sending may fail.
 
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use http::{Response, StatusCode};
 use tutti_spool::{Region, SpoolError};
 
+use crate::pace::Pace;
 use crate::response_buffers::{ConnectionBuffers, OverflowFile};
 
 /// Why a connection cannot continue.
@@ -36,6 +38,8 @@ pub struct Output {
     sent: usize,
     /// The part in a file, which is sent before `bytes`.
     spilled: Option<Box<Spilled>>,
+    /// Limits how fast it may be sent; `None`: not at all.
+    pace: Option<Box<Pace>>,
 }
 
 impl Output {
@@ -53,7 +57,43 @@ impl Output {
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// The beginning of the unsent bytes: at least one if there is any.
+    /// Sets how fast it may be sent. Unsent bytes of an earlier response keep their limit if this one has none.
+    pub fn set_pace(&mut self, pace: Option<Box<Pace>>) {
+        if pace.is_some() || self.is_empty() {
+            self.pace = pace;
+        }
+    }
+
+    /// Removes the limit: what follows is not a response.
+    pub fn lift_pace(&mut self) {
+        self.pace = None;
+    }
+
+    /// The limit, for bytes that are sent beside it.
+    pub fn pace(&mut self) -> Option<&mut Pace> {
+        self.pace.as_deref_mut()
+    }
+
+    /// True if it may only be sent at a limited rate.
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// True if nothing may be sent now because of that limit. Heads of streams are not counted.
+    pub fn is_paused(&self) -> bool {
+        let pace = self.pace.as_ref();
+        pace.is_some_and(|pace| self.heads.is_empty() && pace.allowance() == 0) && !self.is_empty()
+    }
+
+    /// Ready unless it is paused; wakes the task when that is over.
+    pub fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.pace {
+            Some(pace) if self.heads.is_empty() => pace.poll_ready(cx),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The beginning of the unsent bytes: at least one if there is any, unless it is paused.
     ///
     /// # Errors
     /// It cannot be read back: the client must see that the response is incomplete.
@@ -61,10 +101,15 @@ impl Output {
         if let Some(spilled) = &mut self.spilled {
             spilled.fill()?;
         }
-        Ok(match &self.spilled {
+        let front = match &self.spilled {
             Some(spilled) => spilled.front.get(spilled.taken..).unwrap_or_default(),
             None => self.bytes.get(self.sent..).unwrap_or_default(),
-        })
+        };
+        let Some(pace) = &self.pace else {
+            return Ok(front);
+        };
+        let most = usize::try_from(pace.allowance()).unwrap_or(usize::MAX);
+        Ok(front.get(..most).unwrap_or(front))
     }
 
     /// True if all of it has been sent.
@@ -117,6 +162,9 @@ impl Output {
 
     /// Notes that `n` more bytes, from [`Output::front`], have been sent; an empty buffer is reset.
     pub fn advance(&mut self, n: usize) {
+        if let Some(pace) = &mut self.pace {
+            pace.take(n as u64);
+        }
         if let Some(spilled) = &mut self.spilled {
             spilled.taken += n;
             if spilled.len() == 0 {

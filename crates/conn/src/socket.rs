@@ -139,6 +139,9 @@ pub fn poll_receive(
 /// The connection failed, or bytes in a file cannot be read back.
 pub fn try_send(socket: &OwnedFd, output: &mut Output) -> Result<bool, Gone> {
     while !output.is_empty() {
+        if output.is_paused() {
+            return Ok(false);
+        }
         match rustix::net::send(socket, output.front()?, SendFlags::NOSIGNAL) {
             Ok(sent) => {
                 note_sent(sent);

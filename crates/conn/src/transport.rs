@@ -91,6 +91,8 @@ impl Transport {
                 let before = output.len();
                 Ok(match try_send(socket, output)? {
                     true => Attempt::Progress,
+                    // The socket may have room.
+                    false if output.is_paused() => Attempt::Progress,
                     false if output.len() < before => Attempt::ProgressAndFull,
                     false => Attempt::Full,
                 })
@@ -102,7 +104,11 @@ impl Transport {
     /// Sends `output` and then `body`, in one call if possible; unsent bytes are kept in `output`.
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
-            Self::Plain(io) => send_body(io.get_ref(), output, body),
+            Self::Plain(io) if !output.is_paced() => send_body(io.get_ref(), output, body),
+            Self::Plain(io) => {
+                body.append_to(&mut output.bytes);
+                try_send(io.get_ref(), output).map(drop)
+            }
             Self::Tls(tls) => {
                 body.append_to(&mut output.bytes);
                 tls.try_send(output).map(drop)
@@ -113,8 +119,8 @@ impl Transport {
     /// Sends `output` and then `bytes`, if that is possible without copying them; returns how many of these have been sent.
     pub fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
         match self {
-            Self::Plain(io) => send_directly(io.get_ref(), output, bytes),
-            Self::Tls(_) => Ok(0),
+            Self::Plain(io) if !output.is_paced() => send_directly(io.get_ref(), output, bytes),
+            Self::Plain(_) | Self::Tls(_) => Ok(0),
         }
     }
 

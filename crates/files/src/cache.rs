@@ -100,6 +100,8 @@ pub struct CachedFile {
     compressed: RefCell<Vec<Compressed>>,
     /// The file as the precompressed form of another file, with the encoding and the type of that file. At most one.
     sibling: RefCell<Option<Sibling>>,
+    /// The file with another type. At most one.
+    typed: RefCell<Option<Rc<CachedFile>>>,
 }
 
 /// A file as the precompressed form of another: its encoding, the type of the other, and what is sent.
@@ -480,6 +482,7 @@ impl CachedFile {
             content,
             compressed: RefCell::default(),
             sibling: RefCell::default(),
+            typed: RefCell::default(),
         }
     }
 
@@ -520,6 +523,27 @@ impl CachedFile {
             file: Rc::clone(&file),
         });
         file
+    }
+
+    /// This file with another type, which is kept until a third one is asked for.
+    pub fn typed(self: &Rc<Self>, mime: Option<&str>) -> Rc<CachedFile> {
+        if self.mime.as_deref() == mime {
+            return Rc::clone(self);
+        }
+        let mut known = self.typed.borrow_mut();
+        if let Some(known) = &*known
+            && known.mime.as_deref() == mime
+        {
+            return Rc::clone(known);
+        }
+        let content = match &self.content {
+            Content::Bytes(bytes) => Content::Bytes(bytes.clone()),
+            Content::Descriptor(descriptor) => Content::Descriptor(Rc::clone(descriptor)),
+        };
+        let mime = mime.map(Box::from);
+        let typed = Rc::new(Self::new(self.identity, self.size, mime, content));
+        *known = Some(Rc::clone(&typed));
+        typed
     }
 
     /// This file compressed, made at the first call; `None` if that is not shorter. For a file that is not in memory the result has the
@@ -576,6 +600,7 @@ impl CachedFile {
             content,
             compressed: RefCell::default(),
             sibling: RefCell::default(),
+            typed: RefCell::default(),
         }
     }
 }

@@ -32,6 +32,16 @@ impl MimeTypes {
         Self { types }
     }
 
+    /// Only these types (extension or file name to type).
+    pub fn only(configured: &BTreeMap<String, String>) -> Self {
+        let types = configured
+            .iter()
+            .map(|(name, mime)| (name.to_ascii_lowercase().into(), mime.as_str().into()));
+        Self {
+            types: types.collect(),
+        }
+    }
+
     /// The type of a file by the last segment of its path: first its whole name, then its longest known extension, ignoring case.
     pub fn of(&self, path: &[u8]) -> Option<&str> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

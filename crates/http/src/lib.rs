@@ -92,5 +92,5 @@ pub use path::{
 pub use status::reason_phrase;
 pub use stream_head::{EncodedHead, encoded_head, stream_head};
 pub use token::{InvalidField, is_field_name, is_field_value};
-pub use trailers::Trailers;
+pub use trailers::{Trailers, may_trail};
 pub use version::Version;

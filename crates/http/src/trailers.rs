@@ -108,7 +108,7 @@ const HEAD_ONLY: [&[u8]; 25] = [
 ];
 
 /// True if a field is permitted after a body.
-fn may_trail(name: &[u8]) -> bool {
+pub fn may_trail(name: &[u8]) -> bool {
     // All known fields affect framing or routing, make conditions, or describe the body.
     Known::from_name(name) == Known::Other
         && !HEAD_ONLY

@@ -246,7 +246,7 @@ impl Http2Stream {
                 // A response has one head.
                 Sending::Body { .. } if output.take_head().is_some() => return Err(Gone::Closed),
                 Sending::Body { stream, rest } => {
-                    if self.hub.is_full() {
+                    if self.hub.is_full() || output.is_paused() {
                         return Ok(false);
                     }
                     let sent = send_data(stream, rest, &self.may_trail, output.front()?)?;
@@ -335,6 +335,7 @@ impl Http2Stream {
             // The usual case: one copy, into the buffer that `h2` keeps.
             if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
                 && !body.is_empty()
+                && !output.is_paced()
                 && !self.hub.is_full()
                 && room(stream, body.len()) >= body.len()
             {

@@ -282,6 +282,10 @@ impl QuicStream {
             if output.is_empty() {
                 return self.send_held(&mut sending);
             }
+            if output.is_paused() {
+                self.send_held(&mut sending)?;
+                return Ok(false);
+            }
             if sending.held.len() >= MERGED_BYTES && !self.send_held(&mut sending)? {
                 return Ok(false);
             }
@@ -488,8 +492,10 @@ impl Sending {
     /// The next bytes of the frame, at most `most`.
     fn next_piece<'o>(&self, output: &'o mut Output, most: usize) -> Result<&'o [u8], Gone> {
         let frame = usize::try_from(self.frame).unwrap_or(usize::MAX);
+        let is_paced = output.is_paced();
         let front = output.front()?;
         match front.get(..front.len().min(frame).min(most)) {
+            Some(piece) if is_paced => Ok(piece),
             // A head within a body.
             None | Some([]) => Err(Gone::Closed),
             Some(piece) => Ok(piece),

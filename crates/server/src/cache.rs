@@ -29,6 +29,7 @@ use crate::exchange::respond::{Own, Persistence};
 use crate::exchange_step::{ExchangeStep, Fetch};
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
+use crate::replace;
 use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
@@ -283,7 +284,9 @@ struct Serving<'s> {
 
 impl Serving<'_> {
     fn answer(self, output: &mut Output) -> ExchangeStep {
-        let is_get = self.request.view.method() == Method::Get;
+        let content_type = self.stored.field("Content-Type");
+        let is_replaced = replace::applies_to(self.request, content_type);
+        let is_get = self.request.view.method() == Method::Get && !is_replaced;
         match wanted(self.stored, &self.request.conditions(), is_get) {
             RequestedPart::Whole => self.whole(output),
             RequestedPart::Nothing => self.not_modified(output),

@@ -6,6 +6,7 @@
 //!
 //! Must never: trust a field that an untrusted sender may have written, or change one that determines the end of a message.
 
+pub(crate) mod charset;
 pub(crate) mod forwarded;
 pub(crate) mod request_headers;
 pub(crate) mod request_id;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_config::model::{ContentPart, Encoding, Template};
-use tutti_http::edits::{Edit, has_edit_of};
+use tutti_http::edits::{Edit, has_edit_of, is_alias};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{
@@ -27,6 +27,7 @@ use crate::fields::request_headers;
 use crate::fields::request_id;
 use crate::maintenance;
 use crate::plan::{Act, Called, Plan, Returned, Served};
+use crate::replace;
 use crate::substitute::Way;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
@@ -269,11 +270,23 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
     {
         edits.extend(propagated.edits());
     }
+    if replace::is_wanted(request) {
+        // Texts can only be replaced in a whole response that is not encoded.
+        edits.retain(|edit| {
+            !WHOLE_AND_PLAIN
+                .iter()
+                .any(|name| is_alias(edit.name().as_bytes(), name.as_bytes()))
+        });
+        edits.extend(WHOLE_AND_PLAIN.map(Edit::remove));
+    }
     claim(request, &mut edits);
     let wanted = request.settings().request_id.as_deref();
     request_id::add_edit(wanted, &mut edits, || refusals::id(request));
     Ok(edits)
 }
+
+/// Fields of a request for a part of a response, or for an encoded one.
+const WHOLE_AND_PLAIN: [&str; 3] = ["Accept-Encoding", "Range", "If-Range"];
 
 /// Only guards may identify the user of a request, wherever it goes. A job has passed its guard when it was stored.
 fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {

@@ -88,7 +88,10 @@ impl Response {
                 outcome
             }
             Body::Stored(bytes, position) => stored(writer, bytes, position, request, output).await,
-            Body::File(file, segments) => match (&file.content, writer.is_compressed()) {
+            Body::File(file, segments) => match (
+                &file.content,
+                writer.is_transformed() || writer.has_trailers(),
+            ) {
                 (Content::Descriptor(file), true) => {
                     compressed(writer, file, segments, request, output).await
                 }
@@ -159,7 +162,7 @@ async fn plain(
         writer.body_bytes += std::mem::take(&mut text_bytes);
         let timeout = request.settings().timeouts.send;
         let sent = &mut writer.body_bytes;
-        transfer::send_range(request.client, file, range, timeout, sent).await?;
+        transfer::send_range(request.client, file, range, timeout, (output, sent)).await?;
     }
     request.flush(output).await?;
     writer.body_bytes += text_bytes;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_guard::GuardTable;
-use tutti_http::MessageLimits;
+use tutti_http::{MessageLimits, may_trail};
 use tutti_pool::ApplicationPool;
 use tutti_quic::Spoken;
 use tutti_routing::{Modules, Router, ScopeNumber};
@@ -33,6 +33,7 @@ use tutti_upstream::{ServerGroup, authorities};
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
 use tutti_cache::stores;
+use tutti_conn::bandwidths::Bandwidths;
 use tutti_conn::listener::SharedListener;
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::Logs;
@@ -40,7 +41,9 @@ use tutti_request_log::ResponseCounts;
 
 pub(crate) use self::entry_points::ListenerEntry;
 pub use self::environment::SnapshotEnvironment;
-pub(crate) use self::request_settings::{RequestSettings, SettingsTable, Timeouts};
+pub(crate) use self::request_settings::{
+    Charset, Replacements, RequestSettings, SettingsTable, Timeouts,
+};
 
 /// One whole configuration.
 pub(crate) struct Snapshot {
@@ -92,6 +95,8 @@ pub(crate) struct Snapshot {
     pub(crate) counts: ResponseCounts,
     /// The guards of actions, in the router's order.
     pub(crate) guards: GuardTable,
+    /// The bandwidths of their limits.
+    bandwidths: Vec<(Arc<model::Limit>, Arc<Bandwidths>)>,
     /// The caches.
     pub(crate) caches: Vec<Arc<tutti_cache::ResponseStore>>,
 }
@@ -134,6 +139,7 @@ impl Snapshot {
         );
         Self {
             guards: GuardTable::default(),
+            bandwidths: Vec::new(),
             settings: SettingsTable::new(config, router.combinations()),
             mime,
             mime_source: http.mime_types.clone(),
@@ -232,6 +238,18 @@ impl Snapshot {
         self.listeners.get(position)?.http3.as_ref()
     }
 
+    fn set_guards(&mut self, guards: GuardTable, previous: &Snapshot) {
+        self.bandwidths = bandwidths(&guards, previous);
+        self.guards = guards;
+    }
+
+    /// The bandwidths of the keys of a limit, if it has one.
+    pub(crate) fn bandwidths_of(&self, limit: &Arc<model::Limit>) -> Option<&Bandwidths> {
+        let mut all = self.bandwidths.iter();
+        let (_, found) = all.find(|(known, _)| Arc::ptr_eq(known, limit))?;
+        Some(found)
+    }
+
     /// All listeners, including internal ones.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
         let own = self.job_entrances.iter().chain(&self.question_entrances);
@@ -292,7 +310,7 @@ impl Snapshot {
         previous: &Snapshot,
         around: &mut dyn SnapshotEnvironment,
     ) -> Result<PreparedSnapshot, Diagnostics> {
-        let mut faults = Vec::new();
+        let mut faults: Vec<Diagnostic> = forbidden_trailers(config).collect();
         let router = Router::compile(config)?;
         let mut snapshot = Self::settings(config, Some(previous), router);
         let mut added = Vec::new();
@@ -340,7 +358,7 @@ impl Snapshot {
         match GuardTable::new(snapshot.router.guards(), stores, &previous.guards, |path| {
             around.guard_file(path)
         }) {
-            Ok(guards) => snapshot.guards = guards,
+            Ok(guards) => snapshot.set_guards(guards, previous),
             Err(mut failed) => faults.append(&mut failed),
         }
         for application in config.applications.values() {
@@ -394,6 +412,40 @@ impl Snapshot {
 
 /// The ALPN protocols, the preferred first (RFC 7301 §6); the first only if HTTP/2 is enabled.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The bandwidths of limits. Those of an unchanged limit are kept, with what their keys owe.
+fn bandwidths(
+    guards: &GuardTable,
+    previous: &Snapshot,
+) -> Vec<(Arc<model::Limit>, Arc<Bandwidths>)> {
+    let one = |model: &Arc<model::Limit>| {
+        let rate = model.options.bandwidth?;
+        let mut known = previous.bandwidths.iter();
+        let kept = known.find(|(known, _)| known == model);
+        let bandwidths = kept.map_or_else(
+            || Arc::new(Bandwidths::new(rate)),
+            |(_, kept)| Arc::clone(kept),
+        );
+        Some((Arc::clone(model), bandwidths))
+    };
+    let limits = guards.limits().into_iter();
+    limits.filter_map(|limit| one(&limit.model)).collect()
+}
+
+/// The fields of `trailers` that may not follow a body.
+fn forbidden_trailers(config: &Config) -> impl Iterator<Item = Diagnostic> {
+    let each = config.scopes.iter().flat_map(|scope| {
+        let names = scope.trailers.iter().flatten().map(|(name, _)| name);
+        names.map(|name| (&scope.pointer, name))
+    });
+    each.filter(|(_, name)| !may_trail(name.as_bytes()))
+        .map(|(pointer, name)| {
+            let message = format!("the field `{name}` cannot follow a body");
+            Diagnostic::apply(pointer.child("trailers").child(name), message).suggest(
+                "a trailer must not frame, route or describe the response (RFC 9110 §6.5.1)",
+            )
+        })
+}
 
 /// The ALPN protocols offered to an upstream.
 fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {

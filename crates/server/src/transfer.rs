@@ -7,6 +7,7 @@
 //! Must never: send more than the range, continue after a file that has become shorter as if nothing had happened, or occupy the thread for
 //! more than [`TURN_BYTES`] at a time.
 
+use std::future::poll_fn;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
@@ -27,24 +28,33 @@ const TURN_BYTES: u64 = 512 * 1024;
 /// responses fit the socket at once.
 const LARGE_BYTES: u64 = 1024 * 1024;
 
-/// Sends `range` of `file` and adds to `sent`; a client that takes too little is given up by `send_timeout`.
+/// Sends `range` of `file` and adds to `sent`; a client that takes too little is given up by `send_timeout`. `output`, which is empty, has
+/// the limit of the rate.
 pub(crate) async fn send_range(
     client: &ClientSide,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
-    sent: &mut u64,
+    (output, sent): (&mut Output, &mut u64),
 ) -> Result<(), Gone> {
     let Some(io) = client.channel.plain() else {
-        return send_read(client, file, range, send_timeout, sent).await;
+        return send_read(client, file, range, send_timeout, (output, sent)).await;
     };
     let way = way(client, &range);
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
-        let count = usize::try_from(range.end - offset)
+        let mut count = usize::try_from(range.end - offset)
             .unwrap_or(usize::MAX)
             .min(CALL_BYTES);
+        if let Some(pace) = output.pace() {
+            client.note_all_taken();
+            poll_fn(|cx| pace.poll_ready(cx)).await;
+            count = count.min(usize::try_from(pace.allowance()).unwrap_or(usize::MAX));
+            if count == 0 {
+                continue;
+            }
+        }
         let before = offset;
         let buffers = &client.local.buffers;
         let mut some = |socket: &OwnedFd| way.send(socket, file, &mut offset, count, buffers);
@@ -52,6 +62,9 @@ pub(crate) async fn send_range(
             .attempt(|cx| poll_attempt(io, cx, &mut some), send_timeout)
             .await?;
         client.note_taken(offset - before);
+        if let Some(pace) = output.pace() {
+            pace.take(offset - before);
+        }
         *sent += offset - before;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
@@ -68,14 +81,13 @@ async fn send_read(
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
-    sent: &mut u64,
+    (output, sent): (&mut Output, &mut u64),
 ) -> Result<(), Gone> {
-    let mut output = Output::default();
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
         let read = read_some(client, file, offset..range.end, &mut output.bytes)?;
-        client.flush(&mut output, send_timeout).await?;
+        client.flush(output, send_timeout).await?;
         offset += read;
         *sent += read;
         if offset >= turn_ends {

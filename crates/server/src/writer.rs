@@ -23,7 +23,7 @@ use tutti_files::cache::CachedFile;
 use tutti_files::compression::{self, Choice, CompressedBody, Described};
 use tutti_http::{
     DeclaredBody, FieldLines, LAST_CHUNK, NO_FIELDS, ResponseFraming, ResponseQuestion, Trailers,
-    chunk_head, frame_response, write_chunk_head,
+    Version, chunk_head, frame_response, write_chunk_head,
 };
 use tutti_pool::{Level, Readable};
 
@@ -31,7 +31,9 @@ use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
+use crate::own_trailers;
 use crate::plan::Changes;
+use crate::replace::{Overgrown, Replacer};
 
 /// Facts about a response when its head is made.
 pub(crate) struct Head {
@@ -83,6 +85,10 @@ pub(crate) struct Writer {
     encoder: Option<Encoder>,
     /// Records the response for the cache.
     recording: Option<Rc<Recording>>,
+    /// Replaces texts in the body.
+    replacer: Option<Box<Replacer>>,
+    /// The configured fields follow the body.
+    has_trailers: bool,
     /// Withheld: the client gets a stored response instead.
     is_held: bool,
     /// The fields of the head, if the access log needs them.
@@ -126,6 +132,13 @@ impl Writer {
         };
         let status = request.status(own_status);
         let (choice, varies_by_encoding) = choose(request, head, fields.clone());
+        let replacer = replacer(request, head, fields.clone(), changes);
+        let has_trailers = own_trailers::apply(request, status);
+        if has_trailers && let Channel::Stream(stream) = &request.client.channel {
+            stream.expect_trailers();
+        }
+        // In HTTP/1, only a body of unknown length has trailers.
+        let is_chunked = has_trailers && request.view.version() < Version::Http2;
         let encoder = match choice {
             Choice::Compress(compressor) => Encoder::new(request.client, compressor),
             Choice::Never | Choice::NotThis => None,
@@ -136,7 +149,7 @@ impl Writer {
             status,
             body: head
                 .length
-                .filter(|_| encoder.is_none())
+                .filter(|_| encoder.is_none() && replacer.is_none() && !is_chunked)
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
@@ -146,14 +159,10 @@ impl Writer {
         let strips = altered
             .as_ref()
             .is_some_and(|altered| altered.strips_cookies);
-        for (name, value) in fields {
-            if strips && name.eq_ignore_ascii_case(b"Set-Cookie") {
-                continue;
-            }
-            match encoder {
-                Some(_) => compression::push_field(sent, name, value),
-                None => sent.push(name, value),
-            }
+        let kept = fields.filter(|(name, _)| !strips || !name.eq_ignore_ascii_case(b"Set-Cookie"));
+        match (&encoder, &replacer) {
+            (None, None) => kept.for_each(|(name, value)| sent.push(name, value)),
+            (_, replacer) => push_changed(kept, replacer.is_some(), sent),
         }
         if let Some(encoder) = &encoder {
             sent.push(
@@ -168,9 +177,21 @@ impl Writer {
             recording.add_cache_status(sent, altered, sent_status);
         }
         response.frame(&decision);
+        let may_trail = match decision.framing {
+            ResponseFraming::NoBody => false,
+            ResponseFraming::Chunked => true,
+            _ => request.view.version() >= Version::Http2,
+        };
+        let has_trailers = has_trailers && may_trail;
+        if has_trailers {
+            let names = own_trailers::names(request);
+            response.fields.push(b"Trailer", &names);
+        }
         request.adjust(changes, &mut response);
         Self {
             recording,
+            has_trailers,
+            replacer: replacer.filter(|_| decision.framing != ResponseFraming::NoBody),
             ..Self::begun(
                 status,
                 (decision.framing, Persistence::of(decision.keep_alive)),
@@ -193,6 +214,8 @@ impl Writer {
             persistence,
             encoder: encoder.filter(|_| framing != ResponseFraming::NoBody),
             recording: None,
+            replacer: None,
+            has_trailers: false,
             is_held: false,
             head,
             body_bytes: 0,
@@ -215,14 +238,27 @@ impl Writer {
 
     /// True if the client gets the body unchanged and unframed.
     pub(crate) fn is_plain(&self) -> bool {
-        self.encoder.is_none()
+        !self.is_transformed()
             && self.recording.is_none()
+            && !self.has_trailers
             && matches!(self.framing, ResponseFraming::Length(_))
     }
 
-    /// True if the body is compressed while it is sent.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.encoder.is_some()
+    /// True if the body is changed while it is sent: compressed, or texts in it replaced.
+    pub(crate) fn is_transformed(&self) -> bool {
+        self.encoder.is_some() || self.replacer.is_some()
+    }
+
+    /// True if fields that are known at the end follow the body.
+    pub(crate) fn has_trailers(&self) -> bool {
+        self.has_trailers
+    }
+
+    /// Adds the configured fields after the body, which is complete.
+    pub(crate) fn add_trailers(&self, request: &Request<'_>, trailers: &mut Trailers) {
+        if self.has_trailers {
+            own_trailers::add(request, (self.status, self.body_bytes), trailers);
+        }
     }
 
     /// The body cannot be compressed, because memory is short. The head has been decided, so the client must see that the rest is missing.
@@ -246,6 +282,34 @@ impl Writer {
                 recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
             }
         }
+        let Some(replacer) = &mut self.replacer else {
+            return self.put(request, pieces, output);
+        };
+        let mut replaced = request.client.local.buffers.take();
+        let mut pieces = pieces;
+        let outcome = pieces.try_for_each(|piece| replacer.write(piece, &mut replaced));
+        let outcome = match outcome {
+            Ok(()) => self.put(request, std::iter::once(&*replaced), output),
+            Err(Overgrown) => Err(self.overgrown(request)),
+        };
+        request.client.local.buffers.give(replaced);
+        outcome
+    }
+
+    /// The body has become too large. The client must see that the rest is missing.
+    fn overgrown(&self, request: &Request<'_>) -> Gone {
+        let message = "a response is cut off: `replace` makes it too large";
+        request.client.local.log_failure(Level::Error, message);
+        Gone::Closed
+    }
+
+    /// Appends `pieces` of the body as the client gets them, compressed if that is so.
+    fn put<'b>(
+        &mut self,
+        request: &Request<'_>,
+        pieces: impl Iterator<Item = &'b [u8]> + Clone,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
         if self.encoder.is_some() {
             return self
                 .encode(pieces, output)
@@ -401,9 +465,16 @@ impl Writer {
     pub(crate) fn finish(
         &mut self,
         request: &Request<'_>,
-        trailers: Trailers,
+        mut trailers: Trailers,
         output: &mut Output,
     ) -> Result<(), Gone> {
+        if let Some(mut replacer) = self.replacer.take() {
+            let mut rest = Vec::new();
+            if replacer.finish(&mut rest) == Err(Overgrown) {
+                return Err(self.overgrown(request));
+            }
+            self.put(request, std::iter::once(&*rest), output)?;
+        }
         if let Some(recording) = &self.recording {
             recording.finish();
         }
@@ -414,6 +485,7 @@ impl Writer {
             });
             self.body_bytes = ended.map_err(|error| self.failed(request, &error))?;
         }
+        self.add_trailers(request, &mut trailers);
         let has_trailers = !self.is_held && !trailers.is_empty() && request.takes_trailers();
         if has_trailers && let Channel::Stream(stream) = &request.client.channel {
             stream.set_trailers(trailers);
@@ -463,26 +535,55 @@ fn push_last_chunk(trailers: &Trailers, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(end);
 }
 
-/// Chooses how a response is compressed; true if its `Vary` contains `Accept-Encoding` already.
-fn choose<'f>(
+/// Appends the fields of a response whose body is changed. The time of the last change is that of the original, so it is left out if texts
+/// are replaced.
+fn push_changed<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    is_replaced: bool,
+    sent: &mut FieldLines,
+) {
+    for (name, value) in fields {
+        if !is_replaced || !name.eq_ignore_ascii_case(b"Last-Modified") {
+            compression::push_field(sent, name, value);
+        }
+    }
+}
+
+/// The replacer of texts in the body of a response.
+fn replacer<'f>(
     request: &Request<'_>,
     head: &Head,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-) -> (Choice, bool) {
-    if request.settings().compression.is_none() {
-        return (Choice::Never, false);
-    }
+    changes: &Changes,
+) -> Option<Box<Replacer>> {
+    request.settings().replace.as_ref()?;
+    Replacer::of(request, &described(head, fields), changes).map(Box::new)
+}
+
+fn described<'f>(head: &Head, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Described<'f> {
     let mut described = Described {
         status: head.status,
         length: head.length,
         ..Described::default()
     };
-    let mut varies_by_encoding = false;
     for (name, value) in fields {
         described.note(name, value);
-        varies_by_encoding |= compression::varies_by_encoding(name, value);
     }
-    (request.compression(&described), varies_by_encoding)
+    described
+}
+
+/// Chooses how a response is compressed; true if its `Vary` contains `Accept-Encoding` already.
+fn choose<'f>(
+    request: &Request<'_>,
+    head: &Head,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+) -> (Choice, bool) {
+    if request.settings().compression.is_none() {
+        return (Choice::Never, false);
+    }
+    let mut varies = fields.clone();
+    let varies = varies.any(|(name, value)| compression::varies_by_encoding(name, value));
+    (request.compression(&described(head, fields)), varies)
 }
 
 /// The rest of a body that is not sent at once.

@@ -506,6 +506,16 @@ fn early_hints_go_to_clients_that_take_them() {
             )
         })
     };
+    // An action may permit them where the server does not.
+    let inner = Site::new(1, |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"http": {{"early_hints": "never"}}}},
+                 "routes": [{{"action": {{"proxy": "http://{address}", "early_hints": "</a.css>", "http": {{"early_hints": "always"}}}}}}]}}"#
+        )
+    });
+    let mut client = inner.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("GET").field("Link"), Some("</a.css>"));
     let site = configured("always");
     let mut client = site.connect();
     client.send("GET /?a=x HTTP/1.1\r\nHost: a\r\n\r\n");

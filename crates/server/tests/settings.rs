@@ -8,51 +8,10 @@
 
 mod support;
 
-use std::net::SocketAddr;
-
-use bytes::Bytes;
-use http::Request;
 use support::Site;
 use support::backend::Backend;
-use tutti_testkit::{PATIENCE, client::Client, wait_until};
-
-/// The status and the body of a response over HTTP/2 to a request with this body.
-fn over_http2(address: SocketAddr, method: &str, target: &str, body: &[u8]) -> (u16, Vec<u8>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(format!("http://test{target}"))
-        .body(())
-        .unwrap();
-    let body = Bytes::copy_from_slice(body);
-    runtime.block_on(async {
-        let talk = async {
-            let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-            let (client, connection) = h2::client::handshake(socket).await.unwrap();
-            let connection = tokio::spawn(connection);
-            let mut client = client.ready().await.unwrap();
-            let (response, mut stream) = client.send_request(request, body.is_empty()).unwrap();
-            if !body.is_empty() {
-                // A server that refuses the request may have reset the stream.
-                let _ = stream.send_data(body, true);
-            }
-            let (head, mut receive) = response.await.unwrap().into_parts();
-            let mut content = Vec::new();
-            while let Some(Ok(data)) = receive.data().await {
-                content.extend_from_slice(&data);
-                let _ = receive.flow_control().release_capacity(data.len());
-            }
-            connection.abort();
-            (head.status.as_u16(), content)
-        };
-        tokio::time::timeout(PATIENCE, talk)
-            .await
-            .expect("an answer in time")
-    })
-}
+use support::h2_client::over_http2;
+use tutti_testkit::{client::Client, wait_until};
 
 /// The status of a POST with a body of this length, over HTTP/1 and over HTTP/2.
 fn post(site: &Site, listener: usize, target: &str, length: usize) -> u16 {
@@ -64,7 +23,7 @@ fn post(site: &Site, listener: usize, target: &str, length: usize) -> u16 {
     ));
     client.send(&body);
     let status = client.response("POST").status;
-    let (other, _) = over_http2(address, "POST", target, &body);
+    let other = over_http2(address, "POST", target, &body).status;
     assert_eq!(status, other, "{target} {length}");
     status
 }
@@ -211,8 +170,8 @@ fn rules_for_heads_are_those_of_the_listener() {
     assert!(ask(1, plain).field("X-Request-Id").is_some());
     // Over HTTP/2, too.
     let address = |listener: usize| site.server.listeners()[listener].bound_address().unwrap();
-    assert_eq!(over_http2(address(0), "GET", "/a//b", b"").0, 204);
-    assert_eq!(over_http2(address(1), "GET", "/a//b", b"").0, 200);
+    assert_eq!(over_http2(address(0), "GET", "/a//b", b"").status, 204);
+    assert_eq!(over_http2(address(1), "GET", "/a//b", b"").status, 200);
 }
 
 #[test]
@@ -285,7 +244,7 @@ fn access_logs_of_listeners_and_actions_replace_the_outer_ones() {
     assert_eq!(get(0, "/two"), 404);
     assert_eq!(get(0, "/two?log=1"), 404);
     let address = site.server.listeners()[0].bound_address().unwrap();
-    assert_eq!(over_http2(address, "GET", "/two", b"").0, 404);
+    assert_eq!(over_http2(address, "GET", "/two", b"").status, 404);
     for listener in [0, 1] {
         assert_eq!(get(listener, "/last"), 200);
     }
@@ -321,7 +280,7 @@ fn maintenance_of_an_action_closes_only_that_part() {
         let mut client = Client::to(address);
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let reply = client.response("GET");
-        let (status, _) = over_http2(address, "GET", target, b"");
+        let status = over_http2(address, "GET", target, b"").status;
         assert_eq!(status, reply.status, "{target}");
         let retry = reply.field("Retry-After").unwrap_or_default().to_owned();
         (reply.status, retry, reply.text())

@@ -282,6 +282,24 @@ fn messages_are_limited() {
         .wait_for("Warn: 1009: the WebSocket is closed: ");
 }
 
+#[test]
+fn messages_are_limited_by_the_action() {
+    let app = with_options(1, r#"{"max_frame_size": 1000}"#);
+    app.site
+        .configure(
+            r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}},
+                "settings": {"http": {"websocket": {"max_frame_size": 100}}},
+                "routes": [{"action": {"pass": "applications/app", "http": {"websocket": {"max_frame_size": 200}}}}],
+                "applications": {"app": {"type": "php", "root": "/"}}}"#,
+        )
+        .unwrap();
+    let mut client = open(&app, "/websocket");
+    client.says(Frame::new(2, vec![7; 200]));
+    client.hears(Heard::Message(2, vec![7; 200]));
+    client.says(Frame::new(2, vec![7; 201]));
+    assert!(client.hear().unwrap().describe().starts_with("close 1009"));
+}
+
 /// Sends until the buffers are full. Returns the number of bytes.
 fn fill(client: &WebSocketClient, message: &[u8]) -> usize {
     use std::io::Write;

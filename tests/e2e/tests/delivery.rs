@@ -91,7 +91,7 @@ fn a_return_has_a_body() {
 fn an_application_gives_leave_for_files() {
     let heading = "Protected files";
     let (server, mut config) = serve(
-        "Error pages",
+        heading,
         &[
             ("srv/protected/report.pdf", "0123456789"),
             ("srv/protected/long.pdf", "long"),
@@ -135,7 +135,7 @@ fn an_application_gives_leave_for_files() {
 #[test]
 fn errors_have_pages() {
     let (server, _) = serve(
-        "Pages for errors",
+        "Error pages",
         &[
             ("srv/errors/404.html", "nothing here"),
             ("srv/errors/sorry.html", "sorry"),
@@ -188,6 +188,32 @@ fn a_site_and_a_path_have_their_own_settings() {
     wait_until("the logs", || read("all.log").ends_with("/last\n"));
     assert_eq!(read("all.log"), "/other\n/last\n");
     assert_eq!(read("uploads.log"), "127.0.0.1 /upload/a 200\n");
+}
+
+#[test]
+fn responses_have_the_types_rates_and_texts_of_their_action() {
+    let (server, _) = serve(
+        "Types, charsets, rates and texts",
+        &[
+            ("srv/www/old/page", "<a href=http://old.example/x>"),
+            ("srv/www/new.html", "new"),
+        ],
+    );
+    server.write("srv/www/videos/a.mp4", "x".repeat(1_500_000));
+    let page = format!("<a href=http://{}/x>", server.address().ip());
+    let old = server.get("/old/page");
+    assert_eq!(
+        old.field("Content-Type"),
+        Some("text/html; charset=iso-8859-1")
+    );
+    assert!(!old.text().contains("old.example"), "{}", old.text());
+    let (head, body) = curl(&server, "/old/page", &[]);
+    assert!(head.contains("trailer: x-bytes"), "{head}");
+    assert!(body.starts_with(&page), "{body}");
+    let new = server.get("/new.html");
+    assert_eq!(new.field("Content-Type"), Some("text/html; charset=utf-8"));
+    // The first megabyte is free, and half a million bytes more go out at once.
+    assert_eq!(server.get("/videos/a.mp4").body.len(), 1_500_000);
 }
 
 #[test]

@@ -87,9 +87,9 @@ impl<'d> Builder<'d> {
         let has_rate = reader.has(&LimitOptions::rate);
         let rate = self.rate(&reader);
         self.check_limit_store(&reader);
-        if !has_rate && options.concurrent.is_none() {
+        if !has_rate && options.concurrent.is_none() && options.bandwidth.is_none() {
             let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit has no effect");
-            let hint = "write `rate`, `concurrent` or both";
+            let hint = "write `rate`, `concurrent` or `bandwidth`";
             self.faults.value(diagnostic.suggest(hint), reader.node);
             return None;
         }

@@ -61,11 +61,12 @@ impl<'d> Builder<'d> {
     fn http(&mut self, reader: &Reader<'d>) -> Http {
         let options: HttpOptions = reader.read();
         let compression = self.compression(reader);
+        let files = reader.inner(&HttpOptions::files);
         Http {
             request_id: request_id(reader, &options.connection),
             compression: (compression != CompressionLevel::default())
                 .then(|| Compression::default().with(&compression)),
-            mime_types: self.mime_types(reader),
+            mime_types: self.mime_types(files.and_then(|files| files.get(&Static::mime_types))),
             options,
         }
     }
@@ -84,11 +85,12 @@ impl<'d> Builder<'d> {
     }
 
     /// Inverts the map, because the file server looks up a type by extension. No extension can have two types.
-    fn mime_types(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {
+    pub(super) fn mime_types(
+        &mut self,
+        given: Option<(&'d TreeNode, Pointer)>,
+    ) -> BTreeMap<String, String> {
         let mut types: BTreeMap<String, String> = BTreeMap::new();
         let mut known: BTreeMap<String, &str> = BTreeMap::new();
-        let files = reader.inner(&HttpOptions::files);
-        let given = files.and_then(|files| files.get(&Static::mime_types));
         let Some((node, pointer)) = given else {
             return types;
         };

@@ -7,7 +7,8 @@ use tutti_options::table::{CASELESS, Names, Referent, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
-    /// A limit on requests, counted for each key: per time (`rate`), at once (`concurrent`), or both
+    /// A limit for each key: on requests per time (`rate`), on requests at once (`concurrent`), on the bytes of responses
+    /// (`bandwidth`), or several of them
     pub struct LimitOptions: LIMIT = "limit" {
         /// The key to count by: text with variables. By default the client's address; for IPv6 its /64 network, which a
         /// single client usually has. Requests for which it is empty are not limited
@@ -20,6 +21,8 @@ options! {
         delay: bool [beyond(), default("false"), needs(&["rate"])],
         /// Maximum requests in progress at once for one key
         concurrent: Option<u32> [kind(ValueKind::Integer(1, 1_000_000)), beyond(), unit("requests")],
+        /// Bytes per second that all responses with the same key have together; not with `dry_run`
+        bandwidth: Option<u64> [kind(ValueKind::Size(1, 1 << 40)), beyond(), unit("bytes per second")],
         /// Status of the response to a request beyond the limit
         status: u16 [kind(ValueKind::Integer(400, 599)), beyond(), default("429")],
         /// Report the remaining rate to clients with `RateLimit` and `RateLimit-Policy` in every response, instead of

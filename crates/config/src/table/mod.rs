@@ -45,7 +45,7 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
     ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP, ShareOptions, StepOptions,
 };
-pub use scope::ScopeOptions;
+pub use scope::{REPLACEMENT, ReplacementOptions, ScopeOptions};
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
     DashboardOptions, EncodedSlashes, Encoding, HTTP, HTTP_ACTION, HTTP_LISTENER,

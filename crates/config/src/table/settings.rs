@@ -256,7 +256,7 @@ options! {
     }
 }
 
-const MIME_TYPES: ValueKind = ValueKind::Map(
+pub(super) const MIME_TYPES: ValueKind = ValueKind::Map(
     Names::MimeType,
     &ValueKind::OneOf(&[
         ValueKind::String(Text::NotEmpty),

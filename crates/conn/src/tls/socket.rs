@@ -108,6 +108,9 @@ impl TlsSocket {
                 session.let_go();
                 return Ok(true);
             }
+            if output.is_paused() {
+                return Ok(false);
+            }
             let taken = session.encrypt(output.front()?)?;
             output.advance(taken);
         }
@@ -119,6 +122,10 @@ impl TlsSocket {
             let before = self.unsent(output);
             Ok(match self.try_send(output)? {
                 true => Attempt::Progress,
+                // The socket may have room.
+                false if output.is_paused() && self.session.borrow().outgoing.is_empty() => {
+                    Attempt::Progress
+                }
                 // Encryption adds a little, so any sent bytes reduce the sum.
                 false if self.unsent(output) < before => Attempt::ProgressAndFull,
                 false => Attempt::Full,

@@ -42,7 +42,7 @@ pub(super) async fn send(
             return Ok(instead.into_step(request, is_body_coming, output));
         }
     };
-    let outcome = match writer.is_compressed() {
+    let outcome = match writer.is_transformed() {
         true => {
             body.compress(request, &mut writer, &mut conversation, output)
                 .await
@@ -233,7 +233,10 @@ impl RingBody {
             }
             // Before the client has it, which may repeat the request at once.
             writer.record_ring(&readable);
-            let trailers = trailers(finished && self.trails, conversation);
+            let mut trailers = trailers(finished && self.trails, conversation);
+            if finished {
+                writer.add_trailers(request, &mut trailers);
+            }
             writer.write_ring(request.client, &readable, trailers, output)?;
             conversation.exchange.consume(length);
             if finished {

@@ -22,8 +22,8 @@ pub(crate) fn respond(
         may_have_trailers: false,
     };
     let writer = Writer::begin(request, &head, returned.fields.iter(), changes, output);
-    if writer.is_compressed() {
-        // An encoder may fail, which ends the connection: that is decided where the request may wait.
+    if writer.is_transformed() {
+        // A body that is changed may fail, which ends the connection: that is decided where the request may wait.
         return ExchangeStep::Send(Box::new(Response {
             writer,
             body: Body::Stored(returned.body, 0),
@@ -32,7 +32,7 @@ pub(crate) fn respond(
     }
     match Response::stored(writer, returned.body, request, output) {
         Ok(sent) => sent.into(),
-        // Only an encoder fails.
+        // Only a body that is changed fails.
         Err(_) => ExchangeStep::End(Persistence::Close),
     }
 }

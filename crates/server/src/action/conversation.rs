@@ -110,9 +110,9 @@ impl<'a> Conversation<'a> {
                 }
                 return Poll::Ready(Ok(head));
             }
-            let channel = &self.client.channel;
-            while deadline != NEVER && channel.poll_send(output, cx)?.is_ready() {
-                if channel.has_sent(output) {
+            let client = self.client;
+            while deadline != NEVER && client.poll_send(output, cx)?.is_ready() {
+                if client.channel.has_sent(output) {
                     deadline = NEVER;
                 }
             }

@@ -6,16 +6,18 @@ use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_http::{
     ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseFraming,
-    ResponseQuestion, frame_response, write_field,
+    ResponseQuestion, Trailers, frame_response, write_field,
 };
 use tutti_pool::Level;
 
 use crate::exchange::request::Request;
-use crate::exchange::respond::{self, Persistence};
+use crate::exchange::respond::{self, Own, Persistence};
 use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
+use crate::own_trailers;
 use crate::plan::{Changes, Served};
-use crate::writer::{Body, Encoder, Response, Segment, Writer};
+use crate::replace;
+use crate::writer::{Body, Encoder, Head, Response, Segment, Writer, Written};
 use tutti_conn::output::Output;
 use tutti_files::cache::{CachedFile, Content};
 use tutti_files::compression::{self, Choice, Described};
@@ -34,6 +36,16 @@ pub(crate) fn respond(
         is_encoded,
         varies,
     } = served;
+    let content_type = file.mime.as_deref().map(str::as_bytes);
+    let is_replaced = !is_encoded && replace::applies_to(request, content_type);
+    if is_replaced || own_trailers::apply(request, request.status(200)) {
+        let served = Served {
+            file,
+            is_encoded,
+            varies,
+        };
+        return transformed(request, served, is_replaced, changes, output);
+    }
     let choice = request.compression(&Described {
         status: request.status(200),
         content_type: file.mime.as_deref().map(str::as_bytes),
@@ -83,6 +95,88 @@ pub(crate) fn respond(
             },
         },
     }
+}
+
+/// A file whose body is changed as it is sent, or followed by fields. Ranges are of the original, and are not served.
+fn transformed(
+    request: &Request<'_>,
+    served: Served,
+    is_replaced: bool,
+    changes: &Changes,
+    output: &mut Output,
+) -> ExchangeStep {
+    let file = served.file;
+    let conditions = request.conditions();
+    let validators = Validators {
+        etag: &file.etag,
+        modified: file.modified,
+    };
+    let answer = FileResponse {
+        request,
+        changes,
+        varies: served.varies,
+    };
+    if !conditions.is_empty() {
+        match conditions.evaluate(validators) {
+            PreconditionResult::Failed => return short(answer, 412, &NO_FIELDS, output),
+            PreconditionResult::NotModified => {
+                return short(answer, 304, &changed(&file.validators, is_replaced), output);
+            }
+            PreconditionResult::Proceed => {}
+        }
+    }
+    let mut fields = FieldLines::new();
+    for (name, value) in &file.fields {
+        if name != b"Content-Length" && name != b"Accept-Ranges" {
+            fields.push(name, value);
+        }
+    }
+    answer.vary(&mut fields);
+    let head = Head {
+        status: 200,
+        length: Some(file.size),
+        own: Own::ALL,
+        may_persist: true,
+        may_have_trailers: false,
+    };
+    let mut writer = Writer::begin(request, &head, fields.iter(), changes, output);
+    let sent = match &file.content {
+        _ if request.is_head() => Ok(writer.end(request, output)),
+        Content::Bytes(bytes) => writer
+            .write(request, std::iter::once(&**bytes), output)
+            .and_then(|()| writer.finish(request, Trailers::default(), output))
+            .map(|()| writer.end(request, output)),
+        Content::Descriptor(_) => Ok(Written::Rest(Box::new(Response {
+            writer,
+            body: Body::File(
+                Rc::clone(&file),
+                SmallVec::from_iter([Segment::File(0..file.size)]),
+            ),
+            lingers: false,
+        }))),
+    };
+    match sent {
+        Ok(sent) => sent.into(),
+        // Nothing of it has been sent.
+        Err(_) => {
+            output.discard();
+            ExchangeStep::End(Persistence::Close)
+        }
+    }
+}
+
+/// The validators of a file with replaced texts.
+fn changed(validators: &FieldLines, is_replaced: bool) -> FieldLines {
+    if !is_replaced {
+        return validators.clone();
+    }
+    let mut fields = FieldLines::new();
+    for (name, value) in validators {
+        if name != b"Last-Modified" {
+            compression::push_field(&mut fields, name, value);
+        }
+    }
+    fields
 }
 
 /// A request for a file, and the configured changes of the response.
@@ -327,6 +421,7 @@ fn body(
     request.adjust(answer.changes, &mut head);
     if let Content::Bytes(bytes) = &content.file.content {
         request.finished(content.status, content.body_bytes, &head.fields);
+        request.pace(output);
         respond::put(request.client, &head, output);
         request.client.local.give_fields(head.fields);
         let out = &mut output.bytes;

@@ -58,7 +58,10 @@ pub(crate) fn find(
         &request.snapshot.mime,
         now_millis(),
     ) {
-        Lookup::File(file) => Found::File(file),
+        Lookup::File(file) => Found::File(match &request.settings().file_types {
+            None => file,
+            Some(types) => file.typed(types.of(path, &request.snapshot.mime)),
+        }),
         Lookup::Directory => Found::Directory,
         Lookup::Missing => Found::Refused(404),
         Lookup::Forbidden => Found::Refused(403),

@@ -338,9 +338,18 @@ impl ClientSide {
         output: &mut Output,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Gone>> {
+        if output.poll_pace(cx).is_pending() {
+            // It has taken what it was given.
+            self.note_all_taken();
+            return Poll::Pending;
+        }
         let before = self.channel.unsent(output);
         let polled = self.channel.poll_send(output, cx);
         self.note_taken(before.saturating_sub(self.channel.unsent(output)));
+        if polled.is_pending() && output.is_paused() {
+            // Other responses have used up what there was; this arranges the wake-up.
+            let _ = output.poll_pace(cx);
+        }
         polled
     }
 

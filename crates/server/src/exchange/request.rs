@@ -18,13 +18,14 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::refusals;
 use crate::exchange::respond::{self, Page, Persistence};
 use crate::exchange::route_log;
-use crate::fields::request_id;
 use crate::fields::response_headers::{self, Refused};
+use crate::fields::{charset, request_id};
 use crate::plan::Changes;
 use crate::snapshot::{RequestSettings, Snapshot};
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::departure::Presence;
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::pace::Pace;
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Preconditions;
 use tutti_request_log::Answerer;
@@ -125,11 +126,23 @@ impl<'a> Request<'a> {
         let mut made = respond::page(local, self.settings(), self.view.version(), page);
         self.adjust(changes, &mut made.head);
         self.finished(page.status, made.body_bytes(), &made.head.fields);
+        self.pace(output);
         made.put(self.client, output);
+    }
+
+    /// Limits the rate at which a response that begins now is sent.
+    pub(crate) fn pace(&self, output: &mut Output) {
+        let bandwidths = self.exchange.bandwidths.borrow().clone();
+        output.set_pace(Pace::new(bandwidths, self.settings().limit_rate));
     }
 
     /// Appends the head of a response that is logged later. Returns its fields if the access log needs them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
+        match head.status {
+            // The connection has no responses any more.
+            101 => output.lift_pace(),
+            _ => self.pace(output),
+        }
         respond::put(self.client, &head, output);
         if self.settings().access_logs.is_some() {
             return head.fields;
@@ -161,6 +174,9 @@ impl<'a> Request<'a> {
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.identify(&mut head.fields);
         self.advertise_http3(&mut head.fields);
+        if let Some(charset) = &self.settings().charset {
+            charset::add(charset, &mut head.fields);
+        }
         if self.substitute.is_none() && changes.headers.is_empty() {
             return;
         }

@@ -8,11 +8,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tutti_conn::clock::Millis;
 use tutti_conn::departure::Waited;
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::pace::Bandwidth;
 use tutti_guard::Admission;
 use tutti_http::OwnedPath;
 use tutti_pool::Whereabouts;
@@ -54,6 +56,8 @@ pub(crate) struct Exchange {
     pub(crate) settings: Cell<ScopeNumber>,
     /// The rules for its response.
     pub(crate) rules: RefCell<RuleSet>,
+    /// The bandwidths that its response shares with others.
+    pub(crate) bandwidths: RefCell<Vec<Arc<Bandwidth>>>,
     /// Its trace, if requests are traced.
     pub(crate) traced: Traced,
     /// The times of its phases, if there is a slow log.
@@ -95,6 +99,7 @@ impl Exchange {
             admission: Admission::default(),
             settings: Cell::default(),
             rules: RefCell::default(),
+            bandwidths: RefCell::default(),
             traced: Traced::default(),
             phases: Cell::default(),
             whereabouts: Cell::default(),

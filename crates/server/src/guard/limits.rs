@@ -44,6 +44,12 @@ fn count(request: &Request<'_>, limit: &RequestLimit, key: &[u8]) -> Result<Pace
             None => refuse(request, limit, None)?,
         }
     }
+    if !limit.model.options.dry_run
+        && let Some(bandwidths) = request.snapshot.bandwidths_of(&limit.model)
+    {
+        let shared = &request.exchange.bandwidths;
+        shared.borrow_mut().push(bandwidths.of(key));
+    }
     match &limit.rate {
         None => Ok(Pace::Now),
         Some(_) if limit.store.is_some() => Ok(Pace::Asked),

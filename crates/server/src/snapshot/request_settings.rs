@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use tutti_config::model::{self, Config, Http};
+use tutti_config::model::{self, Config, Http, Pattern, Patterns, Scope, Template};
+use tutti_config::table::CASELESS;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::response_buffers::OverflowFile;
 use tutti_files::compression::CompressionPolicy;
+use tutti_files::mime::MimeTypes;
 use tutti_http::websocket::SessionOptions;
 use tutti_http::{MessageLimits, PathRules, SlashPolicy};
 use tutti_request_log::{AccessLogs, Logs};
@@ -54,6 +56,48 @@ pub(crate) struct RequestSettings {
     pub(crate) access_logs: Option<Arc<AccessLogs>>,
     /// Maintenance of the innermost action first; empty: requests are served.
     pub(crate) maintenance: Vec<Arc<model::Maintenance>>,
+    /// The character encoding of text.
+    pub(crate) charset: Option<Charset>,
+    /// The types of files; `None`: those of the server.
+    pub(crate) file_types: Option<FileTypes>,
+    /// Bytes per second of a response, and the bytes before that.
+    pub(crate) limit_rate: Option<(u64, u64)>,
+    /// Fields after the body of a response.
+    pub(crate) trailers: Vec<(String, Template)>,
+    /// Texts to replace in bodies of responses.
+    pub(crate) replace: Option<Replacements>,
+}
+
+/// `charset` and `charset_types`.
+pub(crate) struct Charset {
+    /// The name of the encoding.
+    pub(crate) name: String,
+    /// The types that it is added to.
+    pub(crate) types: Patterns,
+}
+
+/// `mime_types` and `default_type`.
+pub(crate) struct FileTypes {
+    /// `None`: the types of the server.
+    own: Option<MimeTypes>,
+    /// The type of files that have none there.
+    default: Option<String>,
+}
+
+impl FileTypes {
+    /// The type of a file.
+    pub(crate) fn of<'t>(&'t self, path: &[u8], of_server: &'t MimeTypes) -> Option<&'t str> {
+        let types = self.own.as_ref().unwrap_or(of_server);
+        types.of(path).or(self.default.as_deref())
+    }
+}
+
+/// `replace` and `replace_types`.
+pub(crate) struct Replacements {
+    /// In the order of the configuration.
+    pub(crate) list: Vec<model::Replacement>,
+    /// The types of responses that they apply to.
+    pub(crate) types: Patterns,
 }
 
 impl RequestSettings {
@@ -69,8 +113,17 @@ impl RequestSettings {
         }
         let inner = scopes().filter_map(|scope| scope.maintenance.as_ref());
         let maintenance = inner.chain(&config.settings.maintenance);
+        let rate = scopes().find_map(|scope| scope.limit_rate);
+        let after = scopes().find_map(|scope| scope.limit_rate_after);
+        let rate = rate.filter(|rate| *rate > 0);
+        let trailers = scopes().find_map(|scope| scope.trailers.as_ref());
         Self {
             maintenance: maintenance.cloned().map(Arc::new).collect(),
+            charset: charset(scopes()),
+            file_types: file_types(scopes()),
+            limit_rate: rate.map(|rate| (rate, after.unwrap_or(0))),
+            trailers: trailers.cloned().unwrap_or_default(),
+            replace: replacements(scopes()),
             ..Self::of(http)
         }
     }
@@ -110,8 +163,67 @@ impl RequestSettings {
             store: None,
             access_logs: None,
             maintenance: Vec::new(),
+            charset: None,
+            file_types: None,
+            limit_rate: None,
+            trailers: Vec::new(),
+            replace: None,
         }
     }
+}
+
+/// The default of `charset_types`.
+const CHARSET_TYPES: &[&str] = &[
+    "text/html",
+    "text/xml",
+    "text/plain",
+    "text/vnd.wap.wml",
+    "text/javascript",
+    "application/javascript",
+    "application/rss+xml",
+];
+
+/// The default of `replace_types`.
+const REPLACE_TYPES: &[&str] = &["text/html"];
+
+fn patterns(given: Option<&Patterns>, default: &[&str]) -> Patterns {
+    given.cloned().unwrap_or_else(|| {
+        let parsed = default
+            .iter()
+            .filter_map(|text| Pattern::parse(text, CASELESS).ok());
+        Patterns::new(parsed.collect())
+    })
+}
+
+fn charset<'s>(mut scopes: impl Iterator<Item = &'s Scope> + Clone) -> Option<Charset> {
+    let types = scopes
+        .clone()
+        .find_map(|scope| scope.charset_types.as_ref());
+    let name = scopes.find_map(|scope| scope.charset.as_ref())?;
+    (!name.is_empty()).then(|| Charset {
+        name: name.clone(),
+        types: patterns(types, CHARSET_TYPES),
+    })
+}
+
+fn file_types<'s>(mut scopes: impl Iterator<Item = &'s Scope> + Clone) -> Option<FileTypes> {
+    let default = scopes.clone().find_map(|scope| scope.default_type.clone());
+    let own = scopes.find_map(|scope| scope.mime_types.as_ref());
+    (own.is_some() || default.is_some()).then(|| FileTypes {
+        own: own.map(MimeTypes::only),
+        default: default.filter(|default| !default.is_empty()),
+    })
+}
+
+fn replacements<'s>(mut scopes: impl Iterator<Item = &'s Scope> + Clone) -> Option<Replacements> {
+    let types = scopes
+        .clone()
+        .find_map(|scope| scope.replace_types.as_ref());
+    let list = scopes.find_map(|scope| scope.replace.as_ref())?;
+    (!list.is_empty()).then(|| Replacements {
+        list: list.clone(),
+        types: patterns(types, REPLACE_TYPES),
+    })
 }
 
 /// The rules for paths of requests.

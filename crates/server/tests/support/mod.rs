@@ -9,6 +9,7 @@
 pub(crate) mod app;
 pub(crate) mod backend;
 pub(crate) mod frames;
+pub(crate) mod h2_client;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
