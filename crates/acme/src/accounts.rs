@@ -9,6 +9,7 @@ use std::time::Duration;
 use data_encoding::BASE64URL_NOPAD;
 use instant_acme::{Account, AccountBuilder, ExternalAccountKey, Key, NewAccount};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::sync::MutexGuard;
 use tutti_protocol::AccountPlan;
 
 use crate::documents::{AccountDocument, Documents};
@@ -20,33 +21,52 @@ use crate::http::Authority;
 const LOOK: Duration = Duration::from_millis(300);
 const LOOKS: u32 = 100;
 
-/// Returns the account of this name, and registers it if there is none yet: one node does so for all nodes of a fleet.
+/// Returns the account of this name, and registers it if there is none yet.
 pub(crate) async fn open(
     documents: &Documents,
     name: &str,
     plan: &AccountPlan,
     authority: &Authority,
 ) -> Result<Account, OrderError> {
-    let Some(fleet) = &documents.fleet else {
-        return open_alone(documents, name, plan, authority).await;
-    };
     let is_there = || {
         let document = documents.account(name);
         document.url.is_some()
             && document.directory == plan.directory
             && document.contact == plan.contact
     };
-    if is_there() {
-        return open_alone(documents, name, plan, authority).await;
+    let claim = claim(documents, (name, &plan.directory), is_there).await?;
+    let opened = open_alone(documents, name, plan, authority).await;
+    if claim.is_some() {
+        documents.release_account(name).await;
     }
-    let _turn = fleet.accounts.lock().await;
+    opened
+}
+
+/// Waits until an account is there, or may be created here: one node does so for all nodes of a fleet, and must release it afterwards.
+pub(crate) async fn claim<'d>(
+    documents: &'d Documents,
+    (name, directory): (&str, &str),
+    is_there: impl Fn() -> bool,
+) -> Result<Option<MutexGuard<'d, ()>>, OrderError> {
+    let Some(fleet) = &documents.fleet else {
+        return Ok(None);
+    };
+    if is_there() {
+        return Ok(None);
+    }
+    let turn = fleet.accounts.lock().await;
     let mut looks = 0;
     while !is_there() {
         match documents.claim_account(name).await {
             Ok(()) => {
-                let opened = open_claimed(documents, name, plan, authority).await;
-                documents.release_account(name).await;
-                return opened;
+                let former = documents.former_account(name);
+                if let Some(former) = former.filter(|former| former.directory == directory)
+                    && let Err(error) = documents.keep_account(name, &former).await
+                {
+                    documents.release_account(name).await;
+                    return Err(error);
+                }
+                return Ok(Some(turn));
             }
             Err(Unclaimed::Busy(_)) if looks < LOOKS => {
                 looks += 1;
@@ -55,21 +75,7 @@ pub(crate) async fn open(
             Err(unclaimed) => return Err(unclaimed.into()),
         }
     }
-    open_alone(documents, name, plan, authority).await
-}
-
-/// Opens the account of a fleet, which this node has claimed.
-async fn open_claimed(
-    documents: &Documents,
-    name: &str,
-    plan: &AccountPlan,
-    authority: &Authority,
-) -> Result<Account, OrderError> {
-    let former = documents.former_account(name);
-    if let Some(former) = former.filter(|former| former.directory == plan.directory) {
-        documents.keep_account(name, &former).await?;
-    }
-    open_alone(documents, name, plan, authority).await
+    Ok(None)
 }
 
 async fn open_alone(
@@ -168,7 +174,7 @@ fn addresses(plan: &AccountPlan) -> Vec<String> {
     contact.map(|address| format!("mailto:{address}")).collect()
 }
 
-fn pkcs8(document: &AccountDocument) -> Result<PrivatePkcs8KeyDer<'static>, OrderError> {
+pub(crate) fn pkcs8(document: &AccountDocument) -> Result<PrivatePkcs8KeyDer<'static>, OrderError> {
     let bytes = BASE64URL_NOPAD.decode(document.key.as_bytes());
     let bytes = bytes.map_err(|_| OrderError::new("the key of the account cannot be read"))?;
     Ok(PrivatePkcs8KeyDer::from(bytes))

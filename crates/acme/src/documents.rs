@@ -28,6 +28,8 @@ pub(crate) struct AccountDocument {
     pub(crate) url: Option<String>,
     /// The mail addresses registered with the authority.
     pub(crate) contact: Vec<String>,
+    /// The root certificate of the server's own authority, in PEM, whose key this is.
+    pub(crate) certificate: Option<String>,
 }
 
 /// A certificate: the order in progress, and the results of earlier ones.

@@ -13,6 +13,7 @@
 //! | `times` | when an order is due; no I/O |
 //! | `http` | requests to authorities, with limits on time and size |
 //! | `accounts` | accounts with authorities |
+//! | `internal` | the server's own authority |
 //! | `answers` | challenge responses |
 //! | `asking` | the question whether a name may have a certificate |
 //! | `demand` | names that clients ask for: which are ordered, and which requests wait |
@@ -37,6 +38,7 @@ mod failure;
 mod fleet;
 mod fleet_turns;
 mod http;
+mod internal;
 mod line;
 mod on_demand;
 mod order;

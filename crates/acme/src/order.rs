@@ -28,6 +28,7 @@ use crate::challenges::{self, Answers, Record, RecordChange};
 use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, OrderError, kind, words};
 use crate::http::Authority;
+use crate::internal::{self, Made};
 use crate::line::Link;
 use crate::updates;
 
@@ -70,6 +71,28 @@ impl Attempt<'_> {
         let chain = chain?;
         let key = document.key.clone().unwrap_or_default();
         let issued = describe(&chain)?;
+        self.settle(document, (&chain, &key), issued).await
+    }
+
+    /// Obtains the certificate from the server's own authority.
+    pub(crate) async fn issue(&self, document: &mut CertificateDocument) -> Result<(), OrderError> {
+        let Made { chain, key } =
+            internal::issue(self.documents, &self.wanted.account, &self.wanted.names).await?;
+        let issued = Issued {
+            // It gives no advice.
+            ask_at: i64::MAX,
+            ..describe(&chain)?
+        };
+        self.settle(document, (&chain, &key), issued).await
+    }
+
+    /// Puts an issued certificate in force.
+    async fn settle(
+        &self,
+        document: &mut CertificateDocument,
+        (chain, key): (&str, &str),
+        issued: Issued,
+    ) -> Result<(), OrderError> {
         let pem = format!("{}\n{key}", chain.trim_end());
         let done = CertificateDocument {
             directory: document.directory.clone(),

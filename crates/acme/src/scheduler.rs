@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tutti_log::{Level, Log};
+use tutti_options::acme_names::INTERNAL;
 use tutti_protocol::{
     AccountPlan, AcmeHello, AcmePlan, CertificateNews, CertificatePlan, ForController, FromAcme,
 };
@@ -417,6 +418,9 @@ impl Inner {
             wanted,
             plan,
         };
+        if plan.directory == INTERNAL {
+            return attempt.issue(document).await;
+        }
         let authority = Authority::new(plan.roots.as_deref())?;
         let mut repeats = 0;
         loop {

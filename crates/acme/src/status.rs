@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_options::acme_names::INTERNAL;
 use tutti_protocol::{CertificateNews, ForController, FromAcme};
 
 use crate::scheduler::Inner;
@@ -21,12 +22,14 @@ impl Inner {
                 let is_ordering = state.ordering.contains(bundle) || is_ordered_elsewhere;
                 let seen = self.documents.seen(wanted, &document);
                 let due = || self.due(&document, plan, bundle, &seen, &state.demands, now);
+                let authority = self.documents.account(&wanted.account).certificate;
                 let shared = state.shared.error_of(bundle);
                 let news = CertificateNews {
                     is_ordering,
                     next_order: (!is_ordering).then(due).filter(|due| *due < i64::MAX),
                     failures: document.failures,
                     last_error: shared.or_else(|| document.last_error.clone()),
+                    authority: authority.filter(|_| account.directory == INTERNAL),
                 };
                 Some((bundle.clone(), news))
             });

@@ -427,7 +427,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "tls_client_verify",
         Variable::Tls(TlsVariable::ClientVerify),
-        "`SUCCESS`, or `NONE` without a certificate; empty if clients' certificates are not verified",
+        "`SUCCESS`, `NONE` without a certificate, or `FAILED:` and the reason (`client_failure`); empty if clients' certificates are not verified. The other variables about it are true only with `SUCCESS`",
         "SUCCESS",
     ),
     plain(

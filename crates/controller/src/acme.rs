@@ -222,6 +222,7 @@ impl Inner {
             if let Some((error, _)) = &mut one.last_error {
                 *error = error.chars().take(LONGEST_ERROR).collect();
             }
+            one.authority = one.authority.take().filter(|pem| is_certificate(pem));
         }
         self.acme_news.store(Arc::new(news));
     }
@@ -260,6 +261,9 @@ impl Inner {
             .into();
             entry["next_order"] = known.next_order.map_or(Value::Null, moment);
             entry["failures"] = known.failures.into();
+            if let Some(authority) = known.authority {
+                entry["authority"] = authority.into();
+            }
             if let Some((message, at)) = known.last_error {
                 entry["last_error"] = json!({"message": message, "at": moment(at)});
             }
@@ -331,6 +335,14 @@ fn is_plain(challenge: &Challenge) -> bool {
     }
 }
 
+/// True for one certificate in PEM, and nothing else.
+fn is_certificate(pem: &str) -> bool {
+    let inner = pem.trim().strip_prefix("-----BEGIN CERTIFICATE-----");
+    let inner = inner.and_then(|rest| rest.strip_suffix("-----END CERTIFICATE-----"));
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=\r\n".contains(&byte);
+    pem.len() <= LONGEST_PEM && inner.is_some_and(|inner| inner.bytes().all(is_digit))
+}
+
 /// Formats a time for people and programs.
 fn moment(seconds: i64) -> Value {
     let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -340,6 +352,25 @@ fn moment(seconds: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_is_one_certificate() {
+        let (begin, end) = (
+            "-----BEGIN CERTIFICATE-----\n",
+            "\n-----END CERTIFICATE-----\n",
+        );
+        assert!(is_certificate(&format!("{begin}AA+/=\r\nBB{end}")));
+        for wrong in [
+            String::new(),
+            "AA".to_owned(),
+            format!("{begin}AA"),
+            format!("{begin}<script>{end}"),
+            format!("{begin}AA{end}{begin}AA{end}"),
+            format!("{begin}{}{end}", "A".repeat(LONGEST_PEM)),
+        ] {
+            assert!(!is_certificate(&wrong), "{wrong}");
+        }
+    }
 
     #[test]
     fn only_what_looks_like_an_answer_is_given() {

@@ -49,6 +49,13 @@ enum CertificateCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Print the root certificate of the server's own authority (`"directory": "internal"`), and how clients trust it
+    Root {
+        /// Name of a certificate that it has issued, from `tutti cert list`; needed if there are several authorities
+        name: Option<String>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
     /// Remove a certificate that no listener uses
     Delete {
         /// Name of the certificate
@@ -75,6 +82,9 @@ pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, CommandE
             of_stored("POST", name, &path, &ControlClient::new(control)?)?;
             say(&format!("{} {name} is renewed", style::good("done:")));
             Ok(ExitCode::SUCCESS)
+        }
+        CertificateCommand::Root { name, control } => {
+            root(name.as_deref(), &ControlClient::new(control)?)
         }
         CertificateCommand::Delete { name, control } => {
             of_stored("DELETE", name, &place(name), &ControlClient::new(control)?)?;
@@ -125,6 +135,48 @@ fn put(name: &str, files: &[PathBuf], client: &ControlClient) -> Result<ExitCode
     say(&format!("{} {name} is stored", style::good("done:")));
     Ok(ExitCode::SUCCESS)
 }
+
+/// Prints the root certificate to the standard output, and the rest beside it.
+fn root(name: Option<&str>, client: &ControlClient) -> Result<ExitCode, CommandError> {
+    let answer = client.call("GET", "/status/certificates", None, None)?;
+    let all = match answer.status {
+        404 => Value::Null,
+        _ => {
+            answer.succeeded(None)?;
+            answer.json()?
+        }
+    };
+    let all = all.as_object().cloned().unwrap_or_default();
+    let mut roots: Vec<&str> = all
+        .iter()
+        .filter(|(bundle, _)| name.is_none_or(|name| name == *bundle))
+        .filter_map(|(_, status)| status.get("authority").and_then(Value::as_str))
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    match roots.as_slice() {
+        [] => Err(
+            CommandError::new("the server has no authority of its own that has issued it")
+                .hint("`\"settings\": {\"acme\": {\"local\": {\"directory\": \"internal\"}}}` creates one"),
+        ),
+        [pem] => {
+            eprintln!("{TRUST}");
+            write(pem.as_bytes())
+        }
+        _ => Err(CommandError::new("the server has several authorities")
+            .hint("write the name of a certificate, from `tutti cert list`")),
+    }
+}
+
+/// Instructions for trusting a root certificate.
+const TRUST: &str = "\
+A holder of the key of this certificate can pretend to be any site to the clients that trust it.
+  Debian, Ubuntu: tutti cert root > /usr/local/share/ca-certificates/tutti.crt; update-ca-certificates
+  Fedora:         tutti cert root > /etc/pki/ca-trust/source/anchors/tutti.pem; update-ca-trust
+  macOS:          security add-trusted-cert -d -k /Library/Keychains/System.keychain tutti.pem
+  Windows:        certutil -addstore Root tutti.pem
+  Firefox:        Settings, Certificates, Authorities, Import
+  curl:           curl --cacert tutti.pem https://…";
 
 fn list(client: &ControlClient) -> Result<ExitCode, CommandError> {
     let answer = client.call("GET", "/certificates", None, None)?;

@@ -10,7 +10,8 @@ use crate::{Typed as _, Unread, options, words};
 options! {
     /// An account with an ACME certificate authority. Naming the authority agrees to its terms of service
     pub struct AcmeOptions: ACME = "acme" {
-        /// URL of the authority's directory
+        /// URL of the authority's directory; or `internal`: the server is the authority itself, with a root certificate
+        /// that clients must trust (`tutti cert root`), and issues certificates for any name
         directory: String [kind(ValueKind::String(Text::NotEmpty)), default("\"https://acme-v02.api.letsencrypt.org/directory\""), beyond()],
         /// Mail addresses at which the authority may contact you
         contact: Vec<String> [kind(STRINGS), beyond()],

@@ -15,9 +15,14 @@ const PREFIX: &str = "acme:";
 /// Longest host name in the name of a bundle, which is also a file name.
 const LONGEST_IN_BUNDLE: usize = 100;
 
+/// The directory of the authority that the server itself is.
+pub const INTERNAL: &str = "internal";
+
 /// The method by which control of a name is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
+    /// None: the server is the authority.
+    Internal,
     /// By an answer on a connection to the name.
     Connection,
     /// By a record in the DNS.
@@ -125,7 +130,7 @@ pub fn check(name: &str, proof: Option<Proof>) -> Result<(), &'static str> {
     if name.len() > LONGEST_NAME || !host.split('.').all(is_label) {
         return Err("is not a host name");
     }
-    if !host.contains('.') {
+    if !host.contains('.') && proof != Some(Proof::Internal) {
         return Err("has no period: no authority issues certificates for it");
     }
     Ok(())
@@ -165,6 +170,10 @@ mod tests {
         ] {
             assert!(check(name, http).is_err(), "{name}");
         }
+        for name in ["localhost", "*.home.test", "::1", "nas"] {
+            assert_eq!(check(name, Some(Proof::Internal)), Ok(()), "{name}");
+        }
+        assert!(check("a_b", Some(Proof::Internal)).is_err());
         assert!(check("127.0.0.1", dns).is_err());
         assert!(check(&format!("{}.com", "x".repeat(64)), http).is_err());
     }

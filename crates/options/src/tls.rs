@@ -23,8 +23,11 @@ options! {
         /// client must present a certificate signed by one of them. Files are read at each change of the configuration,
         /// as the router's user
         client_ca: Unread [kind(AUTHORITIES), beyond()],
-        /// Reject or accept clients without a certificate; an invalid certificate is always rejected
+        /// Reject or accept clients without a certificate
         client_verify: ClientVerify [default("\"required\""), needs(&["client_ca"]), beyond()],
+        /// The treatment of a client whose certificate is invalid, or missing although it is required: the handshake
+        /// fails, every request gets a page with 400, or requests are served and `$tls_client_verify` says why
+        client_failure: ClientFailure [default("\"handshake\""), needs(&["client_ca"]), beyond()],
     }
 }
 
@@ -86,6 +89,18 @@ words! {
         Required = "required",
         /// Clients without a certificate, too.
         Optional = "optional",
+    }
+}
+
+words! {
+    /// The treatment of clients without a valid certificate.
+    pub enum ClientFailure {
+        /// The handshake fails.
+        Handshake = "handshake",
+        /// Requests get 400.
+        Page = "page",
+        /// Requests are served; the configuration or the application decides.
+        Report = "report",
     }
 }
 

@@ -148,6 +148,9 @@ pub struct CertificateNews {
     pub failures: u32,
     /// Why the last one failed, and when.
     pub last_error: Option<(String, i64)>,
+    /// The root certificate of the server's own authority, in PEM, if that issues it.
+    #[serde(default)]
+    pub authority: Option<String>,
 }
 
 /// From main to this process.

@@ -139,6 +139,12 @@ impl Router {
         self.listeners.len()
     }
 
+    /// The rules for responses of a listener's own.
+    pub fn listener_rules(&self, listener: usize) -> RuleSet {
+        let listener = self.listeners.get(listener);
+        RuleSet::of(listener.and_then(|listener| listener.rules))
+    }
+
     /// Decides for a request from the listener with this number, or a job of the spooler with it.
     pub fn decide<'r, R: RequestInfo + ?Sized>(
         &'r self,

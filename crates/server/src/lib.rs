@@ -15,6 +15,7 @@ mod action;
 mod cache;
 mod cache_use;
 mod challenge;
+mod client_certificate;
 mod connection;
 mod early_hints;
 mod exchange;

@@ -11,6 +11,7 @@ use tutti_conn::output::{Gone, Output};
 use crate::action;
 use crate::cache::{self, Found};
 use crate::challenge;
+use crate::client_certificate;
 use crate::early_hints;
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
@@ -85,7 +86,7 @@ fn stages(
         }
     }
     let mut plan = match plan {
-        None => route::plan(request),
+        None => client_certificate::refuse(request).unwrap_or_else(|| route::plan(request)),
         Some(plan) => *plan,
     };
     if from <= Stage::Route && !plan.guards.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -12,6 +12,7 @@ use tutti_config::model::UpstreamTls;
 
 use crate::bundle::Bundle;
 use crate::offer::{Find, OfferError, authority_of, found};
+use crate::possession;
 use crate::provider;
 
 /// The authorities that the system trusts, or why they cannot be read.
@@ -198,8 +199,7 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        possession::verify_tls12(message, certificate, signed, &self.0)
     }
 
     fn verify_tls13_signature(
@@ -208,8 +208,7 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        possession::verify_tls13(message, certificate, signed, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -11,19 +11,20 @@ use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, UnbufferedSe
 use rustls::sign::CertifiedKey;
 
 use crate::challenges::{ACME_PROTOCOL, Challenges};
+use crate::client_check::ClientCheck;
 use crate::handshake_facts::HandshakeFacts;
 
 /// rustls' state of a connection, to which this dereferences.
 pub struct TlsConnection {
     state: UnbufferedServerConnection,
     chooser: Arc<Chooser>,
-    asks_clients: bool,
+    clients: Option<Arc<ClientCheck>>,
 }
 
 impl TlsConnection {
     pub(crate) fn new(
         config: &Arc<ServerConfig>,
-        asks_clients: bool,
+        clients: Option<Arc<ClientCheck>>,
         challenges: Option<&Arc<Challenges>>,
     ) -> Result<Self, Error> {
         let challenges = challenges.filter(|challenges| !challenges.is_empty());
@@ -42,7 +43,7 @@ impl TlsConnection {
         Ok(Self {
             state: UnbufferedServerConnection::new(Arc::new(config))?,
             chooser,
-            asks_clients,
+            clients,
         })
     }
 
@@ -54,7 +55,11 @@ impl TlsConnection {
     /// The facts of a completed handshake.
     pub fn facts(&self) -> HandshakeFacts {
         let name = self.chooser.name.get();
-        HandshakeFacts::new(&self.state, name.map(|name| &**name), self.asks_clients)
+        HandshakeFacts::new(
+            &self.state,
+            name.map(|name| &**name),
+            self.clients.as_deref(),
+        )
     }
 }
 

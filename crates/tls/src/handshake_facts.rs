@@ -9,6 +9,7 @@ use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 use tutti_config::model::TlsVariable;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::client_check::{ClientCheck, ClientVerdict};
 use crate::distinguished::text;
 
 /// The negotiated protocol and cipher, and the client's certificate.
@@ -19,7 +20,7 @@ pub struct HandshakeFacts {
     server_name: String,
     /// `r` if the session was resumed, else `.`; empty if that is not known.
     session: &'static str,
-    asks_clients: bool,
+    verdict: ClientVerdict,
     certificate: Option<CertificateDer<'static>>,
     /// Computed on demand.
     client: OnceCell<ClientCertificate>,
@@ -37,7 +38,11 @@ struct ClientCertificate {
 }
 
 impl HandshakeFacts {
-    pub(crate) fn new(state: &CommonState, server_name: Option<&str>, asks_clients: bool) -> Self {
+    pub(crate) fn new(
+        state: &CommonState,
+        server_name: Option<&str>,
+        clients: Option<&ClientCheck>,
+    ) -> Self {
         let suite = state.negotiated_cipher_suite();
         let certificates = state.peer_certificates().unwrap_or_default();
         Self {
@@ -53,7 +58,7 @@ impl HandshakeFacts {
                 Some(_) => ".",
                 None => "",
             },
-            asks_clients,
+            verdict: verdict(clients, certificates),
             certificate: certificates.first().map(|one| one.clone().into_owned()),
             client: OnceCell::new(),
             field: OnceCell::new(),
@@ -64,8 +69,8 @@ impl HandshakeFacts {
     pub(crate) fn of_quic(
         suite: Option<CipherSuite>,
         server_name: Option<&str>,
-        asks_clients: bool,
-        certificate: Option<&CertificateDer<'static>>,
+        clients: Option<&ClientCheck>,
+        certificates: &[CertificateDer<'static>],
     ) -> Self {
         Self {
             protocol: "TLSv1.3",
@@ -73,22 +78,39 @@ impl HandshakeFacts {
             server_name: server_name.unwrap_or_default().to_owned(),
             // `quinn-proto` does not tell.
             session: "",
-            asks_clients,
-            certificate: certificate.cloned(),
+            verdict: verdict(clients, certificates),
+            certificate: certificates.first().cloned(),
             client: OnceCell::new(),
             field: OnceCell::new(),
         }
     }
 
-    /// If clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this client sent none.
+    /// If clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this client sent no valid one.
     pub fn client_certificate(&self) -> Option<&[u8]> {
+        let valid = || {
+            let certificate = self.certificate.as_ref();
+            certificate.filter(|_| self.verdict == ClientVerdict::Valid)
+        };
         let field = || {
-            self.certificate.as_ref().map_or_else(Vec::new, |der| {
+            valid().map_or_else(Vec::new, |der| {
                 format!(":{}:", BASE64.encode(der)).into_bytes()
             })
         };
-        self.asks_clients
-            .then(|| self.field.get_or_init(field).as_slice())
+        (self.verdict != ClientVerdict::NotAsked).then(|| self.field.get_or_init(field).as_slice())
+    }
+
+    /// Why the requests of this client are refused with a page; `None`: they are not.
+    pub fn client_refusal(&self) -> Option<&str> {
+        match &self.verdict {
+            ClientVerdict::Missing { is_refused: true } => {
+                Some("the client has shown no certificate")
+            }
+            ClientVerdict::Invalid {
+                is_refused: true,
+                text,
+            } => Some(text),
+            _ => None,
+        }
     }
 
     /// The value of a variable; empty if it has none.
@@ -98,11 +120,11 @@ impl HandshakeFacts {
             TlsVariable::Cipher => &self.cipher,
             TlsVariable::ServerName => &self.server_name,
             TlsVariable::SessionReused => self.session,
-            // An invalid one has ended the handshake.
-            TlsVariable::ClientVerify => match (self.asks_clients, &self.certificate) {
-                (true, Some(_)) => "SUCCESS",
-                (true, None) => "NONE",
-                (false, _) => "",
+            TlsVariable::ClientVerify => match &self.verdict {
+                ClientVerdict::NotAsked => "",
+                ClientVerdict::Missing { .. } => "NONE",
+                ClientVerdict::Valid => "SUCCESS",
+                ClientVerdict::Invalid { text, .. } => text,
             },
             TlsVariable::ClientSubject => &self.client().subject,
             TlsVariable::ClientIssuer => &self.client().issuer,
@@ -120,6 +142,10 @@ impl HandshakeFacts {
     }
 }
 
+fn verdict(clients: Option<&ClientCheck>, certificates: &[CertificateDer<'_>]) -> ClientVerdict {
+    clients.map_or(ClientVerdict::NotAsked, |check| check.judge(certificates))
+}
+
 /// rustls prefixes those of TLS 1.3; IANA does not ("TLS Cipher Suites").
 fn cipher_name(suite: Option<CipherSuite>) -> String {
     let name = suite.and_then(|suite| suite.as_str());
@@ -130,7 +156,7 @@ impl ClientCertificate {
     fn of(der: &[u8]) -> Self {
         let fingerprint = HEXLOWER.encode(digest(&SHA256, der).as_ref());
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
-            // It has been verified; but this is another parser.
+            // This is another parser than the one that verifies.
             return Self {
                 fingerprint,
                 ..Self::default()

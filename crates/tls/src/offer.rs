@@ -17,6 +17,7 @@ use tutti_config::model::{
 
 use crate::bundle::Bundle;
 use crate::challenges::Challenges;
+use crate::client_check::ClientCheck;
 use crate::connection::TlsConnection;
 use crate::names::Fit;
 use crate::on_demand::{CertificateResult, Demands, OnDemand};
@@ -70,6 +71,7 @@ pub struct Offer {
     choice: Arc<Choice>,
     quic: Option<QuicOffer>,
     memory: Memory,
+    clients: Option<Arc<ClientCheck>>,
 }
 
 /// Keys and cache for resuming sessions. Kept from one configuration to the next while none of its options change.
@@ -100,11 +102,14 @@ impl Offer {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&provider::versions(&tls.protocol))
             .map_err(fault)?;
-        let (builder, rule) = match &tls.clients {
-            None => (builder.with_no_client_auth(), NO_RULE),
+        let (builder, clients, rule) = match &tls.clients {
+            None => (builder.with_no_client_auth(), None, NO_RULE),
             Some(clients) => {
                 let (roots, rule) = authorities(clients, find)?;
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                let verifier = WebPkiClientVerifier::builder_with_provider(
+                    roots.into(),
+                    Arc::clone(&provider),
+                );
                 let verifier = if clients.is_required {
                     verifier
                 } else {
@@ -113,7 +118,13 @@ impl Offer {
                 let verifier = verifier
                     .build()
                     .map_err(|error| OfferError::at(&tls.pointer, error.to_string()))?;
-                (builder.with_client_cert_verifier(verifier), rule)
+                let check = ClientCheck {
+                    verifier,
+                    is_required: clients.is_required,
+                    failure: clients.failure,
+                };
+                let builder = builder.with_client_cert_verifier(check.for_handshakes(provider));
+                (builder, Some(Arc::new(check)), rule)
             }
         };
         let mut config = builder.with_cert_resolver(choice.clone());
@@ -131,10 +142,11 @@ impl Offer {
         config.ignore_client_order = tls.protocol.is_server_preferred;
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Offer {
-            quic: QuicOffer::new(&config, rule != NO_RULE),
+            quic: QuicOffer::new(&config, clients.clone()),
             config: Arc::new(config),
             choice,
             memory,
+            clients,
         })
     }
 
@@ -188,7 +200,7 @@ impl Offer {
         &self,
         challenges: Option<&Arc<Challenges>>,
     ) -> Result<TlsConnection, rustls::Error> {
-        TlsConnection::new(&self.config, self.memory.rule != NO_RULE, challenges)
+        TlsConnection::new(&self.config, self.clients.clone(), challenges)
     }
 }
 
@@ -237,7 +249,7 @@ fn authorities(
 ) -> Result<(RootCertStore, [u8; 32]), OfferError> {
     let mut roots = RootCertStore::empty();
     let mut digest = Context::new(&SHA256);
-    digest.update(&[1, u8::from(clients.is_required)]);
+    digest.update(&[1, u8::from(clients.is_required), clients.failure as u8]);
     for authority in &clients.authorities {
         let (pointer, bundle) = authority_of(authority, find)?;
         for certificate in bundle.chain() {

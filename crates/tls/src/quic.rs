@@ -15,6 +15,7 @@ use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, ServerCon
 use rustls::sign::CertifiedKey;
 use tutti_config::model::TlsSession;
 
+use crate::client_check::ClientCheck;
 use crate::handshake_facts::HandshakeFacts;
 use crate::sessions::Sessions;
 
@@ -28,7 +29,7 @@ const EARLY_SESSIONS: usize = 8192;
 #[derive(Debug)]
 pub struct QuicOffer {
     config: Arc<ServerConfig>,
-    asks_clients: bool,
+    clients: Option<Arc<ClientCheck>>,
     early: Option<Early>,
 }
 
@@ -41,14 +42,14 @@ struct Early {
 
 impl QuicOffer {
     /// `None` if `config` does not speak TLS 1.3.
-    pub(crate) fn new(config: &ServerConfig, asks_clients: bool) -> Option<Self> {
+    pub(crate) fn new(config: &ServerConfig, clients: Option<Arc<ClientCheck>>) -> Option<Self> {
         let mut suites = config.crypto_provider().cipher_suites.iter();
         suites.any(|suite| suite.tls13().is_some()).then(|| {
             let mut config = config.clone();
             config.alpn_protocols = vec![ALPN.to_vec()];
             Self {
                 config: Arc::new(config),
-                asks_clients,
+                clients,
                 early: None,
             }
         })
@@ -62,7 +63,7 @@ impl QuicOffer {
         settings: &TlsSession,
         previous: Option<&Self>,
     ) {
-        if self.asks_clients {
+        if self.clients.is_some() {
             return;
         }
         let kept = previous.and_then(|previous| previous.early.clone());
@@ -103,7 +104,7 @@ impl QuicOffer {
         config.cert_resolver = chooser.clone();
         let client = QuicClient {
             chooser,
-            asks_clients: self.asks_clients,
+            clients: self.clients.clone(),
         };
         Some((crypto(Arc::new(config))?, client))
     }
@@ -142,7 +143,7 @@ impl ProducesTickets for NoTickets {
 #[derive(Debug)]
 pub struct QuicClient {
     chooser: Arc<Chooser>,
-    asks_clients: bool,
+    clients: Option<Arc<ClientCheck>>,
 }
 
 impl QuicClient {
@@ -151,7 +152,7 @@ impl QuicClient {
         let heard = self.chooser.heard.get();
         let name = heard.and_then(|heard| heard.name.as_deref());
         let suite = heard.and_then(|heard| heard.suite);
-        HandshakeFacts::of_quic(suite, name, self.asks_clients, certificates.first())
+        HandshakeFacts::of_quic(suite, name, self.clients.as_deref(), certificates)
     }
 }
 

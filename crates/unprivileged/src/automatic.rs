@@ -2,6 +2,7 @@
 
 use tutti_config::model::{ChallengeWord, ListenAddress, Listener};
 use tutti_config::{Config, Diagnostic, Diagnostics};
+use tutti_options::acme_names::INTERNAL;
 
 /// Ports of challenges: RFC 8555 §8.3, RFC 8737 §3.
 const HTTP: u16 = 80;
@@ -22,6 +23,9 @@ pub fn warnings(config: &Config) -> Diagnostics {
     };
     let warning = |certificate: &tutti_config::model::AcmeCertificate| {
         let account = config.settings.acme.get(&certificate.account)?;
+        if account.options.directory == INTERNAL {
+            return None;
+        }
         let message = match account.options.challenge {
             ChallengeWord::Http if !has_port(HTTP) => {
                 "no listener has port 80, where the authority validates the names with `http-01`"

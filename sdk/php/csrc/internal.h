@@ -86,6 +86,10 @@ void tutti_constants_begin_life(void);
 void tutti_constants_end_life(void);
 void tutti_constants_end_request(bool was_boot);
 
+/* user_ini.c */
+void tutti_user_ini_startup(void);
+void tutti_user_ini_apply(void);
+
 /* where.c */
 void tutti_where_startup(void);
 void tutti_where_worker(void);

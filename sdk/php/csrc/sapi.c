@@ -170,6 +170,12 @@ static void sapi_terminate(void)
 	tutti_recycle = 1;
 }
 
+static int sapi_begin_of_request(void)
+{
+	tutti_user_ini_apply();
+	return SUCCESS;
+}
+
 static int sapi_end_of_request(void)
 {
 	/* Reached after the output layer and the extensions (sessions) are closed: the answer is complete. */
@@ -209,6 +215,7 @@ struct _sapi_module_struct tutti_sapi_module = {
 	.pretty_name = "Tutti",
 	.startup = sapi_module_startup,
 	.shutdown = php_module_shutdown_wrapper,
+	.activate = sapi_begin_of_request,
 	.deactivate = sapi_end_of_request,
 	.ub_write = sapi_ub_write,
 	.flush = sapi_flush_output,
@@ -260,6 +267,7 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resi
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	tutti_variables_startup();
 	tutti_request_startup();
+	tutti_user_ini_startup();
 	tutti_timer_startup();
 	tutti_locks_startup();
 	tutti_where_startup();

@@ -37,6 +37,7 @@ typedef struct {
 	size_t len;
 	const char *directory; /* too */
 	uint64_t directory_number; /* the same for the same folder, never 0, never used for another */
+	size_t root_len; /* the part of it that is the root of the target */
 } tutti_script;
 
 /* A request as Rust knows it before PHP starts it. All strings end with a NUL byte; null means absent. */

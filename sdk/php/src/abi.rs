@@ -91,6 +91,7 @@ pub(crate) struct ScriptFile {
     len: usize,
     directory: *const c_char,
     directory_number: u64,
+    root_len: usize,
 }
 
 impl ScriptFile {
@@ -101,6 +102,7 @@ impl ScriptFile {
             len: script.file.count_bytes(),
             directory: script.directory.path.as_ptr(),
             directory_number: script.directory.number,
+            root_len: script.directory.root_len,
         }
     }
 }

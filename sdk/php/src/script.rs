@@ -46,6 +46,8 @@ pub(crate) struct Directory {
     pub path: CString,
     /// Never used twice in a process: that is how `request.c` knows that it stands there already.
     pub number: u64,
+    /// The part of the path that is the root of the target, where `.user.ini` files begin.
+    pub root_len: usize,
 }
 
 /// A script and how it was named.
@@ -223,6 +225,7 @@ impl Scripts {
                 }
                 let path = CString::new(directory.clone()).ok()?;
                 let made = Rc::new(Directory {
+                    root_len: self.target.root.len().min(directory.len()),
                     path,
                     number: NEXT_DIRECTORY.fetch_add(1, Ordering::Relaxed),
                 });

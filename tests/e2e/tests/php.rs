@@ -372,6 +372,49 @@ fn a_directive_that_php_does_not_know_is_a_warning() {
 }
 
 #[test]
+fn user_ini_files_count_for_their_folders_and_for_no_other_request() {
+    let options = json!({
+        "admin": {"user_ini.cache_ttl": "0", "memory_limit": "99M", "display_errors": "0"},
+        "user": {"precision": "7"}
+    });
+    let site = Site::start(&json!({"processes": 1, "options": options}));
+    let write = |name: &str, text: &str| {
+        let file = site.root().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    let script = "<?php echo implode(' ', array_map('ini_get', ['precision', 'post_max_size', 'memory_limit', 'disable_functions', 'user_agent'])), ' ', defined('PREPENDED') ? 'prepended' : '';";
+    write("u/a/b/s.php", script);
+    write("u/other/s.php", script);
+    write("u/a/prepended.php", "<?php define('PREPENDED', 1);");
+    write(".user.ini", "user_agent = root\n");
+    write(
+        "u/a/.user.ini",
+        &format!(
+            "precision = 11\npost_max_size = 3M\nmemory_limit = 1G\ndisable_functions = phpversion\nauto_prepend_file = {}\n",
+            site.root().join("u/a/prepended.php").display()
+        ),
+    );
+    write("u/a/b/.user.ini", "precision = 12\n");
+    let at = |path: &str| site.get(path).text();
+    for _ in 0..2 {
+        // `memory_limit` is locked, `disable_functions` is for php.ini alone.
+        assert_eq!(at("/u/a/b/s.php"), "12 3M 99M  root prepended");
+        assert_eq!(at("/u/other/s.php"), "7 8M 99M  root ");
+    }
+    for name in ["u/a/.user.ini", "u/a/b/.user.ini"] {
+        fs::remove_file(site.root().join(name)).unwrap();
+    }
+    assert_eq!(at("/u/a/b/s.php"), "7 8M 99M  root ");
+    let off = json!({"admin": {"user_ini.filename": ""}, "user": {"precision": "7"}});
+    let site = Site::start(&json!({"processes": 1, "options": off}));
+    let file = site.root().join(".user.ini");
+    fs::write(file, "precision = 11\n").unwrap();
+    fs::write(site.root().join("s.php"), script).unwrap();
+    assert!(site.get("/s.php").text().starts_with("7 "));
+}
+
+#[test]
 fn directives_come_from_file_admin_and_user() {
     let site = Site::start(&json!({}));
     let file = site.server.folder().join("php.ini");

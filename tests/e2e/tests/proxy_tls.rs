@@ -178,6 +178,28 @@ fn a_server_that_does_not_agree_on_http2_is_logged() {
     }
 }
 
+/// Issue 31, 4.6.
+#[test]
+fn a_certificate_of_version_1_is_for_servers_that_are_not_verified() {
+    let front = Front::new();
+    for key in ["rsa:2048", EC] {
+        let authority = &front.authority;
+        authority.openssl(&format!(
+            "req -new -newkey {key} -nodes -keyout v1.key -out v1.csr -subj /CN=v1"
+        ));
+        // Without extensions.
+        authority.openssl("x509 -req -in v1.csr -signkey v1.key -out v1.pem -days 9");
+        for version in ["1.2", "1.3"] {
+            let backend = front.backend_with("v1", &json!({"version": version}));
+            let address = backend.address().to_string();
+            front.proxy(&address, &json!({"tls": {"verify": false}}));
+            assert_eq!(front.server.get("/info").status, 200, "{key} {version}");
+            front.proxy(&address, &json!({"tls": {"ca": front.ca()}}));
+            assert_eq!(front.server.get("/info").status, 502, "{key} {version}");
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_server_is_said() {
     let front = Front::new();

@@ -572,6 +572,139 @@ fn clients_show_certificates_and_no_old_session_gets_around_that() {
     );
 }
 
+/// A listener, and clients with certificates of all kinds: `person` holds, `server` is for servers, `own` is self-signed, `old` is of X.509
+/// version 1, and an empty name is a client without one.
+struct Clients {
+    server: Server,
+    authority: Authority,
+}
+
+/// Options of curl for the versions of TLS and HTTP.
+const VERSIONS: [&str; 3] = ["--http1.1 --tls-max 1.2", "--http1.1", "--http2"];
+
+impl Clients {
+    fn new() -> Self {
+        let (server, authority) = site(EC, &json!({}));
+        authority.issue("person", EC, "ca", "extendedKeyUsage=clientAuth");
+        authority.issue("server", EC, "ca", "extendedKeyUsage=serverAuth");
+        authority.openssl(&format!(
+            "req -x509 -newkey {EC} -nodes -keyout own.key -out own.pem -days 2 -subj /CN=own"
+        ));
+        // Without extensions.
+        authority.openssl(&format!(
+            "req -new -newkey {EC} -nodes -keyout old.key -out old.csr -subj /CN=old"
+        ));
+        authority.openssl("x509 -req -in old.csr -signkey old.key -out old.pem -days 2");
+        must_upload(&server, "people", &authority.read("ca.pem"));
+        fs::write(authority.path("page.html"), "Show a certificate.").unwrap();
+        Self { server, authority }
+    }
+
+    fn listen(&self, tls: &Value) {
+        let mut all = json!({"certificate": "site", "client_ca": "people"});
+        tutti_testkit::set_members(&mut all, tls);
+        let listener = json!({
+            "pass": "routes",
+            "tls": all,
+            "error_pages": {"400": {"share": self.authority.path("page.html")}},
+        });
+        let step = json!({"action": {"return": 201, "response_headers_always": {"X": "$tls_client_verify"}}});
+        let address = format!("127.0.0.1:{}", self.server.port());
+        let config = json!({"listeners": {address: listener}, "routes": [step]});
+        self.server.put("/config", &config);
+    }
+
+    /// Status and content, with the head if `options` ask for it.
+    fn ask(&self, name: &str, options: &str) -> (String, String) {
+        let file = |end: &str| {
+            let path = self.authority.path(&format!("{name}.{end}"));
+            path.display().to_string()
+        };
+        let shown = match name {
+            "" => Vec::new(),
+            _ => vec![
+                "--cert".to_owned(),
+                file("pem"),
+                "--key".to_owned(),
+                file("key"),
+            ],
+        };
+        let shown = shown.iter().map(String::as_str);
+        let arguments: Vec<&str> = shown.chain(options.split(' ')).collect();
+        let (status, body, _) = curl(&self.server, &self.authority, &arguments, "/");
+        (status, String::from_utf8(body).unwrap())
+    }
+
+    /// `$tls_client_verify`.
+    fn said(&self, name: &str, version: &str) -> String {
+        let (_, text) = self.ask(name, &format!("{version} --include"));
+        let lines = text.lines();
+        let mut found = lines.filter(|line| line.to_lowercase().starts_with("x: "));
+        found
+            .next()
+            .map_or(text.clone(), |line| line[3..].to_owned())
+    }
+}
+
+/// Issue 31, 4.6.
+#[test]
+fn a_client_without_a_valid_certificate_gets_a_page() {
+    let clients = Clients::new();
+    clients.listen(&json!({"client_failure": "page"}));
+    for version in VERSIONS {
+        assert_eq!(clients.ask("person", version).0, "201", "{version}");
+        for name in ["", "server", "own", "old"] {
+            let expected = ("400".to_owned(), "Show a certificate.".to_owned());
+            assert_eq!(clients.ask(name, version), expected, "{name} {version}");
+        }
+    }
+    for line in [
+        "400: the client has shown no certificate",
+        "400: FAILED:the certificate is not for clients",
+    ] {
+        clients.server.wait_for_log(line);
+    }
+    clients.listen(&json!({"client_failure": "page", "client_verify": "optional"}));
+    for version in VERSIONS {
+        assert_eq!(clients.ask("", version).0, "201", "{version}");
+        assert_eq!(clients.ask("own", version).0, "400", "{version}");
+    }
+    clients.listen(&json!({}));
+    for version in VERSIONS {
+        assert_eq!(clients.ask("person", version).0, "201", "{version}");
+        for name in ["", "server", "own", "old"] {
+            assert_eq!(clients.ask(name, version).0, "000", "{name} {version}");
+        }
+    }
+}
+
+/// Issue 31, 4.6.
+#[test]
+fn the_check_of_a_client_s_certificate_can_be_reported_alone() {
+    let clients = Clients::new();
+    clients.listen(&json!({"client_failure": "report", "client_verify": "optional"}));
+    for version in VERSIONS {
+        for (name, verified) in [
+            ("", "NONE"),
+            ("person", "SUCCESS"),
+            ("server", "FAILED:the certificate is not for clients"),
+            ("own", "FAILED:the certificate is that of an authority"),
+            ("old", "FAILED:the certificate is not of X.509 version 3"),
+        ] {
+            assert_eq!(clients.said(name, version), verified, "{name} {version}");
+        }
+    }
+    let place = format!("/config/listeners/127.0.0.1:{}/tls", clients.server.port());
+    let refused = clients
+        .server
+        .call("PUT", &format!("{place}/client_verify"), &json!("required"));
+    assert!(
+        refused.text().contains("client_failure"),
+        "{}",
+        refused.text()
+    );
+}
+
 /// `openssl x509` about a certificate of the authority's folder, without the name of what is asked.
 fn x509(authority: &Authority, name: &str, arguments: &str) -> String {
     let run = Command::new("openssl")
@@ -1083,5 +1216,5 @@ fn every_example_of_the_guide_works() {
             applied += 1;
         }
     }
-    assert_eq!(applied, 5);
+    assert_eq!(applied, 6);
 }

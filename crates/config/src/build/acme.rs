@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64URL_NOPAD;
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten, suggest};
-use tutti_options::acme_names::{Proof, check, is_mail_address, is_web_address};
+use tutti_options::acme_names::{INTERNAL, Proof, check, is_mail_address, is_web_address};
 use tutti_options::table::Opt;
 
 use super::builder::Builder;
@@ -39,11 +39,13 @@ impl<'d> Builder<'d> {
 
     fn acme_account(&mut self, reader: &Reader<'d>) -> AcmeAccount {
         let options: AcmeOptions = reader.read();
-        if !options.directory.starts_with("https://")
+        if options.directory == INTERNAL {
+            self.check_internal(reader);
+        } else if !options.directory.starts_with("https://")
             && let Some((node, pointer)) = reader.get(&AcmeOptions::directory)
         {
             let fault = Diagnostic::new(pointer, "an authority must be reached over HTTPS")
-                .expect("a URL that begins with `https://`");
+                .expect("a URL that begins with `https://`, or `internal`");
             self.faults.value(fault, node);
         }
         if let Some((node, pointer)) = reader.get(&AcmeOptions::contact) {
@@ -68,6 +70,21 @@ impl<'d> Builder<'d> {
                 .inner(&AcmeOptions::on_demand)
                 .map(|inner| self.on_demand(&inner)),
             options,
+        }
+    }
+
+    /// Refuses the options about an authority that is reached over the network.
+    fn check_internal(&mut self, reader: &Reader<'d>) {
+        for option in [
+            &AcmeOptions::contact,
+            &AcmeOptions::eab,
+            &AcmeOptions::profile,
+            &AcmeOptions::challenge,
+            &AcmeOptions::roots,
+        ] {
+            let name = option.name;
+            let message = format!("`{name}` has no effect with `\"directory\": \"internal\"`");
+            self.refuse(reader, option, &message);
         }
     }
 
@@ -146,8 +163,9 @@ impl<'d> Builder<'d> {
             self.names_on_demand(account, reader, found.as_ref());
             return None;
         }
-        let challenge = found.map(|found| found.read::<AcmeOptions>().challenge);
-        let proof = challenge.map(|word| match word {
+        let options = found.map(|found| found.read::<AcmeOptions>());
+        let proof = options.map(|options| match options.challenge {
+            _ if options.directory == INTERNAL => Proof::Internal,
             ChallengeWord::Dns => Proof::Record,
             ChallengeWord::Http | ChallengeWord::TlsAlpn => Proof::Connection,
         });

@@ -5,7 +5,7 @@ use tutti_document::{Diagnostic, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::model::{Dashboard, ListenAddress};
+use crate::model::{ClientFailure, Dashboard, ListenAddress};
 use crate::table::{DashboardOptions, RootOptions};
 
 impl<'d> Builder<'d> {
@@ -14,6 +14,11 @@ impl<'d> Builder<'d> {
         let tls = tls.map(|tls| self.tls(tls));
         if tls.as_ref().is_some_and(|tls| tls.on_demand.is_some()) {
             let message = "the dashboard cannot use certificates on demand: write its `names`";
+            self.refuse(&reader, &DashboardOptions::tls, message);
+        }
+        let clients = tls.as_ref().and_then(|tls| tls.clients.as_ref());
+        if clients.is_some_and(|clients| clients.failure != ClientFailure::Handshake) {
+            let message = "`client_failure` is for listeners: the dashboard ends the handshake";
             self.refuse(&reader, &DashboardOptions::tls, message);
         }
         let options: DashboardOptions = reader.read();

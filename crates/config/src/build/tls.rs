@@ -14,8 +14,8 @@ use crate::model::{
 };
 use crate::openssl::{self, Settings};
 use crate::table::{
-    CertificateSourceOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
-    UpstreamTlsOptions,
+    CertificateSourceOptions, ClientFailure, ClientVerify, TlsOptions, TlsSessionOptions,
+    UpstreamOptions, UpstreamTlsOptions,
 };
 
 /// Lengths of a ticket key, as documented for Unit.
@@ -36,7 +36,18 @@ impl<'d> Builder<'d> {
             .map(|(node, pointer)| TlsClients {
                 authorities: self.authorities(node, &pointer),
                 is_required: options.client_verify == ClientVerify::Required,
+                failure: options.client_failure,
             });
+        if options.client_failure == ClientFailure::Report
+            && options.client_verify == ClientVerify::Required
+            && let Some((node, pointer)) = reader.get(&TlsOptions::client_failure)
+        {
+            let message =
+                "`report` serves clients without a certificate, which `client_verify` requires";
+            let diagnostic = Diagnostic::new(pointer, message);
+            let hint = "write `\"client_verify\": \"optional\"` too";
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
         Tls {
             pointer: reader.pointer,
             certificates,

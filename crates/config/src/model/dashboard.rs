@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use tutti_document::Pointer;
 
-use super::tls::Tls;
+use super::tls::{ClientFailure, Tls};
 use crate::table::DashboardOptions;
 
 /// `settings.dashboard`.
@@ -23,6 +23,8 @@ impl Dashboard {
     /// True if a client must present a certificate before it can send a request.
     pub fn verifies_clients(&self) -> bool {
         let clients = self.tls.as_ref().and_then(|tls| tls.clients.as_ref());
-        clients.is_some_and(|clients| clients.is_required)
+        clients.is_some_and(|clients| {
+            clients.is_required && clients.failure == ClientFailure::Handshake
+        })
     }
 }

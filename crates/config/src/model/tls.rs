@@ -9,6 +9,7 @@ pub use crate::openssl::TlsProtocol;
 
 use super::stored::StoredName;
 use super::written_at::WrittenAt;
+pub use crate::table::ClientFailure;
 use crate::table::{TlsSessionOptions, UpstreamTlsOptions};
 
 /// `tls` of a listener.
@@ -132,4 +133,6 @@ pub struct TlsClients {
     pub authorities: Vec<Authority>,
     /// Clients without a certificate are rejected.
     pub is_required: bool,
+    /// The treatment of rejected clients, and of those with an invalid one.
+    pub failure: ClientFailure,
 }

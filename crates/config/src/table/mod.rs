@@ -54,8 +54,8 @@ pub use settings::{
     TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tutti_options::tls::{
-    CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
-    TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
+    CERTIFICATE_SOURCE, CertificateSourceOptions, ClientFailure, ClientVerify, TLS, TLS_SESSION,
+    TlsOptions, TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
 pub use upstreams::{
     BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
