@@ -49,8 +49,8 @@ pub use self::stored::StoredName;
 pub use self::telemetry::Telemetry;
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, Gateway, GatewayParameter, RequestHeader, RequestHeaderChange, Resolver, Scripts,
-    Upstream, UpstreamProtocol, UpstreamServer,
+    Balance, ComputedServer, ComputedServerError, Gateway, GatewayParameter, RequestHeader,
+    RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
 };
 pub use self::written_at::WrittenAt;
 pub use crate::address::{

@@ -12,6 +12,8 @@ use tutti_tls::ClientTls;
 
 use crate::balance::{Candidate, choose};
 use crate::checks::ServerHealth;
+use crate::computed::{Busy, ComputedGroups};
+use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
 use crate::server::{GroupServer, ServerStatus};
 use crate::target::{ResolvedTarget, shares};
@@ -36,6 +38,8 @@ pub struct ServerGroup {
     copies: Arc<[AtomicU64; 3]>,
     /// See [`model::Upstream::fetch_hash`].
     fetch_hash: u64,
+    /// The groups of servers that a computed address has named.
+    computed: ComputedGroups<ServerGroup>,
 }
 
 /// The usable servers. Servers found by a name are replaced when its addresses change.
@@ -150,6 +154,7 @@ impl ServerGroup {
                 .any(|settings| settings.options.max_connections.0.is_some()),
             queue: Arc::default(),
             fetch_hash: model.fetch_hash(),
+            computed: ComputedGroups::default(),
             model: Arc::clone(model),
             tls,
             retries: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.retries)),
@@ -347,11 +352,59 @@ impl ServerGroup {
         &self.model.options
     }
 
-    /// Its servers.
+    /// Its servers, including those that a computed address has named.
     pub fn servers(&self) -> Vec<Arc<GroupServer>> {
         let members = self.members.load();
         let servers = members.list.iter().map(|member| Arc::clone(&member.server));
-        servers.collect()
+        let named = self.computed.groups().into_iter();
+        servers
+            .chain(named.flat_map(|group| group.servers()))
+            .collect()
+    }
+
+    /// The group of a server that a computed address names; `None`: so many servers are busy that there is no room for another.
+    pub fn of_computed(
+        &self,
+        computed: &model::ComputedServer,
+        address: UpstreamAddress,
+        now: Millis,
+    ) -> Option<Arc<ServerGroup>> {
+        self.computed.at(&address, now, || {
+            let wanted = model::Upstream {
+                name: computed.url(&address),
+                servers: vec![UpstreamServer::at(address.clone())],
+                ..model::Upstream::clone(&self.model)
+            };
+            ServerGroup::new(&Arc::new(wanted), self.tls.clone(), None)
+        })
+    }
+
+    /// Drops the groups of computed servers that have had no requests for a while, and returns the others.
+    pub fn sweep_computed(&self, now: Millis) -> Vec<Arc<ServerGroup>> {
+        self.computed.sweep(now);
+        self.computed.groups()
+    }
+
+    /// Waits until there is another group of a computed server.
+    pub async fn has_more_computed(&self) {
+        self.computed.has_more().await;
+    }
+
+    /// Checks the addresses of a computed name. A name server must not lead a client to an address that `allow` does not permit.
+    pub(crate) fn permitted(&self, mut found: Resolution) -> Result<Resolution, String> {
+        let Some(computed) = &self.model.computed else {
+            return Ok(found);
+        };
+        let first = found.targets.first().map(|target| target.address);
+        found
+            .targets
+            .retain(|target| computed.permits_resolved(target.address));
+        match first {
+            Some(address) if found.targets.is_empty() => {
+                Err(format!("`allow` does not permit its address {address}"))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// The status of its servers for `/status`.
@@ -545,6 +598,13 @@ impl ServerGroup {
             Err(Unavailable::Full) => Poll::Pending,
             outcome => Poll::Ready(outcome),
         }
+    }
+}
+
+impl Busy for ServerGroup {
+    fn is_busy(&self) -> bool {
+        let members = self.members.load();
+        members.list.iter().any(|member| member.server.active() > 0)
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod authorities;
 mod balance;
 mod checks;
+mod computed;
 mod connection;
 mod contention;
 mod failure;

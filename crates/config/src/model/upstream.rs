@@ -10,6 +10,7 @@ pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
 use super::tls::UpstreamTls;
 use super::written_at::WrittenAt;
 use crate::address::{UpstreamAddress, parse_name_server};
+pub use crate::computed_server::{ComputedServer, ComputedServerError};
 use crate::table::{ResolverOptions, ServerOptions, UpstreamGroup, UpstreamOptions};
 use crate::template::Template;
 
@@ -30,6 +31,8 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// `None`: without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// The server of a `proxy` whose address has variables; then there are no `servers`.
+    pub computed: Option<Arc<ComputedServer>>,
     /// The options of requests to the servers.
     pub options: UpstreamOptions,
 }
@@ -47,6 +50,7 @@ impl Upstream {
             options,
             // The server and the time of a response do not change its content.
             servers: _,
+            computed: _,
             balance: _,
             group: _,
         } = self;
@@ -68,6 +72,17 @@ pub struct UpstreamServer {
     pub address: UpstreamAddress,
     /// Its share and maximum number of requests.
     pub options: ServerOptions,
+}
+
+impl UpstreamServer {
+    /// The server of a `proxy`.
+    pub fn at(address: UpstreamAddress) -> Self {
+        UpstreamServer {
+            name: address.to_string(),
+            address,
+            options: ServerOptions::default(),
+        }
+    }
 }
 
 /// `settings.resolver`: how server names are resolved.

@@ -10,7 +10,7 @@ use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
 use super::settings::Encoding;
-use super::upstreams::UpstreamOptions;
+use super::upstreams::ProxyOptions;
 
 options! {
     /// A step of a route: the first step whose conditions all match acts; if none matches, the response is 404
@@ -60,10 +60,11 @@ options! {
         /// `metrics`
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
-        /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol
+        /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol. The address may have variables, `http://$arg_server`,
+        /// if `allow` of `proxy_options` lists the servers
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// Options for requests to that server
-        proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
+        proxy_options: Unread [kind(ProxyOptions::KIND), beyond(), needs(&["proxy"])],
         /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
         /// keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],

@@ -131,8 +131,23 @@ const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
 const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 options! {
-    /// Options for requests to a server; an upstream has the same options
-    pub struct UpstreamOptions: PROXY_OPTIONS = "proxy options" {
+    /// Options for requests to the server of a `proxy`; an upstream has the same options, except `allow`
+    pub struct ProxyOptions: PROXY_OPTIONS = "proxy options", followed_by [UpstreamOptions::ROWS] {
+        /// The servers that an address with variables may name: names, in which `*` stands for any characters, addresses,
+        /// ranges and blocks, each with a port or a range of ports, otherwise with the default port. Private, loopback and
+        /// link-local addresses must be named by an entry with addresses. A request for any other server gets 403
+        allow: Unread [kind(ALLOW), beyond()],
+    }
+}
+
+const ALLOW: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::NotEmpty),
+    ValueKind::Array(&ValueKind::String(Text::NotEmpty)),
+]);
+
+options! {
+    /// Options for requests to servers
+    pub struct UpstreamOptions: SERVER_REQUESTS = "requests to servers" {
         /// Time to connect
         connect_timeout: Duration [kind(TIMEOUT), beyond(), default("10"), unit("seconds")],
         /// Time between two writes of a request

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
+use tutti_config::model::{
+    Balance, ComputedServer, ComputedServerError, GatewayParameter, UpstreamProtocol,
+};
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
@@ -46,6 +48,10 @@ pub(crate) fn destination(
     decision: &Decision<'_>,
     request: &Request<'_>,
 ) -> Result<UpstreamDestination, NoScript> {
+    let upstream = &match &upstream.model().computed {
+        Some(computed) => computed_server(upstream, computed, decision, request)?,
+        None => Arc::clone(upstream),
+    };
     let mut key = Vec::new();
     if let Balance::Hash(template) = &upstream.model().balance {
         decision
@@ -56,6 +62,37 @@ pub(crate) fn destination(
         upstream: Arc::clone(upstream),
         key,
         cgi: cgi(upstream, decision, request)?,
+    })
+}
+
+/// Determines the server that a computed address names.
+fn computed_server(
+    upstream: &ServerGroup,
+    computed: &ComputedServer,
+    decision: &Decision<'_>,
+    request: &Request<'_>,
+) -> Result<Arc<ServerGroup>, NoScript> {
+    let mut address = Vec::new();
+    decision
+        .render(&computed.address, request, &mut address)
+        .map_err(failed)?;
+    let local = &request.client.local;
+    let name = upstream.name();
+    let server = computed.server(&address).map_err(|error| match error {
+        ComputedServerError::NotAllowed(_) => {
+            refusals::refused(local, request, 403, &format!("proxy \"{name}\": {error}"));
+            NoScript::Status(403)
+        }
+        _ => {
+            refusals::failed(local, request, 502, &format!("proxy \"{name}\": {error}"));
+            NoScript::Status(502)
+        }
+    })?;
+    let group = upstream.of_computed(computed, server, now_millis());
+    group.ok_or_else(|| {
+        let reason = format!("proxy \"{name}\": too many servers have requests");
+        refusals::failed(local, request, 503, &reason);
+        NoScript::Status(503)
     })
 }
 
