@@ -21,6 +21,7 @@ mod guard;
 mod kubernetes;
 mod limit_store;
 mod logs;
+mod response_rewrite;
 mod settings;
 mod source;
 mod stored;
@@ -43,6 +44,7 @@ pub use self::guard::{
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
+pub use self::response_rewrite::ResponseRewrite;
 pub use self::settings::{Http, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;
@@ -60,12 +62,12 @@ pub use crate::address::{
 pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::{
-    Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
-    ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
+    Backlog, ChallengeWord, CollectorProtocol, CookieAttributes, EarlyHints, EncodedSlashes,
+    Encoding, ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
     HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, ScheduleOptions,
-    SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
-    UpstreamOptions, WebSocket,
+    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, SameSite,
+    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
+    TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;

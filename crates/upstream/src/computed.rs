@@ -13,10 +13,10 @@ use tutti_config::model::UpstreamAddress;
 use crate::Millis;
 
 /// Servers of one `proxy` at the same time.
-pub const MOST: usize = 1024;
+pub(crate) const MOST: usize = 1024;
 
 /// A server that gets no requests for so long is dropped.
-pub const KEPT_FOR: Millis = 60_000;
+pub(crate) const KEPT_FOR: Millis = 60_000;
 
 /// A group of servers.
 pub(crate) trait Busy {

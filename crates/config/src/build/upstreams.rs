@@ -71,6 +71,7 @@ impl<'d> Builder<'d> {
             protocol,
             tls,
             computed: None,
+            rewrite: self.response_rewrite(&reader),
             options,
             pointer: reader.pointer.into(),
         })
@@ -288,6 +289,7 @@ impl<'d> Builder<'d> {
             balance: Balance::RoundRobin,
             group: UpstreamGroup::default(),
             computed,
+            rewrite: self.response_rewrite(&written),
             options,
         }))
     }

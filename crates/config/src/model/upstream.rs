@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
+use super::response_rewrite::ResponseRewrite;
 use super::tls::UpstreamTls;
 use super::written_at::WrittenAt;
 use crate::address::{UpstreamAddress, parse_name_server};
@@ -33,6 +34,8 @@ pub struct Upstream {
     pub tls: Option<Arc<UpstreamTls>>,
     /// The server of a `proxy` whose address has variables; then there are no `servers`.
     pub computed: Option<Arc<ComputedServer>>,
+    /// Changes of addresses and cookies in responses.
+    pub rewrite: Option<Arc<ResponseRewrite>>,
     /// The options of requests to the servers.
     pub options: UpstreamOptions,
 }
@@ -47,6 +50,7 @@ impl Upstream {
             name,
             protocol,
             tls,
+            rewrite,
             options,
             // The server and the time of a response do not change its content.
             servers: _,
@@ -57,6 +61,7 @@ impl Upstream {
         name.hash(&mut hasher);
         protocol.hash(&mut hasher);
         tls.hash(&mut hasher);
+        rewrite.hash(&mut hasher);
         options.proxy_protocol.hash(&mut hasher);
         options.forwarded_headers.hash(&mut hasher);
         hasher.finish()

@@ -10,6 +10,7 @@ mod kinds;
 mod limit_stores;
 mod listeners;
 mod logs;
+mod response_rewrite;
 mod root;
 mod routes;
 mod settings;
@@ -38,6 +39,9 @@ pub use listeners::{
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
     SLOW_LOG, SlowLogFormat, SlowLogOptions,
+};
+pub use response_rewrite::{
+    COOKIE_ATTRIBUTES, CookieAttributes, RESPONSE_REWRITE, ResponseRewriteOptions, SameSite,
 };
 pub use root::{ROOT, RootOptions};
 pub use routes::{

@@ -10,6 +10,7 @@ use tutti_options::{
 use serde_json::Value as Json;
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
+use super::response_rewrite::ResponseRewriteOptions;
 use tutti_options::tls::UpstreamTlsOptions;
 
 options! {
@@ -190,6 +191,8 @@ options! {
         /// Use TLS with the servers; an address without a port then has port 443. With `proxy`, `https` in the URL
         /// enables TLS, and this sets its options
         tls: Unread [kind(TLS), default("false"), beyond()],
+        /// Change addresses and cookies in responses
+        rewrite_response: Unread [kind(ResponseRewriteOptions::KIND), beyond()],
         /// Send the client's address to the server in header fields that replace the client's own: `x-forwarded`:
         /// `X-Forwarded-For`, `-Proto` and `-Host`; `forwarded`: `Forwarded` (RFC 7239)
         forwarded_headers: ForwardedHeaders [beyond(), default("\"none\"")],

@@ -9,15 +9,17 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tutti_config::model::{
-    Balance, ComputedServer, ComputedServerError, GatewayParameter, UpstreamProtocol,
+    self, Balance, ComputedServer, ComputedServerError, GatewayParameter, Template,
+    UpstreamProtocol,
 };
+use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
     AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult, NoScript,
     RequestBody, UpstreamDestination, find,
 };
-use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
+use tutti_routing::{Decision, RequestInfo as _, ScriptFailed, Seen};
 use tutti_upstream::ServerGroup;
 
 use crate::early_hints;
@@ -29,6 +31,7 @@ use crate::exchange::request::Request;
 use crate::exchange::respond::Own;
 use crate::exchange::stream::Stream;
 use crate::exchange_step::{ExchangeStep, Tunnel};
+use crate::fields::response_rewrite::{OwnAddress, rewrite};
 use crate::internal_redirect::{self, Begun, ErrorResponse, Instead};
 use crate::plan::Changes;
 use crate::writer::{Head, Writer};
@@ -154,6 +157,7 @@ pub(crate) async fn run<'r>(
     };
     let mut client = Requester {
         request,
+        upstream: destination.upstream.model(),
         changes,
         output,
         head: FieldLines::new(),
@@ -204,6 +208,7 @@ enum Given {
 /// The client of a request that goes to an upstream.
 struct Requester<'c, 'r> {
     request: &'c Request<'r>,
+    upstream: &'c model::Upstream,
     changes: &'c Changes,
     output: &'c mut Output,
     /// The fields of the 101 response's head, if the access log needs them.
@@ -213,6 +218,32 @@ struct Requester<'c, 'r> {
 impl Requester<'_, '_> {
     fn send_timeout(&self) -> Millis {
         self.request.snapshot.timeouts.send
+    }
+
+    /// The fields of an answer after `rewrite_response`; `None`: they stay.
+    fn rewritten<'f>(
+        &self,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Option<FieldLines> {
+        let rules = self.upstream.rewrite.as_deref()?;
+        let servers = self.upstream.servers.iter();
+        let host = self.changes.edits.iter().filter(|edit| edit.is_of("host"));
+        let host = host.filter_map(Edit::field).map(|(_, value)| value);
+        let own = OwnAddress {
+            is_https: self.upstream.tls.is_some(),
+            authorities: servers.map(|one| one.name.as_bytes()).chain(host).collect(),
+        };
+        let seen = Seen {
+            request: self.request,
+            rewritten: self.changes.rewritten.as_deref(),
+            response: None,
+        };
+        let render = |template: &Template| {
+            let mut value = Vec::new();
+            tutti_routing::render(template, &seen, &mut value).ok()?;
+            Some(value)
+        };
+        Some(rewrite(rules, &own, fields, render))
     }
 
     fn stream(&self) -> Option<&Stream> {
@@ -258,7 +289,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-        let mut fields: FieldLines = fields.collect();
+        let fields: FieldLines = fields.collect();
+        let mut fields = self.rewritten(fields.iter()).unwrap_or(fields);
         self.request.identify(&mut fields);
         let status = 101;
         self.head = self
@@ -283,8 +315,13 @@ impl<'r> Client for Requester<'_, 'r> {
             may_persist: head.may_persist,
             may_have_trailers: head.may_have_trailers,
         };
-        let begun =
-            internal_redirect::begin(self.request, &head, fields, self.changes, self.output);
+        let (request, changes) = (self.request, self.changes);
+        let begun = match self.rewritten(fields.clone()) {
+            Some(fields) => {
+                internal_redirect::begin(request, &head, fields.iter(), changes, self.output)
+            }
+            None => internal_redirect::begin(request, &head, fields, changes, self.output),
+        };
         Ok(match begun {
             Begun::Sent(writer) => Given::Answer(writer),
             Begun::Held => Given::Answer(Writer::held(self.request, head.status)),
