@@ -65,9 +65,9 @@ pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, CookieAttributes, EarlyHints, EncodedSlashes,
     Encoding, ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
     HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, SameSite,
-    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
-    TsigAlgorithm, UpstreamOptions, WebSocket,
+    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, RetryFailure,
+    SameSite, ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions,
+    SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;

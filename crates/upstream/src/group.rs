@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
@@ -15,7 +16,7 @@ use crate::checks::ServerHealth;
 use crate::computed::{Busy, ComputedGroups};
 use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
-use crate::server::{GroupServer, ServerStatus};
+use crate::server::{GroupServer, RestRule, ServerStatus};
 use crate::target::{ResolvedTarget, shares};
 use crate::{Millis, millis};
 
@@ -86,6 +87,8 @@ struct Member {
     /// Servers with a lower rank get requests first.
     rank: Rank,
     max_connections: Option<u32>,
+    /// When it rests after failures.
+    rest: RestRule,
     /// Its DNS record, if its name has such.
     target: Option<ResolvedTarget>,
 }
@@ -111,7 +114,7 @@ pub enum CopyFate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// There is none, or all have weight 0: 502.
+    /// There is none, or all have weight 0: 503.
     #[error("has no server that gets requests")]
     Empty,
     /// All have been tried or are down: 502.
@@ -253,6 +256,11 @@ impl ServerGroup {
             weight: settings.options.weight,
             rank: (settings.options.backup, 0),
             max_connections: settings.options.max_connections.0,
+            rest: RestRule {
+                max_fails: (settings.options.max_fails).unwrap_or(self.options().max_fails),
+                fail_timeout: (settings.options.fail_timeout)
+                    .unwrap_or(self.options().fail_timeout),
+            },
             target: None,
         });
         list.last_mut()
@@ -516,6 +524,19 @@ impl ServerGroup {
             .ok_or(Unavailable::Full)
     }
 
+    /// True if a server besides `current` and those that were tried gets requests now.
+    pub fn has_other(&self, tried: &Tried, current: &GroupServer, now: Millis) -> bool {
+        let members = self.members.load();
+        members.list.iter().any(|member| {
+            let id = member.server.id();
+            member.weight > 0.0
+                && id != current.id()
+                && !tried.contains(&id)
+                && member.server.is_up(now)
+                && !self.is_failing(member)
+        })
+    }
+
     /// True if its health checks fail.
     fn is_failing(&self, member: &Member) -> bool {
         self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
@@ -526,6 +547,7 @@ impl ServerGroup {
         has_room.then(|| ServerClaim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
+            rest: member.rest,
         })
     }
 
@@ -613,12 +635,18 @@ impl Busy for ServerGroup {
 pub struct ServerClaim {
     upstream: Arc<ServerGroup>,
     server: Arc<GroupServer>,
+    rest: RestRule,
 }
 
 impl ServerClaim {
     /// The claimed server.
     pub fn server(&self) -> &Arc<GroupServer> {
         &self.server
+    }
+
+    /// The time that the server gets no requests after too many failures.
+    pub fn fail_timeout(&self) -> Duration {
+        self.rest.fail_timeout
     }
 
     /// Notes that the server answered.
@@ -628,7 +656,7 @@ impl ServerClaim {
 
     /// Notes that the server failed. True: it is down now, and gets no requests for a while.
     pub fn failed(&self, now: Millis) -> bool {
-        let is_down = self.server.failed(self.upstream.options(), now);
+        let is_down = self.server.failed(self.rest, now);
         // The only server is used anyway.
         is_down && self.upstream.members.load().list.len() > 1
     }

@@ -19,7 +19,7 @@ impl<'d> Builder<'d> {
         let reader = options.inner(&UpstreamOptions::rewrite_response)?;
         let location = reader.get(&ResponseRewriteOptions::location);
         let mut rewrite = ResponseRewrite {
-            own_location: location.is_some_and(|(node, _)| node.value == Value::Bool(true)),
+            own_location: location.is_some_and(|(node, _)| matches!(node.value, Value::Bool(true))),
             location: pairs(&reader, &ResponseRewriteOptions::location),
             cookie_path: pairs(&reader, &ResponseRewriteOptions::cookie_path),
             ..ResponseRewrite::default()

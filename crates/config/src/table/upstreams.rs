@@ -48,6 +48,10 @@ options! {
         weight: f64 [kind(ValueKind::Number(0.0, 1_000_000.0)), default("1")],
         /// Send it requests only while no other server is available
         backup: bool [beyond(), default("false")],
+        /// Its own `max_fails`; by default that of the group
+        max_fails: Option<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond()],
+        /// Its own `fail_timeout`; by default that of the group
+        fail_timeout: Option<Duration> [kind(SECONDS), beyond(), unit("seconds")],
         /// Maximum concurrent requests; 0: no limit
         max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
         /// The name has SRV records for this service, which give the servers with their ports, weights and priorities.
@@ -126,6 +130,7 @@ pub enum HealthQuestion<'a> {
 
 /// The status of an answer.
 const STATUS: ValueKind = ValueKind::Integer(200, 599);
+const RETRY_STATUS: ValueKind = ValueKind::Integer(400, 599);
 
 /// A time; more than a year is surely a mistake.
 const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
@@ -168,6 +173,17 @@ options! {
         /// Methods, in capitals, that are safe to send to two servers because they are idempotent. Requests with any
         /// other method are not retried once a byte was sent
         retry_methods: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
+        /// Failures after which another server is tried: `error`: no connection, or it ends; `timeout`: nothing in time;
+        /// `malformed`: a response that cannot be read. Empty: none
+        retry_failures: Vec<RetryFailure> [kind(ValueKind::Array(&RetryFailure::KIND)), beyond(), default("[\"error\", \"timeout\", \"malformed\"]")],
+        /// Statuses of responses that are discarded if another server may be tried and is available. They are failures of
+        /// the server, except 403 and 404
+        retry_statuses: Vec<u16> [kind(ValueKind::Array(&RETRY_STATUS)), beyond(), default("[]")],
+        /// Time after which no further server is tried; 0: no limit
+        retry_timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
+        /// Time for a whole request, with all servers that are tried, until the response is complete; then 504. 0: no
+        /// limit. Upgraded connections are not limited
+        timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
         /// Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only
         /// server of a group always gets them
         max_fails: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("1")],
@@ -210,6 +226,18 @@ words! {
         LeastConnections = "least_connections",
         /// Always the same one for the same key.
         Hash = "hash",
+    }
+}
+
+words! {
+    /// A kind of failure of a server.
+    pub enum RetryFailure {
+        /// No connection, or it ended.
+        Error = "error",
+        /// It took too long.
+        Timeout = "timeout",
+        /// Its response cannot be read.
+        Malformed = "malformed",
     }
 }
 
