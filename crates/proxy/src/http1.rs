@@ -367,7 +367,13 @@ impl<C: Client> Exchange<'_, C> {
                 let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
                 (if is_type { b"Content-Type" } else { name }, value)
             });
-            self.client.begin(&head, fields)?
+            // It says which protocol the server wants (RFC 9110 §15.5.22); HTTP/2 has no such field.
+            let may_upgrade = head.status == 426 && self.request.view.version() < Version::Http2;
+            let protocol = view.get(Known::Upgrade).filter(|_| may_upgrade);
+            let connection = protocol.map(|_| (&b"Connection"[..], &b"Upgrade"[..]));
+            let protocol = protocol.map(|protocol| (&b"Upgrade"[..], protocol));
+            self.client
+                .begin(&head, fields.chain(connection).chain(protocol))?
         };
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
             .map_err(|error| UpstreamError::Malformed(error.to_string()));

@@ -79,9 +79,10 @@ options! {
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx response; `null` removes one
+        /// Fields to set in a 2xx or 3xx response; `null` removes one. `Server` can only be removed
         response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one.
+        /// `Server` can only be removed
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Limits on requests: names of `limits`, or inline limits. They apply first, whatever the action is; if it
         /// passes requests on to a route, the limits of that route apply too
