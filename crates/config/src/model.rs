@@ -63,11 +63,11 @@ pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, CookieAttributes, EarlyHints, EncodedSlashes,
-    Encoding, ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
-    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, RetryFailure,
-    SameSite, ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions,
-    SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
+    Encoding, ForwardMethod, ForwardedHeaders, ForwardedOptions, HealthCheckOptions,
+    HealthQuestion, Http2, Http3, HttpVersion, JwtAlgorithm, LimitFallback, LimitScope,
+    ListenerOptions, ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions,
+    ProxyVersion, Rate, RetryFailure, SameSite, ScheduleOptions, SetCookie, ShareOptions,
+    SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;

@@ -13,7 +13,10 @@ use crate::script::{self, ScriptFailed};
 use crate::variables;
 
 /// Applies a `rewrite`. Literal text may be percent-encoded, and its first `?` begins the query; values are not decoded again.
-pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
+///
+/// # Errors
+/// It is a script that failed; the request has been notified.
+pub fn rewrite<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,
     merge_slashes: bool,

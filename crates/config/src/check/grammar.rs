@@ -28,10 +28,10 @@ fn field_value(value: &str) -> Grammar {
 }
 
 /// The fault, and its remedy.
-pub(super) type Grammar = Result<(), (String, Option<String>)>;
+pub(crate) type Grammar = Result<(), (String, Option<String>)>;
 
 /// Checks a string.
-pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
+pub(crate) fn of_text(text: &Text, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
     match text {
         Text::Any | Text::Module => Ok(()),

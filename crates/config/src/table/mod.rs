@@ -25,8 +25,8 @@ pub use guards::{
     CORS, CorsOptions, LIMIT, LimitFallback, LimitOptions, LimitScope, RATE_OBJECT, Rate,
 };
 pub use identity::{
-    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
-    JwksOptions, JwtAlgorithm, JwtOptions,
+    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardMethod, ForwardOptions,
+    JWKS, JWT, JwksOptions, JwtAlgorithm, JwtOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use limit_stores::{
