@@ -67,7 +67,8 @@ pub use crate::table::{
     HealthQuestion, Http2, Http3, HttpVersion, JwtAlgorithm, LimitFallback, LimitScope,
     ListenerOptions, ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions,
     ProxyVersion, Rate, RetryFailure, SameSite, ScheduleOptions, SetCookie, ShareOptions,
-    SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
+    SlowLogFormat, SlowLogOptions, SpoolerOptions, StickyOptions, TsigAlgorithm, UpstreamOptions,
+    WebSocket,
 };
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;
@@ -454,6 +455,13 @@ impl Config {
             .values()
             .flat_map(|upstream| &upstream.servers);
         servers.any(|server| is_meant(&server.address))
+    }
+
+    /// Returns the files of secrets that requests need.
+    pub fn secret_files(&self) -> impl Iterator<Item = &GuardFile> {
+        let upstreams = self.upstreams.values();
+        let keys = upstreams.filter_map(|upstream| upstream.sticky_key.as_ref());
+        self.guards().filter_map(|guard| guard.file()).chain(keys)
     }
 
     /// Returns the guards of all actions, including those of actions in shares and error pages.

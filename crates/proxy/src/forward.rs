@@ -83,6 +83,9 @@ impl<C: Client> Forwarding<'_, C> {
                     return Ok(self.fail(status));
                 }
             };
+            let is_https = self.client.is_https();
+            self.client
+                .keep_at(claim.cookie(request.choice().cookie, is_https));
             let options = upstream.options();
             let has_tries = tried.len() < options.retries as usize;
             self.may_pass_over = has_tries
@@ -139,8 +142,8 @@ impl<C: Client> Forwarding<'_, C> {
     /// Claims a server, waiting for capacity if necessary.
     async fn claim(&mut self, tried: &Tried) -> Result<Result<ServerClaim, Unavailable>, Gone> {
         let request = self.request;
-        let (upstream, key) = (request.upstream(), &request.destination.key);
-        match upstream.claim(key, tried, now_millis()) {
+        let (upstream, choice) = (request.upstream(), request.choice());
+        match upstream.claim(choice, tried, now_millis()) {
             Err(Unavailable::Full) if !self.client.may_wait() => {
                 return Ok(Err(Unavailable::Full));
             }
@@ -155,7 +158,7 @@ impl<C: Client> Forwarding<'_, C> {
                     naming.as_mut().poll(context).map(drop)
                 })
                 .await?;
-                match upstream.claim(key, tried, now_millis()) {
+                match upstream.claim(choice, tried, now_millis()) {
                     Err(Unavailable::Full) => {}
                     outcome => return Ok(outcome),
                 }
@@ -168,7 +171,7 @@ impl<C: Client> Forwarding<'_, C> {
         let deadline = Deadline::new(self.times.until);
         deadline.set(millis(upstream.model().group.queue_timeout));
         let claimed = wait::server(self.client, &deadline, |context| {
-            upstream.poll_claim(context, &place, key, tried, now_millis())
+            upstream.poll_claim(context, &place, choice, tried, now_millis())
         })
         .await?;
         Ok(claimed.unwrap_or(Err(Unavailable::Full)))

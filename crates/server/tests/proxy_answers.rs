@@ -202,9 +202,18 @@ fn a_whole_request_has_a_limit_of_time() {
         peer.wait_closed();
     });
     let options = r#""timeout": 0.2, "read_timeout": 60"#;
-    let site = upstream(&format!(r#""{}": {{}}"#, silent.address), options);
-    assert_eq!(site.get("/").status, 504);
+    let other = Backend::echoing("other");
+    let servers = format!(
+        r#""{}": {{}}, "{}": {{"backup": true}}"#,
+        silent.address, other.address
+    );
+    let site = upstream(&servers, options);
+    // No other server is tried, and a client that is slow itself takes no server away.
+    for _ in 0..3 {
+        assert_eq!(site.get("/").status, 504);
+    }
     site.log.wait_for("the `timeout` of the whole request");
+    assert!(other.requests().is_empty());
     let site = upstream(&format!(r#""{}": {{}}"#, trickling.address), options);
     let answer = site.exchange("GET / HTTP/1.1\r\nHost: test\r\n\r\n".to_owned());
     assert!(

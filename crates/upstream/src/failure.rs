@@ -100,15 +100,16 @@ impl UpstreamError {
         }
     }
 
-    /// True if the failure is about this request, and does not count against the server. A server that has no such page, or refuses this
-    /// client, works.
+    /// True if the failure is about this request, and does not count against the server. A server that refuses
+    /// this request or has too many of this client (4xx) works, and a slow client can use up the time for its own request.
     pub fn is_of_request(&self) -> bool {
         matches!(
             self,
             UpstreamError::Reset {
                 is_cancelled: true,
                 ..
-            } | UpstreamError::Status(403 | 404)
+            } | UpstreamError::Status(..500)
+                | UpstreamError::Overdue { .. }
         )
     }
 

@@ -11,13 +11,13 @@ use super::reader::{Reader, each, strings};
 use crate::address::{AddressError, Ports, ProxyAddress, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::computed_server::AllowedServer;
 use crate::model::{
-    ActionKind, Balance, ComputedServer, Destination, HttpVersion, Pass, RequestHeader,
+    ActionKind, Balance, ComputedServer, Destination, GuardFile, HttpVersion, Pass, RequestHeader,
     RequestHeaderChange, Template, TemplatePart, Upstream, UpstreamAddress, UpstreamProtocol,
     UpstreamServer, UpstreamTls,
 };
 use crate::table::{
     ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ProxyOptions, ServerOptions,
-    UpstreamGroup, UpstreamOptions,
+    StickyOptions, UpstreamGroup, UpstreamOptions,
 };
 
 impl<'d> Builder<'d> {
@@ -72,9 +72,17 @@ impl<'d> Builder<'d> {
             tls,
             computed: None,
             rewrite: self.response_rewrite(&reader),
+            sticky_key: self.sticky_key(&reader),
             options,
             pointer: reader.pointer.into(),
         })
+    }
+
+    fn sticky_key(&mut self, upstream: &Reader<'d>) -> Option<GuardFile> {
+        let sticky = upstream.inner(&UpstreamGroup::sticky)?;
+        let options: StickyOptions = sticky.read();
+        let path = options.key_file.as_deref()?;
+        self.guard_file(&sticky, &StickyOptions::key_file, path)
     }
 
     fn check_health_check(
@@ -290,6 +298,7 @@ impl<'d> Builder<'d> {
             group: UpstreamGroup::default(),
             computed,
             rewrite: self.response_rewrite(&written),
+            sticky_key: None,
             options,
         }))
     }

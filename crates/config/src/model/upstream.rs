@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
+use super::guard::GuardFile;
 use super::response_rewrite::ResponseRewrite;
 use super::tls::UpstreamTls;
 use super::written_at::WrittenAt;
@@ -34,6 +35,8 @@ pub struct Upstream {
     pub tls: Option<Arc<UpstreamTls>>,
     /// The server of a `proxy` whose address has variables; then there are no `servers`.
     pub computed: Option<Arc<ComputedServer>>,
+    /// The file with the key of `sticky`.
+    pub sticky_key: Option<GuardFile>,
     /// Changes of addresses and cookies in responses.
     pub rewrite: Option<Arc<ResponseRewrite>>,
     /// The options of requests to the servers.
@@ -55,6 +58,7 @@ impl Upstream {
             // The server and the time of a response do not change its content.
             servers: _,
             computed: _,
+            sticky_key: _,
             balance: _,
             group: _,
         } = self;

@@ -61,8 +61,8 @@ pub use tutti_options::tls::{
 pub use upstreams::{
     BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
     HealthCheckOptions, HealthQuestion, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions,
-    PROXY_OPTIONS, ProxyOptions, ProxyVersion, RetryFailure, SERVER, SERVER_REQUESTS,
-    ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+    PROXY_OPTIONS, ProxyOptions, ProxyVersion, RetryFailure, SERVER, SERVER_REQUESTS, STICKY,
+    ServerOptions, StickyOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;

@@ -1,5 +1,6 @@
 //! Options of upstreams, their servers, and of `proxy`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{Names, Text, ValueKind};
@@ -10,7 +11,7 @@ use tutti_options::{
 use serde_json::Value as Json;
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
-use super::response_rewrite::ResponseRewriteOptions;
+use super::response_rewrite::{ResponseRewriteOptions, SameSite};
 use tutti_options::tls::UpstreamTlsOptions;
 
 options! {
@@ -30,6 +31,8 @@ options! {
         queue: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
         /// Maximum time to wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
+        /// Send all requests of a client to the server that answered its first one, by a cookie
+        sticky: Option<StickyOptions> [beyond()],
         /// Check regularly that each server is healthy; unhealthy servers get no requests
         health_check: Option<HealthCheckOptions> [beyond()],
         /// The servers speak FastCGI instead of HTTP
@@ -38,6 +41,31 @@ options! {
         uwsgi: Unread [kind(Uwsgi::KIND), beyond()],
         /// The servers speak SCGI instead of HTTP
         scgi: Unread [kind(Scgi::KIND), beyond()],
+    }
+}
+
+options! {
+    /// The cookie that keeps a client at a server. Its value is a signature: it does not reveal the server, and a client
+    /// cannot make one for another server
+    pub struct StickyOptions: STICKY = "sticky" {
+        /// Its name
+        cookie: String [kind(ValueKind::String(Text::HeaderName)), beyond(), default("\"route\"")],
+        /// Its `Path`
+        path: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/\"")],
+        /// Its `Domain`; by default the host of the request only
+        domain: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
+        /// Browsers send it over HTTPS only; by default if the client uses HTTPS
+        secure: Option<bool> [beyond()],
+        /// Scripts of a page cannot read it
+        http_only: bool [beyond(), default("true")],
+        /// The requests from other sites with which browsers send it; `omit`: without the attribute
+        same_site: SameSite [beyond(), default("\"lax\"")],
+        /// Time for which browsers keep it; 0: until they are closed
+        max_age: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
+        /// Absolute path of a file with the key of the signatures, at least 32 bytes, read as root when the configuration
+        /// is applied. Servers with the same key accept each other's cookies. By default each server has a random key
+        /// until it is restarted
+        key_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
 
@@ -176,8 +204,8 @@ options! {
         /// Failures after which another server is tried: `error`: no connection, or it ends; `timeout`: nothing in time;
         /// `malformed`: a response that cannot be read. Empty: none
         retry_failures: Vec<RetryFailure> [kind(ValueKind::Array(&RetryFailure::KIND)), beyond(), default("[\"error\", \"timeout\", \"malformed\"]")],
-        /// Statuses of responses that are discarded if another server may be tried and is available. They are failures of
-        /// the server, except 403 and 404
+        /// Statuses of responses that are discarded if another server may be tried and is available. Those from 500 are
+        /// failures of the server
         retry_statuses: Vec<u16> [kind(ValueKind::Array(&RETRY_STATUS)), beyond(), default("[]")],
         /// Time after which no further server is tried; 0: no limit
         retry_timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],

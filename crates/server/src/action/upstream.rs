@@ -63,6 +63,9 @@ pub(crate) fn destination(
     }
     Ok(UpstreamDestination {
         upstream: Arc::clone(upstream),
+        cookie: (upstream.model().group.sticky.as_ref())
+            .and_then(|sticky| request.cookie(&sticky.cookie))
+            .map(<[u8]>::to_vec),
         key,
         cgi: cgi(upstream, decision, request)?,
     })
@@ -91,7 +94,7 @@ fn computed_server(
             NoScript::Status(502)
         }
     })?;
-    let group = upstream.of_computed(computed, server, now_millis());
+    let group = upstream.of_computed(computed, &server, now_millis());
     group.ok_or_else(|| {
         let reason = format!("proxy \"{name}\": too many servers have requests");
         refusals::failed(local, request, 503, &reason);
@@ -280,6 +283,10 @@ impl<'r> Client for Requester<'_, 'r> {
         local.log_failure_of(Level::Error, line, || refusals::id(self.request));
     }
 
+    fn keep_at(&mut self, cookie: Option<String>) {
+        self.request.exchange.cookie.replace(cookie);
+    }
+
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         early_hints::pass_on(self.request, status, fields, self.output);
     }
@@ -388,6 +395,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> ExchangeStep {
+        // No server has answered.
+        self.request.exchange.cookie.take();
         if let Some(recording) = &self.changes.cache
             && recording.holds_error(status, now_wall())
         {

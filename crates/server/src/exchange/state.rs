@@ -43,6 +43,8 @@ pub(crate) struct Exchange {
     pub(crate) rewritten: RefCell<Option<Rc<OwnedPath>>>,
     /// The decisions of guards.
     pub(crate) admission: Admission,
+    /// `Set-Cookie` that keeps the client at a server of an upstream.
+    pub(crate) cookie: RefCell<Option<String>>,
     /// The rules for its response.
     pub(crate) rules: RefCell<RuleSet>,
     /// Its trace, if requests are traced.
@@ -78,6 +80,7 @@ impl Exchange {
             route: Cell::default(),
             rewritten: RefCell::default(),
             admission: Admission::default(),
+            cookie: RefCell::default(),
             rules: RefCell::default(),
             traced: Traced::default(),
             phases: Cell::default(),

@@ -117,19 +117,6 @@ fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
         .then(|| rest.trim_ascii())
 }
 
-/// The value of a cookie; `None`: there is none, or more than one.
-fn cookie<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
-    let fields = request.view.get_all(b"Cookie");
-    let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
-    let mut values = pairs.filter_map(|pair| {
-        let pair = pair.trim_ascii();
-        let rest = pair.strip_prefix(name.as_bytes())?;
-        rest.strip_prefix(b"=")
-    });
-    let value = values.next()?;
-    values.next().is_none().then_some(value)
-}
-
 async fn jwt(
     request: &Request<'_>,
     guard: &ActionGuard,
@@ -147,7 +134,7 @@ async fn jwt(
         })
     };
     let token = match &model.options.cookie {
-        Some(name) => cookie(request, name),
+        Some(name) => request.cookie(name),
         None => credentials(request, b"bearer"),
     };
     // RFC 6750 §3.1: a request without a token gets no error code.
