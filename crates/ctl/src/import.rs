@@ -37,9 +37,55 @@ pub struct ImportArguments {
     /// Do not write a configuration; only report the parts that could not be converted
     #[arg(long, conflicts_with = "output")]
     pub check: bool,
-    /// Format of the report on standard error
+    /// Format of the report on standard error, and of the differences that `--try` finds
     #[arg(long, value_enum, default_value = "text")]
     pub format: Findings,
+    /// Start the result on other ports beside the running old server, send both the same requests, and show how their answers differ; exit code 1 if any do
+    #[arg(long = "try", conflicts_with = "check")]
+    pub is_tried: bool,
+    /// With `--try`: how the servers are tried
+    #[command(flatten)]
+    pub trial: TrialArguments,
+}
+
+/// The arguments of `tutti import --try`.
+#[derive(Args)]
+pub struct TrialArguments {
+    /// Requests to send: an access log of the old server, or a file with an address or a path on each line
+    #[arg(long, value_name = "FILE", requires = "is_tried")]
+    pub requests: Vec<PathBuf>,
+    /// Addresses from which links are followed [default, without `--requests`: the start page of each site]
+    #[arg(long, value_name = "URL", requires = "is_tried")]
+    pub crawl: Vec<String>,
+    /// IP address of the old server [default: the addresses that its configuration listens on]
+    #[arg(long, value_name = "ADDRESS", requires = "is_tried")]
+    pub old: Option<std::net::IpAddr>,
+    /// Names of sites to ask for [default: those of the configuration]
+    #[arg(long, value_name = "NAME", requires = "is_tried")]
+    pub host: Vec<String>,
+    /// Header fields of every request, for example `Cookie: a=b`
+    #[arg(long, value_name = "NAME: VALUE", requires = "is_tried")]
+    pub field: Vec<String>,
+    /// Response fields that are not compared, besides those that always differ
+    #[arg(long, value_name = "FIELD", requires = "is_tried")]
+    pub ignore: Vec<String>,
+    /// Methods that are sent; requests of the log with others are left out
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "GET,HEAD",
+        value_name = "LIST"
+    )]
+    pub methods: Vec<String>,
+    /// Most requests that are sent to each server
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub most: usize,
+    /// Folder of the language modules [default: beside the program]
+    #[arg(long, value_name = "DIR", requires = "is_tried")]
+    pub modulesdir: Option<PathBuf>,
+    /// User of the server that is started, when root starts it [default: nobody]
+    #[arg(long, value_name = "NAME", requires = "is_tried")]
+    pub user: Option<String>,
 }
 
 /// The server whose configuration is read.
@@ -81,6 +127,14 @@ pub(crate) fn start(arguments: &[OsString]) -> CommandError {
     };
     let error = Command::new(program).arg0(PROGRAM).args(arguments).exec();
     CommandError::new(format!("cannot start `{}`: {error}", program.display())).code(UNREADABLE)
+}
+
+/// Returns the program `tutti` that belongs to the `tutti-import` at `own`: beside it, or above the folder of packages.
+pub fn server_program(own: &Path) -> Option<PathBuf> {
+    let folder = own.parent()?;
+    let beside = folder.join("tutti");
+    let packaged = folder.parent()?.parent()?.join("bin/tutti");
+    [beside, packaged].into_iter().find(|place| place.is_file())
 }
 
 /// Returns the places where it may be, for a `tutti` at `own`: next to that, regardless of links, or where packages

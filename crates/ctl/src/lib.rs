@@ -9,6 +9,7 @@
 mod cache;
 mod certificate;
 mod check;
+pub mod child;
 mod client;
 mod config;
 mod control_address;

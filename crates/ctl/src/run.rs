@@ -3,21 +3,15 @@
 //! Starts the server as a child process with its own state folder, sends it the configuration over its control socket
 //! like any client, prints the address, and forwards signals until it ends. Leaves no files behind.
 
-use std::ffi::OsStr;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::event::{PollFd, PollFlags};
-use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
-use tutti_sys::spawn::Spawn;
 
-use super::client::ControlClient;
+use super::child::{self, ChildOptions, ChildServer};
 use super::program::Program;
 use super::report::{CommandError, say};
 use super::site::{Kind, Site};
@@ -25,9 +19,6 @@ use super::style;
 
 /// Ports to try if none is given: people leave servers running.
 const PORTS: std::ops::RangeInclusive<u16> = 8080..=8099;
-
-/// The control socket appears within milliseconds; this is for overloaded machines.
-const START_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
@@ -74,8 +65,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
                 "cannot create a folder for the server's state: {error}"
             ))
         })?;
-    let control = format!("unix:{}", folder.path().join("control.sock").display());
-
     // Signals are blocked before the server starts, so that none is missed.
     let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP])
         .map_err(|error| CommandError::new(format!("cannot take signals: {error}")))?;
@@ -84,15 +73,32 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, CommandError> {
         "starting: {}",
         described(&site, workers)
     )));
-    let mut server = Server::start(arguments, &site, folder.path(), &control)?;
-    let client = ControlClient::at(&control);
-    server.wait_until_up(&folder.path().join("control.sock"))?;
-    let text = format!("{configuration:#}");
-    client
-        .call("PUT", "/config", Some(text.as_bytes()), None)?
-        .succeeded(None)?;
+    let mut server = start(arguments, &site, folder.path())?;
+    server
+        .wait_until_up()
+        .map_err(|failure| failure.hint("its messages are above"))?;
+    let control = server.control();
+    child::configure(&control, &format!("{configuration:#}"))?;
     announce(&site, &listen, workers, &control);
     server.wait(&signals)
+}
+
+fn start(arguments: &RunArguments, site: &Site, state: &Path) -> Result<ChildServer, CommandError> {
+    let program = std::env::current_exe().map_err(|error| {
+        CommandError::new(format!("cannot find this program's own file: {error}"))
+    })?;
+    let user = if tutti_sys::credentials::is_root() {
+        Some(user_for(arguments, &site.root)?)
+    } else {
+        None
+    };
+    ChildServer::start(&ChildOptions {
+        program: &program,
+        state,
+        log: Path::new("/dev/stderr"),
+        modules: arguments.modulesdir.as_deref(),
+        user: user.as_deref(),
+    })
 }
 
 /// Describes the site.
@@ -177,136 +183,6 @@ fn visible_stdout() -> Option<&'static str> {
         .open(path)
         .is_ok()
         .then_some(path)
-}
-
-/// The server, as a child process.
-struct Server {
-    pid: i32,
-    ended: Option<Ended>,
-}
-
-impl Server {
-    fn start(
-        arguments: &RunArguments,
-        site: &Site,
-        state: &Path,
-        control: &str,
-    ) -> Result<Self, CommandError> {
-        let program = std::env::current_exe().map_err(|error| {
-            CommandError::new(format!("cannot find this program's own file: {error}"))
-        })?;
-        let name = program.display().to_string();
-        let pid_file = state.join("tutti.pid");
-        let state: &OsStr = state.as_ref();
-        let mut words: Vec<&OsStr> = ["--no-daemon", "--log", "/dev/stderr", "--control", control]
-            .map(OsStr::new)
-            .to_vec();
-        words.extend([
-            OsStr::new("--statedir"),
-            state,
-            OsStr::new("--tmpdir"),
-            state,
-        ]);
-        words.extend([OsStr::new("--pid"), pid_file.as_ref()]);
-        if let Some(folder) = &arguments.modulesdir {
-            words.extend([OsStr::new("--modulesdir"), folder.as_ref()]);
-        }
-        let user = if tutti_sys::credentials::is_root() {
-            Some(user_for(arguments, &site.root)?)
-        } else {
-            None
-        };
-        if let Some(user) = &user {
-            words.extend([OsStr::new("--user"), OsStr::new(user)]);
-        }
-        let prepare = || -> io::Result<Spawn> {
-            let mut spawn = Spawn::new(&program)?.death_signal(libc::SIGTERM);
-            for word in words {
-                spawn = spawn.argument(word)?;
-            }
-            for (variable, value) in std::env::vars_os() {
-                spawn = spawn.variable(variable, value)?;
-            }
-            Ok(spawn)
-        };
-        let spawn = prepare()
-            .map_err(|error| CommandError::new(format!("cannot start `{name}`: {error}")))?;
-        let pid = spawn
-            .start()
-            .map_err(|error| CommandError::new(format!("cannot start `{name}`: {error}")))?;
-        Ok(Self { pid, ended: None })
-    }
-
-    fn wait_until_up(&mut self, socket: &Path) -> Result<(), CommandError> {
-        let end = Instant::now() + START_WITHIN;
-        while std::os::unix::net::UnixStream::connect(socket).is_err() {
-            if let Some(ended) = self.has_ended() {
-                return Err(
-                    CommandError::new(format!("the server did not start: it {ended}"))
-                        .hint("its messages are above"),
-                );
-            }
-            if Instant::now() > end {
-                return Err(CommandError::new(format!(
-                    "the server did not respond within {} s",
-                    START_WITHIN.as_secs()
-                )));
-            }
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-
-    fn has_ended(&mut self) -> Option<Ended> {
-        if self.ended.is_none() {
-            self.ended = tutti_sys::process::reap_one(self.pid);
-        }
-        self.ended
-    }
-
-    fn signal(&self, signal: i32) {
-        // It may just have ended by itself.
-        let _ = tutti_sys::signal::send(self.pid, signal);
-    }
-
-    /// Forwards signals until the server ends.
-    fn wait(&mut self, signals: &Signals) -> Result<ExitCode, CommandError> {
-        let pidfd = tutti_sys::process::pidfd(self.pid)
-            .map_err(|error| CommandError::new(format!("cannot watch the server: {error}")))?;
-        loop {
-            if let Some(ended) = self.has_ended() {
-                return match ended {
-                    Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-                    Ended::Signal(..) => Err(CommandError::new(format!("the server {ended}"))),
-                };
-            }
-            let mut watched = [
-                PollFd::new(&pidfd, PollFlags::IN),
-                PollFd::new(signals, PollFlags::IN),
-            ];
-            // An interrupted wait is followed by a check, like any other.
-            let _ = rustix::event::poll(&mut watched, None);
-            while let Some(signal) = signals.next() {
-                self.signal(if signal == libc::SIGHUP {
-                    libc::SIGTERM
-                } else {
-                    signal
-                });
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if self.has_ended().is_some() {
-            return;
-        }
-        self.signal(libc::SIGTERM);
-        while self.has_ended().is_none() {
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-    }
 }
 
 /// Started by root, PHP runs as the owner of the site, as on shared hosting; a site owned by root runs as `nobody`,

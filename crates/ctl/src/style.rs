@@ -13,7 +13,7 @@ pub fn bad(text: &str) -> String {
 }
 
 /// Green and bold: success.
-pub(crate) fn good(text: &str) -> String {
+pub fn good(text: &str) -> String {
     paint("1;32", text)
 }
 

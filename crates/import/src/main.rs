@@ -5,9 +5,11 @@
 //! server
 //! would check it: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for
 //! a source that cannot
-//! be read.
+//! be read. With `--try`: 0 if no answers differ, 1 if some do, 2 if there is nothing to compare.
 
 #![forbid(unsafe_code)]
+
+mod trial;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -56,6 +58,12 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
     // A configuration that would be refused is of no use, and must not be put where a server reads it.
     if problem.is_some() {
         return Ok(code);
+    }
+    if arguments.is_tried {
+        if let Some(path) = &arguments.output {
+            put(path, &text)?;
+        }
+        return trial::run(&imported.configuration, &arguments.trial, arguments.format);
     }
     if !arguments.check {
         match &arguments.output {

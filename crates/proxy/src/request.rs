@@ -89,7 +89,7 @@ impl ProxyRequest<'_> {
         &self.destination.upstream
     }
 
-    /// What the request says about its server.
+    /// Describes the server that the request wants.
     pub(crate) fn choice(&self) -> ServerChoice<'_> {
         ServerChoice {
             key: &self.destination.key,

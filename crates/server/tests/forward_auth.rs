@@ -11,7 +11,7 @@ use support::backend::Backend;
 fn service() -> Backend {
     Backend::new(|peer| {
         while let Some(asked) = peer.request() {
-            if asked.head.contains("Cookie: ok") {
+            if asked.field("Cookie") == Some("ok") {
                 peer.send(format!(
                     "HTTP/1.1 202 Accepted\r\nX-Auth-Request-User: alice\r\nX-Auth-Request-Email: alice@example\r\n\
                      X-Line: {}\r\nX-Given: {}\r\nX-Agent: {}\r\nSet-Cookie: one=1\r\nSet-Cookie: two=2\r\n\

@@ -56,7 +56,7 @@ fn a_client_stays_where_its_cookie_leads() {
     for _ in 0..4 {
         assert_eq!(ask(&site, &kept), (who.clone(), None));
     }
-    // What was not made here leads nowhere in particular, and is replaced.
+    // A value that was not made here leads nowhere in particular, and is replaced.
     let mut wrong = vec![
         String::new(),
         "0".repeat(32),

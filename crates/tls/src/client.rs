@@ -94,6 +94,21 @@ impl ClientTls {
     }
 }
 
+/// Makes the TLS of a client that accepts every certificate: for comparing what servers on one machine answer, where no byte of the
+/// answer is believed. Not for upstreams.
+///
+/// # Errors
+/// There are no usable ciphers.
+pub fn unverified_client() -> Result<Arc<ClientConfig>, Error> {
+    let provider = tutti_dialer::provider();
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?;
+    let builder = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Unverified(provider)));
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
 fn config(basis: &Basis) -> Result<ClientConfig, OfferError> {
     let tls = &basis.settings;
     let fault = |error: Error| OfferError::at(&tls.pointer, error.to_string());

@@ -30,7 +30,7 @@ mod tickets;
 
 pub use bundle::Bundle;
 pub use challenges::{ACME_PROTOCOL, AuthorityAnswers, Challenges};
-pub use client::{ClientTls, SystemAuthorities};
+pub use client::{ClientTls, SystemAuthorities, unverified_client};
 pub use connection::TlsConnection;
 pub use error::BundleError;
 pub use handshake_facts::HandshakeFacts;

@@ -46,7 +46,7 @@ pub struct ServerGroup {
     sticky: Option<StickyKey>,
 }
 
-/// What a request says about its server.
+/// The server that a request wants.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerChoice<'c> {
     /// The value that a hash uses.

@@ -23,7 +23,9 @@ mod listeners;
 mod pass;
 mod reader;
 mod response_rewrite;
+mod returned;
 mod routes;
+mod scope;
 mod settings;
 mod source;
 mod stored;
@@ -69,6 +71,7 @@ fn checked(document: &Document, context: &ValidationContext) -> Result<Config, D
         in_error_page: false,
         acme_certificates: Vec::new(),
         on_demand: None,
+        scopes: Vec::new(),
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -130,6 +133,7 @@ impl Builder<'_> {
             .inner(&RootOptions::slow_log)
             .and_then(|log| slow_log(&log));
         config.certificate_files = std::mem::take(&mut self.certificate_files);
+        config.scopes = std::mem::take(&mut self.scopes);
         config.acme_certificates = std::mem::take(&mut self.acme_certificates);
         config
     }

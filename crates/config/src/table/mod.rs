@@ -13,6 +13,7 @@ mod logs;
 mod response_rewrite;
 mod root;
 mod routes;
+mod scope;
 mod settings;
 mod upstreams;
 
@@ -26,7 +27,7 @@ pub use guards::{
 };
 pub use identity::{
     AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardMethod, ForwardOptions,
-    JWKS, JWT, JwksOptions, JwtAlgorithm, JwtOptions,
+    JWKS, JWT, JwksOptions, JwtAlgorithm, JwtOptions, LinkMethod, SIGNED_LINK, SignedLinkOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use limit_stores::{
@@ -48,11 +49,13 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
     ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP, ShareOptions, StepOptions,
 };
+pub use scope::ScopeOptions;
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
-    DashboardOptions, EncodedSlashes, Encoding, HTTP, HttpOptions, KUBERNETES, KubernetesOptions,
-    RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY,
-    TelemetryOptions, WEBSOCKET, WebSocket,
+    DashboardOptions, EncodedSlashes, Encoding, HTTP, HTTP_ACTION, HTTP_LISTENER,
+    HttpConnectionOptions, HttpListenerOptions, HttpOptions, HttpRequestOptions, KUBERNETES,
+    KubernetesOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
+    TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tutti_options::tls::{
     CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,

@@ -181,8 +181,8 @@ pub(crate) async fn run<'r>(
     };
     match step {
         ExchangeStep::End(persistence) => {
-            let is_read =
-                persistence.is_open() && rest.drain(output, request.snapshot.timeouts.send).await?;
+            let is_read = persistence.is_open()
+                && rest.drain(output, request.settings().timeouts.send).await?;
             Ok(if is_read { step } else { ExchangeStep::Linger })
         }
         ExchangeStep::Send(mut response) => {
@@ -220,7 +220,7 @@ struct Requester<'c, 'r> {
 
 impl Requester<'_, '_> {
     fn send_timeout(&self) -> Millis {
-        self.request.snapshot.timeouts.send
+        self.request.settings().timeouts.send
     }
 
     /// The fields of an answer after `rewrite_response`; `None`: they stay.
@@ -461,7 +461,7 @@ impl<'r> Client for Requester<'_, 'r> {
         wake: Millis,
     ) -> Poll<Result<(), Gone>> {
         let client = self.request.client;
-        let store = self.request.snapshot.store.as_ref();
+        let store = self.request.settings().store.as_ref();
         let store = store.filter(|_| backlog.may_spill);
         loop {
             match client.room(self.output, backlog.memory, store) {
