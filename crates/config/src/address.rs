@@ -6,6 +6,8 @@ use std::str::FromStr;
 use tutti_document::shorten;
 use tutti_options::source::{ALL, is_label as is_label_of_nodes};
 
+use crate::template::{Template, TemplatePart};
+
 pub use crate::address_pattern::{AddressError, AddressPattern, AddressSet, IpRange};
 use crate::address_pattern::{parse_ip, parse_port, split_port};
 
@@ -39,6 +41,19 @@ impl Ports {
         of_names: None,
         of_addresses: None,
     };
+
+    /// The default port of the protocol.
+    pub(crate) fn of_url(self) -> Option<u16> {
+        self.of_names
+    }
+
+    /// The same, where an address without a port is no mistake, because variables give it.
+    pub(crate) fn for_addresses_too(self) -> Ports {
+        Ports {
+            of_addresses: self.of_names,
+            ..self
+        }
+    }
 }
 
 /// An address to listen on.
@@ -339,11 +354,25 @@ pub(crate) struct ProxyUrl {
     /// It uses TLS.
     pub(crate) is_https: bool,
     /// The address of the server.
-    pub(crate) address: UpstreamAddress,
+    pub(crate) address: ProxyAddress,
+}
+
+/// The address of a `proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyAddress {
+    /// It is always the same.
+    Fixed(UpstreamAddress),
+    /// It has variables.
+    Computed(Template, Ports),
 }
 
 /// Parses the URL of a `proxy`.
 pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<String>)> {
+    // A script is in backticks, which are those of the address.
+    let (tick, url) = match url.strip_prefix('`') {
+        Some(inside) => ("`", inside),
+        None => ("", url),
+    };
     let Some((scheme, rest)) = url.split_once("://") else {
         let hint = UpstreamAddress::parse(url, Ports::HTTP)
             .is_ok()
@@ -373,13 +402,41 @@ pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<S
         None if is_https => Ports::HTTPS,
         None => Ports::HTTP,
     };
-    let address =
-        UpstreamAddress::parse(rest, ports).map_err(|error| (error, proxy_hint(scheme, rest)))?;
+    let address = if tick.is_empty() && !rest.contains('$') {
+        let address = UpstreamAddress::parse(rest, ports);
+        ProxyAddress::Fixed(address.map_err(|error| (error, proxy_hint(scheme, rest)))?)
+    } else {
+        ProxyAddress::Computed(computed_address(tick, scheme, rest)?, ports)
+    };
     Ok(ProxyUrl {
         gateway,
         is_https,
         address,
     })
+}
+
+/// Parses an address with variables.
+fn computed_address(
+    tick: &str,
+    scheme: &str,
+    rest: &str,
+) -> Result<Template, (AddressError, Option<String>)> {
+    if rest.starts_with("unix:") {
+        let message = "the path of a unix socket cannot have variables".to_owned();
+        return Err((AddressError(message), None));
+    }
+    let template = Template::parse(&format!("{tick}{rest}"));
+    let template = template.map_err(|error| (AddressError(error.to_string()), error.hint()))?;
+    let has_path = template.parts().iter().any(
+        |part| matches!(part, TemplatePart::Literal(text) if text.contains(['/', '?', '#', '@'])),
+    );
+    if has_path {
+        let message = format!("`{}` has a path after the address", shorten(rest));
+        let address = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        let hint = format!("write `{scheme}://{address}`, and change the path with `rewrite`");
+        return Err((AddressError(message), Some(hint)));
+    }
+    Ok(template)
 }
 
 /// Parses the address of a name server; the default port is that of the DNS (RFC 1035 §4.2).
@@ -591,7 +648,10 @@ mod tests {
             ("http://Backend_1.internal:81", "backend_1.internal:81"),
             ("https://backend.", "backend.:443"),
         ] {
-            assert_eq!(parse_proxy(url).unwrap().address.to_string(), address);
+            let ProxyAddress::Fixed(found) = parse_proxy(url).unwrap().address else {
+                panic!("{url}");
+            };
+            assert_eq!(found.to_string(), address);
         }
         for wrong in [
             "",

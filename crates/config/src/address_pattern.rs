@@ -142,7 +142,7 @@ pub(crate) fn split_port(text: &str) -> Result<(&str, Option<&str>), AddressErro
     }
 }
 
-fn ip_range(text: &str) -> Result<IpRange, AddressError> {
+pub(crate) fn ip_range(text: &str) -> Result<IpRange, AddressError> {
     if let Some((address, bits)) = text.split_once('/') {
         return cidr(parse_ip(address)?, bits);
     }
@@ -199,7 +199,7 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, AddressError> {
         .map_err(|_| AddressError(format!("`{text}` is not an IPv4 or IPv6 address")))
 }
 
-fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
+pub(crate) fn port_range(text: &str) -> Result<(u16, u16), AddressError> {
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (any_port(first)?, any_port(last)?),
         None => {

@@ -5,6 +5,8 @@
 
 mod grammar;
 
+pub(crate) use self::grammar::of_text;
+
 use std::collections::HashSet;
 use tutti_document::{
     ConfigPath, Diagnostic, Document, MOST_FAULTS, Member, SourceSpan, TreeNode, Unknown, Value,

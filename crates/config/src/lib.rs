@@ -12,6 +12,7 @@ pub mod address;
 mod address_pattern;
 mod build;
 mod check;
+mod computed_server;
 pub mod context;
 mod cron;
 mod environment;

@@ -23,6 +23,7 @@ mod guard;
 mod kubernetes;
 mod limit_store;
 mod logs;
+mod response_rewrite;
 mod scope;
 mod settings;
 mod source;
@@ -47,6 +48,7 @@ pub use self::guard::{
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
+pub use self::response_rewrite::ResponseRewrite;
 pub use self::scope::{Replacement, Scope};
 pub use self::settings::{Http, HttpLevel, RequestId, Settings};
 pub use self::source::Source;
@@ -54,8 +56,8 @@ pub use self::stored::StoredName;
 pub use self::telemetry::Telemetry;
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, Gateway, GatewayParameter, RequestHeader, RequestHeaderChange, Resolver, Scripts,
-    Upstream, UpstreamProtocol, UpstreamServer,
+    Balance, ComputedServer, ComputedServerError, Gateway, GatewayParameter, RequestHeader,
+    RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
 };
 pub use self::written_at::WrittenAt;
 pub use crate::address::{
@@ -66,12 +68,13 @@ pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::referer::Referers;
 pub use crate::table::{
-    Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
-    ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
-    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod, ListenerOptions,
-    ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate,
-    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
-    TsigAlgorithm, UpstreamOptions, WebSocket,
+    Backlog, ChallengeWord, CollectorProtocol, CookieAttributes, EarlyHints, EncodedSlashes,
+    Encoding, ForwardMethod, ForwardedHeaders, ForwardedOptions, HealthCheckOptions,
+    HealthQuestion, Http2, Http3, HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod,
+    ListenerOptions, ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions,
+    ProxyVersion, Rate, RetryFailure, SameSite, ScheduleOptions, SetCookie, ShareOptions,
+    SlowLogFormat, SlowLogOptions, SpoolerOptions, StickyOptions, TsigAlgorithm, UpstreamOptions,
+    WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
 pub use tutti_document::Pointer;
@@ -522,6 +525,13 @@ impl Config {
             .values()
             .flat_map(|upstream| &upstream.servers);
         servers.any(|server| is_meant(&server.address))
+    }
+
+    /// Returns the files of secrets that requests need.
+    pub fn secret_files(&self) -> impl Iterator<Item = &GuardFile> {
+        let upstreams = self.upstreams.values();
+        let keys = upstreams.filter_map(|upstream| upstream.sticky_key.as_ref());
+        self.guards().filter_map(|guard| guard.file()).chain(keys)
     }
 
     /// Returns the guards of all actions, including those of actions in shares and error pages.

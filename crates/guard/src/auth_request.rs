@@ -6,11 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{HOST, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
-use tutti_config::model;
+use tutti_config::model::{self, ForwardMethod};
 use tutti_http::edits::is_alias;
 use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
 
@@ -54,6 +55,10 @@ pub struct AuthClient<'t> {
     pub is_https: bool,
     /// Fields that only guards may set.
     pub own: &'t [String],
+    /// Path and query of the question, if they have variables.
+    pub target: Option<&'t [u8]>,
+    /// Fields of the question as configured; `None` removes one.
+    pub headers: &'t [(&'t str, Option<Vec<u8>>)],
 }
 
 /// Makes the question about a request.
@@ -62,7 +67,17 @@ pub fn about(
     view: &RequestView<'_>,
     source: &AuthClient<'_>,
 ) -> Result<Outgoing, AuthError> {
-    let mut asking = outgoing(&model.question.uri)?;
+    let target = match source.target {
+        None => model.question.uri.as_str(),
+        Some(target) => std::str::from_utf8(target).map_err(|error| failed(error.to_string()))?,
+    };
+    let mut asking = outgoing(target)?;
+    *asking.method_mut() = match model.options.method {
+        ForwardMethod::Get => Method::GET,
+        ForwardMethod::Head => Method::HEAD,
+        ForwardMethod::Post => Method::POST,
+        ForwardMethod::Options => Method::OPTIONS,
+    };
     let fields = asking.headers_mut();
     let mut put = |name: &[u8], value: &[u8]| {
         if let (Ok(name), Ok(value)) =
@@ -100,6 +115,22 @@ pub fn about(
     put(b"x-forwarded-method", view.method_text());
     put(b"x-forwarded-uri", &checked(view));
     put(b"x-forwarded-raw-uri", view.target());
+    for (name, value) in source.headers {
+        let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
+            continue;
+        };
+        fields.remove(&name);
+        if let Some(value) = value {
+            // The value of a variable must not break the line.
+            let value = HeaderValue::from_bytes(value);
+            let value = value.map_err(|_| {
+                failed(format!(
+                    "the value of the field `{name}` has a control character"
+                ))
+            })?;
+            fields.insert(name, value);
+        }
+    }
     Ok(Outgoing {
         request: asking,
         most: MOST_OF_PAGE,

@@ -1,8 +1,10 @@
 //! One attempt to have a server answer a request: its input and its outcome, for every protocol.
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use tutti_conn::clock::{Millis, millis};
+use tutti_conn::clock::{Millis, millis, now_millis};
+use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 use tutti_http::{BodyLength, Known, RequestFraming, is_field_name};
 use tutti_upstream::{UpstreamConnection, UpstreamError};
@@ -21,6 +23,8 @@ pub(crate) struct Forwarding<'p, C: Client> {
     pub(crate) resources: &'p Rc<Resources>,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) times: Times,
+    /// Another server is there for an answer of `retry_statuses`.
+    pub(crate) may_pass_over: bool,
 }
 
 /// Timeouts in the units in which they are used.
@@ -28,16 +32,39 @@ pub(crate) struct Times {
     pub(crate) connect: Millis,
     pub(crate) send: Millis,
     pub(crate) read: Millis,
+    /// When the whole request must have been answered.
+    pub(crate) until: Millis,
+    /// The time for it.
+    whole: Option<Duration>,
+    /// When no further server is tried.
+    retry_until: Millis,
 }
 
 impl Times {
     pub(crate) fn of(request: &ProxyRequest<'_>) -> Self {
         let options = request.upstream().options();
+        let after = |limit: Option<Duration>| {
+            limit.map_or(NEVER, |limit| now_millis().saturating_add(millis(limit)))
+        };
         Self {
+            until: after(options.timeout.0),
+            whole: options.timeout.0,
+            retry_until: after(options.retry_timeout.0),
             connect: millis(options.connect_timeout),
             send: millis(options.send_timeout),
             read: millis(options.read_timeout),
         }
+    }
+
+    /// The failure of a server, if the time for the whole request is over.
+    pub(crate) fn overdue(&self) -> Option<UpstreamError> {
+        let limit = self.whole.filter(|_| self.until <= now_millis())?;
+        Some(UpstreamError::Overdue { limit })
+    }
+
+    /// True if another server may still be tried.
+    pub(crate) fn allow_retry(&self) -> bool {
+        now_millis() < self.until.min(self.retry_until)
     }
 }
 

@@ -132,6 +132,11 @@ pub trait Client {
     /// Logs an error that may affect very many requests at once: rate-limited.
     fn log_limited(&self, line: &str);
 
+    /// Sets the cookie that keeps the client at the server that is asked now; `None`: it has it.
+    fn keep_at(&mut self, cookie: Option<String>) {
+        let _ = cookie;
+    }
+
     /// Sends an interim answer (RFC 9110 §15.2).
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>);
 

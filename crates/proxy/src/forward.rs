@@ -53,6 +53,7 @@ pub async fn run<C: Client>(
 ) -> Result<(ForwardResult<C::Ending>, Option<Box<C::Body>>), Gone> {
     let mut forwarding = Forwarding {
         times: Times::of(&request),
+        may_pass_over: false,
         request,
         client,
         upload: body.map(Upload::new),
@@ -83,6 +84,16 @@ impl<C: Client> Forwarding<'_, C> {
                 }
             };
             self.client.note_attempt(claim.server());
+            let is_https = self.client.is_https();
+            self.client
+                .keep_at(claim.cookie(request.choice().cookie, is_https));
+            let options = upstream.options();
+            let has_tries = tried.len() < options.retries as usize;
+            self.may_pass_over = has_tries
+                && !options.retry_statuses.is_empty()
+                && self.is_idempotent()
+                && self.times.allow_retry()
+                && upstream.has_other(&tried, claim.server(), now_millis());
             let asked = if speaks_http2(upstream) {
                 self.ask_http2(&claim).await
             } else {
@@ -119,7 +130,9 @@ impl<C: Client> Forwarding<'_, C> {
                 return Err(Gone::Closed);
             }
             let may_repeat = !fault.was_sent || self.is_repeatable();
-            if !may_repeat || tried.len() >= upstream.options().retries as usize {
+            let kind = fault.failure.kind();
+            let is_wanted = kind.is_none_or(|kind| options.retry_failures.contains(&kind));
+            if !may_repeat || !has_tries || !is_wanted || !self.times.allow_retry() {
                 return Ok(self.fail(status));
             }
             upstream.note_retry();
@@ -131,8 +144,8 @@ impl<C: Client> Forwarding<'_, C> {
     /// Claims a server, waiting for capacity if necessary.
     async fn claim(&mut self, tried: &Tried) -> Result<Result<ServerClaim, Unavailable>, Gone> {
         let request = self.request;
-        let (upstream, key) = (request.upstream(), &request.destination.key);
-        match upstream.claim(key, tried, now_millis()) {
+        let (upstream, choice) = (request.upstream(), request.choice());
+        match upstream.claim(choice, tried, now_millis()) {
             Err(Unavailable::Full) if !self.client.may_wait() => {
                 return Ok(Err(Unavailable::Full));
             }
@@ -140,14 +153,14 @@ impl<C: Client> Forwarding<'_, C> {
             Err(Unavailable::Naming) => {
                 let mut named = upstream.named();
                 let mut naming = pin!(named.wait_for(|is_named| *is_named));
-                let deadline = Deadline::new();
+                let deadline = Deadline::new(self.times.until);
                 deadline.set(self.times.connect);
                 // After the wait, in time or not, the servers known now are used.
                 let _ = wait::server(self.client, &deadline, |context| {
                     naming.as_mut().poll(context).map(drop)
                 })
                 .await?;
-                match upstream.claim(key, tried, now_millis()) {
+                match upstream.claim(choice, tried, now_millis()) {
                     Err(Unavailable::Full) => {}
                     outcome => return Ok(outcome),
                 }
@@ -157,10 +170,10 @@ impl<C: Client> Forwarding<'_, C> {
         let Some(place) = upstream.wait() else {
             return Ok(Err(Unavailable::Full));
         };
-        let deadline = Deadline::new();
+        let deadline = Deadline::new(self.times.until);
         deadline.set(millis(upstream.model().group.queue_timeout));
         let claimed = wait::server(self.client, &deadline, |context| {
-            upstream.poll_claim(context, &place, key, tried, now_millis())
+            upstream.poll_claim(context, &place, choice, tried, now_millis())
         })
         .await?;
         Ok(claimed.unwrap_or(Err(Unavailable::Full)))
@@ -235,7 +248,7 @@ impl<C: Client> Forwarding<'_, C> {
     async fn lease(&mut self, claim: &ServerClaim) -> Result<Lease, AttemptError> {
         let request = self.request;
         let options = request.upstream().options();
-        let deadline = Deadline::new();
+        let deadline = Deadline::new(self.times.until);
         deadline.set(self.times.connect);
         loop {
             let opened = match self.resources.sessions.find(claim.server().id()) {
@@ -260,6 +273,7 @@ impl<C: Client> Forwarding<'_, C> {
             });
             if waited.await?.is_err() {
                 let failure = UpstreamError::ConnectTimeout(options.connect_timeout);
+                let failure = self.times.overdue().unwrap_or(failure);
                 return Err(ServerFault::unsent(failure).into());
             }
         }
@@ -267,7 +281,7 @@ impl<C: Client> Forwarding<'_, C> {
 
     /// Opens a connection to the claimed server.
     async fn connect(&mut self, claim: &ServerClaim) -> Result<UpstreamConnection, AttemptError> {
-        let deadline = Deadline::new();
+        let deadline = Deadline::new(self.times.until);
         deadline.set(self.times.connect);
         let mut greeting = Vec::new();
         if let Some(version) = self.request.upstream().options().proxy_protocol {
@@ -282,9 +296,12 @@ impl<C: Client> Forwarding<'_, C> {
         let failure = match opened {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(failure)) => failure,
-            Err(wait::TimedOut) => {
-                UpstreamError::ConnectTimeout(Duration::from_millis(self.times.connect))
-            }
+            Err(wait::TimedOut) => self
+                .times
+                .overdue()
+                .unwrap_or(UpstreamError::ConnectTimeout(Duration::from_millis(
+                    self.times.connect,
+                ))),
         };
         Err(ServerFault::unsent(failure).into())
     }
@@ -347,7 +364,7 @@ impl<C: Client> Forwarding<'_, C> {
                 "upstream \"{}\": server {} gets no requests for {:?}",
                 upstream.name(),
                 claim.server().name(),
-                upstream.options().fail_timeout
+                claim.fail_timeout()
             );
             self.client.log(Level::Warn, &text);
         }
@@ -397,7 +414,7 @@ fn sweep(resources: Rc<Resources>) {
 
 fn status(unavailable: Unavailable) -> u16 {
     match unavailable {
-        Unavailable::Full => 503,
+        Unavailable::Full | Unavailable::Empty => 503,
         _ => 502,
     }
 }

@@ -4,6 +4,7 @@
 //! gone.
 
 use tutti_conn::clock::now_millis;
+use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 use tutti_upstream::{MAX_WAIT, Pools, ServerClaim, UpstreamConnection};
 
@@ -23,7 +24,7 @@ pub(crate) async fn wait<C: Client>(
     let Some(place) = queue.enter() else {
         return Ok(None);
     };
-    let deadline = Deadline::new();
+    let deadline = Deadline::new(NEVER);
     deadline.set(MAX_WAIT);
     let taken = wait::server(client, &deadline, |context| {
         pools.poll_take((&queue, &place), server, now_millis(), context)

@@ -21,7 +21,7 @@ use crate::cgi::{self, Incoming};
 use crate::client::{AnswerHead, Client};
 use crate::head::{self, HeadOptions};
 use crate::link::{CONTINUE_AFTER, Event, Link};
-use crate::outgoing::{Outgoing, Source};
+use crate::outgoing::{Outgoing, Source, Upload};
 use crate::request::ProxyRequest;
 use crate::wait::{self, Deadline, has_enough};
 
@@ -42,6 +42,8 @@ pub(crate) struct Exchange<'t, C: Client> {
     count: u64,
     /// Part of it has been passed to the client.
     has_begun: bool,
+    /// Another server is there for an answer of `retry_statuses`.
+    may_pass_over: bool,
 }
 
 /// Sends the request on this connection, and passes the answer to the client.
@@ -56,6 +58,7 @@ pub(crate) async fn attempt<C: Client>(
         upload,
         scratch,
         times,
+        may_pass_over,
         ..
     } = forwarding;
     let mut bytes = std::mem::take(&mut scratch.sent);
@@ -82,7 +85,7 @@ pub(crate) async fn attempt<C: Client>(
         None => Source::Kept(request.body),
     };
     let outgoing = Outgoing::new(bytes, source, framing, has_records);
-    let deadline = Deadline::new();
+    let deadline = Deadline::new(times.until);
     let mut exchange = Exchange {
         request,
         client: &mut **client,
@@ -92,6 +95,7 @@ pub(crate) async fn attempt<C: Client>(
         incoming,
         count: 0,
         has_begun: false,
+        may_pass_over: *may_pass_over,
     };
     exchange.received.clear();
     exchange.head.reset();
@@ -150,6 +154,7 @@ impl<C: Client> Exchange<'_, C> {
     async fn run(&mut self) -> Result<End<C::Ending>, StepError> {
         if self.incoming.is_some() {
             let length = self.receive_cgi_head().await?;
+            self.pass_over()?;
             return self.pass_on(length).await;
         }
         let length = self.receive_head().await?;
@@ -158,7 +163,23 @@ impl<C: Client> Exchange<'_, C> {
             self.received.drain(..length);
             return Ok(End::Switched);
         }
+        self.pass_over()?;
         self.pass_on(length).await
+    }
+
+    /// Fails with the status of the answer if another server is tried for it.
+    fn pass_over(&mut self) -> Result<(), UpstreamError> {
+        let status = self.head.view(&self.received).status();
+        let statuses = &self.request.upstream().options().retry_statuses;
+        let was_taken = |upload: &mut Upload<C::Body>| upload.was_taken();
+        if self.may_pass_over
+            && !self.has_begun
+            && statuses.contains(&status)
+            && !self.link.outgoing.upload().is_some_and(was_taken)
+        {
+            return Err(UpstreamError::Status(status));
+        }
+        Ok(())
     }
 
     /// Reads more of the answer; `None` at the end of the stream.
@@ -203,13 +224,16 @@ impl<C: Client> Exchange<'_, C> {
         match outcome {
             Err(wait::TimedOut) => {
                 let options = self.request.upstream().options();
-                Err(StepError::Server(match self.link.outgoing.is_done() {
-                    true => UpstreamError::ReadTimeout {
-                        received: count,
-                        limit: options.read_timeout,
+                let overdue = self.link.overdue();
+                Err(StepError::Server(overdue.unwrap_or(
+                    match self.link.outgoing.is_done() {
+                        true => UpstreamError::ReadTimeout {
+                            received: count,
+                            limit: options.read_timeout,
+                        },
+                        false => UpstreamError::SendTimeout(options.send_timeout),
                     },
-                    false => UpstreamError::SendTimeout(options.send_timeout),
-                }))
+                )))
             }
             Ok(Ok(0)) => Ok(None),
             Ok(Ok(more)) => {
@@ -343,7 +367,13 @@ impl<C: Client> Exchange<'_, C> {
                 let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
                 (if is_type { b"Content-Type" } else { name }, value)
             });
-            self.client.begin(&head, fields)?
+            // It says which protocol the server wants (RFC 9110 §15.5.22); HTTP/2 has no such field.
+            let may_upgrade = head.status == 426 && self.request.view.version() < Version::Http2;
+            let protocol = view.get(Known::Upgrade).filter(|_| may_upgrade);
+            let connection = protocol.map(|_| (&b"Connection"[..], &b"Upgrade"[..]));
+            let protocol = protocol.map(|protocol| (&b"Upgrade"[..], protocol));
+            self.client
+                .begin(&head, fields.chain(connection).chain(protocol))?
         };
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
             .map_err(|error| UpstreamError::Malformed(error.to_string()));

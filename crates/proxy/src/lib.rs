@@ -16,6 +16,7 @@
 mod attempt;
 mod cgi;
 mod client;
+mod computed;
 mod discarding_client;
 mod discovery;
 mod forward;

@@ -112,6 +112,11 @@ impl<'t, B: RequestBody> Link<'t, B> {
         upload.is_some_and(|upload| upload.awaits_continue())
     }
 
+    /// The failure of the server, if the time for the whole request is over.
+    pub(crate) fn overdue(&self) -> Option<UpstreamError> {
+        self.times.overdue()
+    }
+
     /// Called when reading has ended or failed before any answer.
     pub(crate) fn without_answer(&mut self) -> Option<UpstreamError> {
         self.send_error.take().map(UpstreamError::Send)

@@ -14,6 +14,7 @@ use tutti_config::model::{Kubernetes, Resolver, UpstreamAddress};
 use tutti_log::Level;
 use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
 
+use crate::computed::keep_computed;
 use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
 use crate::nodes::{Nodes, keep_updated};
@@ -61,7 +62,9 @@ impl Monitor {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_monitored = |upstream: &&Arc<ServerGroup>| {
-            upstream.names().next().is_some() || upstream.model().group.health_check.is_some()
+            upstream.names().next().is_some()
+                || upstream.model().group.health_check.is_some()
+                || upstream.model().computed.is_some()
         };
         let command = Command {
             upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
@@ -142,16 +145,23 @@ fn tasks(
         let task = check(Arc::clone(upstream), rules, Arc::clone(report));
         tokio::spawn(task).abort_handle()
     });
-    let names = upstream.names();
-    let names = names.map(|(index, wanted)| {
+    let say = || {
         let (report, name) = (Arc::clone(report), upstream.name().to_owned());
-        let say = move |event, text: &str| {
+        move |event, text: &str| {
             let level = match event {
                 NameEvent::Lost => Level::Error,
                 NameEvent::Found => Level::Notice,
             };
             report(level, &format!("upstream \"{name}\": {text}"));
-        };
+        }
+    };
+    let computed = upstream.model().computed.as_ref().map(|_| {
+        let task = keep_computed(Arc::clone(upstream), ways.resolver.clone(), say());
+        tokio::spawn(task).abort_handle()
+    });
+    let names = upstream.names();
+    let names = names.map(|(index, wanted)| {
+        let say = say();
         let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
         let resolver = ways.resolver.clone();
         let task = match wanted {
@@ -169,5 +179,5 @@ fn tasks(
         };
         task.abort_handle()
     });
-    names.chain(check).collect()
+    names.chain(check).chain(computed).collect()
 }

@@ -7,7 +7,7 @@ use tutti_config::model::{HttpVersion, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::{BodyLength, Method, RequestPath, RequestView, Version};
 use tutti_spool::Region;
-use tutti_upstream::ServerGroup;
+use tutti_upstream::{ServerChoice, ServerGroup};
 
 use crate::scripts::ScriptTarget;
 
@@ -17,6 +17,8 @@ pub struct UpstreamDestination {
     pub upstream: Arc<ServerGroup>,
     /// The value that a hash uses.
     pub key: Vec<u8>,
+    /// The cookie that may keep the client at a server.
+    pub cookie: Option<Vec<u8>>,
     /// Set if the server speaks CGI.
     pub cgi: Cgi,
 }
@@ -85,6 +87,14 @@ pub struct ProxyRequest<'r> {
 impl ProxyRequest<'_> {
     pub(crate) fn upstream(&self) -> &Arc<ServerGroup> {
         &self.destination.upstream
+    }
+
+    /// Describes the server that the request wants.
+    pub(crate) fn choice(&self) -> ServerChoice<'_> {
+        ServerChoice {
+            key: &self.destination.key,
+            cookie: self.destination.cookie.as_deref(),
+        }
     }
 
     pub(crate) fn is_head(&self) -> bool {

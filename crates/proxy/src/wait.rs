@@ -21,11 +21,15 @@ pub(crate) struct Deadline {
     server: Cell<Millis>,
     /// When the poll function must be called again, at the latest.
     wake: Cell<Millis>,
+    /// When the whole request must have been answered.
+    until: Millis,
 }
 
 impl Deadline {
-    pub(crate) fn new() -> Self {
+    /// The server has nothing to do yet.
+    pub(crate) fn new(until: Millis) -> Self {
         Self {
+            until,
             server: Cell::new(NEVER),
             wake: Cell::new(NEVER),
         }
@@ -47,12 +51,12 @@ impl Deadline {
     }
 
     fn has_passed(&self, now: Millis) -> bool {
-        self.server.get() <= now
+        self.server.get().min(self.until) <= now
     }
 
     /// The next time at which something is due.
     fn next(&self) -> Millis {
-        self.server.get().min(self.wake.get())
+        self.server.get().min(self.wake.get()).min(self.until)
     }
 }
 

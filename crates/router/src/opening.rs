@@ -471,7 +471,7 @@ impl Openings {
     /// The files for access control, each with its content or why it cannot be read.
     pub(super) async fn guard_files(&self, config: &Config) -> GuardFiles {
         let mut files = GuardFiles::new();
-        for file in config.guards().filter_map(|guard| guard.file()) {
+        for file in config.secret_files() {
             if !files.contains_key(&file.path) {
                 let opened = self.guard_file(&file.path).await;
                 let content = opened.and_then(|file| guard_files::content(&file));

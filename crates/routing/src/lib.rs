@@ -31,6 +31,7 @@ pub use access_log::LogLine;
 pub use action::{ApplicationRef, Below, CompiledShare, Decision, DecisionKind, Guards, NotBelow};
 pub use info::{ConnectionNumbers, LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
+pub use rewrite::rewrite;
 pub use router::{HOP_LIMIT, Router};
 pub use rule_set::RuleSet;
 pub use rules::{InternalNumber, PageNumber, Rulebook};

@@ -15,7 +15,10 @@ use crate::variables;
 
 /// Applies a `rewrite`. The first `?` in the text of the configuration begins the query, one in a value never does. That text may be
 /// percent-encoded; values are not decoded again.
-pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
+///
+/// # Errors
+/// It is a script that failed; the request has been notified.
+pub fn rewrite<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,
     merge_slashes: bool,

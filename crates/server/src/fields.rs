@@ -11,4 +11,5 @@ pub(crate) mod forwarded;
 pub(crate) mod request_headers;
 pub(crate) mod request_id;
 pub(crate) mod response_headers;
+pub(crate) mod response_rewrite;
 pub(crate) mod server_date;

@@ -94,6 +94,20 @@ pub(crate) fn fail(
     page(request, &answer, changes, output)
 }
 
+/// True if there is a page for this error.
+pub(crate) fn has_page(request: &Request<'_>, status: u16) -> bool {
+    let rules = request.exchange.rules.borrow();
+    let has_page = || {
+        request
+            .snapshot
+            .router
+            .rules()
+            .page(&rules, status)
+            .is_some()
+    };
+    status >= 400 && request.mended().is_none() && !is_of_the_server(request) && has_page()
+}
+
 /// Answers with an error because of the request's body; the connection ends.
 pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> ExchangeStep {
     if let Some(reason) = refusals::body_reason(status) {

@@ -120,6 +120,7 @@ impl Copy {
         let destination = UpstreamDestination {
             upstream: std::sync::Arc::clone(&self.upstream),
             key: Vec::new(),
+            cookie: None,
             cgi: Cgi::default(),
         };
         let request = tutti_proxy::ProxyRequest {

@@ -59,6 +59,13 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         // The listener was removed while the request was in transit.
         return Plan::new(Act::page(404));
     };
+    // A response would repeat fields that scripts of a page must not read (RFC 9110 §9.3.8).
+    if request.view.method() == Method::Trace {
+        return Plan::new(Act::Page {
+            status: 405,
+            fields: FieldLines::of("Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        });
+    }
     if request.snapshot.logs_routes {
         let local = &request.client.local;
         let line = request.view.request_line();

@@ -28,7 +28,7 @@ use tutti_routing::{Modules, Router, ScopeNumber};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
-use tutti_upstream::{ServerGroup, authorities};
+use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
@@ -587,10 +587,24 @@ fn upstreams(
             .transpose()
             .map_err(|error| faults.push(Diagnostic::apply(error.pointer, error.message)))
             .ok()?;
+        let key = wanted.sticky_key.as_ref().and_then(|file| {
+            let content = around.guard_file(&file.path)?;
+            let key = content.and_then(|content| StickyKey::of_file(&content));
+            key.map_err(|why| {
+                let message = format!("`{}`: {why}", file.path.display());
+                faults.push(Diagnostic::apply(file.pointer.clone(), message));
+            })
+            .ok()
+        });
         let is_same_tls = tls.as_ref().map(Arc::as_ptr) == tls_before.map(Arc::as_ptr);
         Some(match before {
-            Some(before) if before.model() == wanted && is_same_tls => Arc::clone(before),
-            before => Arc::new(ServerGroup::new(wanted, tls, before.map(Arc::as_ref))),
+            Some(before) if before.model() == wanted && is_same_tls && key.is_none() => {
+                Arc::clone(before)
+            }
+            before => {
+                let before = before.map(Arc::as_ref);
+                Arc::new(ServerGroup::with_key(wanted, (tls, key), before))
+            }
         })
     };
     router.upstreams().iter().filter_map(one).collect()

@@ -516,3 +516,33 @@ fn a_server_of_http1_is_a_failure_with_its_reason() {
     let site = site(server.address, "");
     assert_eq!(post(&site), 502);
 }
+
+#[test]
+fn a_status_moves_a_request_to_the_next_server() {
+    // `:status: 404` of the static table.
+    let lacking = frames(|_, stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x8d]));
+    let good = frames(|_, stream| answered(stream));
+    let text = format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{"http_version": 2, "retry_statuses": [404], "sticky": {{}},
+                 "servers": {{"{}": {{}}, "{}": {{}}}}}}}}}}"#,
+        lacking.address, good.address
+    );
+    let site = Site::new(1, move |_| text.clone());
+    for _ in 0..4 {
+        assert_eq!(site.get("/").status, 200);
+    }
+    site.log
+        .wait_for(&format!("server {}: answered 404", lacking.address));
+    let (status, cookies) = with_client(&site, |client| async move {
+        let (response, _) = begin(&client, "/x", true);
+        let response = response.await.unwrap();
+        let cookies = response.headers().get_all("set-cookie").iter().count();
+        (response.status().as_u16(), cookies)
+    });
+    assert_eq!(
+        (status, cookies),
+        (200, 1),
+        "that of the server that answered"
+    );
+}

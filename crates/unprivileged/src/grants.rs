@@ -44,7 +44,7 @@ pub fn of(config: &Config) -> Grants {
     });
     let applications = config.applications.values();
     let logs = config.log_files().map(|(path, _)| path.to_owned());
-    let files = config.guards().filter_map(|guard| guard.file());
+    let files = config.secret_files();
     let files = files.map(|file| file.path.clone());
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
     let papers = kubernetes.into_iter();

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use tutti_config::model::RetryFailure;
+
 /// Why a server gave no complete answer. Never the client's fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -58,6 +60,15 @@ pub enum UpstreamError {
         /// The request's own deadline has passed.
         is_cancelled: bool,
     },
+    /// The whole request took too long.
+    #[error("did not complete its answer within {limit:?}, the `timeout` of the whole request")]
+    Overdue {
+        /// The timeout.
+        limit: Duration,
+    },
+    /// Its answer has a status for which another server is tried.
+    #[error("answered {0}")]
+    Status(u16),
     /// It sent something that is not a valid answer.
     #[error("its answer cannot be read: {0}")]
     Malformed(String),
@@ -69,19 +80,36 @@ impl UpstreamError {
         match self {
             UpstreamError::ConnectTimeout(_)
             | UpstreamError::SendTimeout(_)
-            | UpstreamError::ReadTimeout { .. } => 504,
+            | UpstreamError::ReadTimeout { .. }
+            | UpstreamError::Overdue { .. } => 504,
+            UpstreamError::Status(status) => *status,
             _ => 502,
         }
     }
 
-    /// True if the failure is about this request, and does not count against the server.
+    /// The kind of failure, for `retry_failures`; `None`: the server answered.
+    pub fn kind(&self) -> Option<RetryFailure> {
+        match self {
+            UpstreamError::ConnectTimeout(_)
+            | UpstreamError::SendTimeout(_)
+            | UpstreamError::ReadTimeout { .. }
+            | UpstreamError::Overdue { .. } => Some(RetryFailure::Timeout),
+            UpstreamError::Malformed(_) => Some(RetryFailure::Malformed),
+            UpstreamError::Status(_) => None,
+            _ => Some(RetryFailure::Error),
+        }
+    }
+
+    /// True if the failure is about this request, and does not count against the server. A server that refuses
+    /// this request or has too many of this client (4xx) works, and a slow client can use up the time for its own request.
     pub fn is_of_request(&self) -> bool {
         matches!(
             self,
             UpstreamError::Reset {
                 is_cancelled: true,
                 ..
-            }
+            } | UpstreamError::Status(..500)
+                | UpstreamError::Overdue { .. }
         )
     }
 

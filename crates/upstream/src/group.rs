@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
@@ -12,8 +13,11 @@ use tutti_tls::ClientTls;
 
 use crate::balance::{Candidate, choose};
 use crate::checks::ServerHealth;
+use crate::computed::{Busy, ComputedGroups};
+use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
-use crate::server::{GroupServer, ServerStatus};
+use crate::server::{GroupServer, RestRule, ServerStatus};
+use crate::sticky::{StickyKey, cookie, is_code};
 use crate::target::{ResolvedTarget, shares};
 use crate::{Millis, millis};
 
@@ -36,6 +40,28 @@ pub struct ServerGroup {
     copies: Arc<[AtomicU64; 3]>,
     /// See [`model::Upstream::fetch_hash`].
     fetch_hash: u64,
+    /// The groups of servers that a computed address has named.
+    computed: ComputedGroups<ServerGroup>,
+    /// The key of cookies that keep clients at servers, if it has such.
+    sticky: Option<StickyKey>,
+}
+
+/// The server that a request wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerChoice<'c> {
+    /// The value that a hash uses.
+    pub key: &'c [u8],
+    /// The cookie of the client, if the group is sticky.
+    pub cookie: Option<&'c [u8]>,
+}
+
+impl<'c, K: AsRef<[u8]> + ?Sized> From<&'c K> for ServerChoice<'c> {
+    fn from(key: &'c K) -> Self {
+        ServerChoice {
+            key: key.as_ref(),
+            cookie: None,
+        }
+    }
 }
 
 /// The usable servers. Servers found by a name are replaced when its addresses change.
@@ -82,6 +108,10 @@ struct Member {
     /// Servers with a lower rank get requests first.
     rank: Rank,
     max_connections: Option<u32>,
+    /// When it rests after failures.
+    rest: RestRule,
+    /// The value of the cookie that leads to it; empty: the group is not sticky.
+    code: Box<str>,
     /// Its DNS record, if its name has such.
     target: Option<ResolvedTarget>,
 }
@@ -107,7 +137,7 @@ pub enum CopyFate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// There is none, or all have weight 0: 502.
+    /// There is none, or all have weight 0: 503.
     #[error("has no server that gets requests")]
     Empty,
     /// All have been tried or are down: 502.
@@ -133,6 +163,20 @@ impl ServerGroup {
         tls: Option<Arc<ClientTls>>,
         previous: Option<&ServerGroup>,
     ) -> ServerGroup {
+        Self::with_key(model, (tls, None), previous)
+    }
+
+    /// The same, with the key of its cookies; by default that of the former group, or a random one.
+    pub fn with_key(
+        model: &Arc<model::Upstream>,
+        (tls, key): (Option<Arc<ClientTls>>, Option<StickyKey>),
+        previous: Option<&ServerGroup>,
+    ) -> ServerGroup {
+        let sticky = model.group.sticky.as_ref().and_then(|_| {
+            let same = previous.filter(|former| former.model.sticky_key == model.sticky_key);
+            let known = || same.and_then(|former| former.sticky.clone());
+            key.or_else(known).or_else(StickyKey::random)
+        });
         let names = model.servers.iter().map(|server| match &server.address {
             name if name.is_found() => previous
                 .and_then(|previous| previous.addresses_of(name))
@@ -150,6 +194,8 @@ impl ServerGroup {
                 .any(|settings| settings.options.max_connections.0.is_some()),
             queue: Arc::default(),
             fetch_hash: model.fetch_hash(),
+            computed: ComputedGroups::default(),
+            sticky,
             model: Arc::clone(model),
             tls,
             retries: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.retries)),
@@ -243,11 +289,21 @@ impl ServerGroup {
         if self.is_bounded {
             server.notify_of_room(&self.queue);
         }
+        let code = self
+            .sticky
+            .as_ref()
+            .map(|key| key.code(self.name(), &address));
         list.push(Member {
             server,
+            code: code.unwrap_or_default(),
             weight: settings.options.weight,
             rank: (settings.options.backup, 0),
             max_connections: settings.options.max_connections.0,
+            rest: RestRule {
+                max_fails: (settings.options.max_fails).unwrap_or(self.options().max_fails),
+                fail_timeout: (settings.options.fail_timeout)
+                    .unwrap_or(self.options().fail_timeout),
+            },
             target: None,
         });
         list.last_mut()
@@ -347,11 +403,59 @@ impl ServerGroup {
         &self.model.options
     }
 
-    /// Its servers.
+    /// Its servers, including those that a computed address has named.
     pub fn servers(&self) -> Vec<Arc<GroupServer>> {
         let members = self.members.load();
         let servers = members.list.iter().map(|member| Arc::clone(&member.server));
-        servers.collect()
+        let named = self.computed.groups().into_iter();
+        servers
+            .chain(named.flat_map(|group| group.servers()))
+            .collect()
+    }
+
+    /// The group of a server that a computed address names; `None`: so many servers are busy that there is no room for another.
+    pub fn of_computed(
+        &self,
+        computed: &model::ComputedServer,
+        address: &UpstreamAddress,
+        now: Millis,
+    ) -> Option<Arc<ServerGroup>> {
+        self.computed.at(address, now, || {
+            let wanted = model::Upstream {
+                name: computed.url(address),
+                servers: vec![UpstreamServer::at(address.clone())],
+                ..model::Upstream::clone(&self.model)
+            };
+            ServerGroup::new(&Arc::new(wanted), self.tls.clone(), None)
+        })
+    }
+
+    /// Drops the groups of computed servers that have had no requests for a while, and returns the others.
+    pub fn sweep_computed(&self, now: Millis) -> Vec<Arc<ServerGroup>> {
+        self.computed.sweep(now);
+        self.computed.groups()
+    }
+
+    /// Waits until there is another group of a computed server.
+    pub async fn has_more_computed(&self) {
+        self.computed.has_more().await;
+    }
+
+    /// Checks the addresses of a computed name. A name server must not lead a client to an address that `allow` does not permit.
+    pub(crate) fn permitted(&self, mut found: Resolution) -> Result<Resolution, String> {
+        let Some(computed) = &self.model.computed else {
+            return Ok(found);
+        };
+        let first = found.targets.first().map(|target| target.address);
+        found
+            .targets
+            .retain(|target| computed.permits_resolved(target.address));
+        match first {
+            Some(address) if found.targets.is_empty() => {
+                Err(format!("`allow` does not permit its address {address}"))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// The status of its servers for `/status`.
@@ -385,25 +489,25 @@ impl ServerGroup {
         status
     }
 
-    /// Claims a server for a request. `key` is the value that a hash uses.
+    /// Claims a server for a request.
     ///
     /// # Errors
     /// [`Unavailable`]; after [`Unavailable::Full`] the request may [wait](Upstream::wait).
-    pub fn claim(
+    pub fn claim<'c>(
         self: &Arc<Self>,
-        key: &[u8],
+        choice: impl Into<ServerChoice<'c>>,
         tried: &Tried,
         now: Millis,
     ) -> Result<ServerClaim, Unavailable> {
         if self.is_bounded && self.queue.length() > 0 {
             return Err(Unavailable::Full);
         }
-        self.claim_now(key, tried, now)
+        self.claim_now(choice.into(), tried, now)
     }
 
     fn claim_now(
         self: &Arc<Self>,
-        key: &[u8],
+        ServerChoice { key, cookie }: ServerChoice<'_>,
         tried: &Tried,
         now: Millis,
     ) -> Result<ServerClaim, Unavailable> {
@@ -423,6 +527,12 @@ impl ServerGroup {
                 return Err(Unavailable::Empty);
             }
             return self.begin(only).ok_or(Unavailable::Full);
+        }
+        // Where its server has no room, the request does not wait for it: all others would wait behind it.
+        if let Some(member) = cookie.and_then(|sent| self.kept_at(&members, sent, tried, now))
+            && let Some(claim) = self.begin(member)
+        {
+            return Ok(claim);
         }
         let mut out = tried.clone();
         let mut is_full = false;
@@ -463,6 +573,39 @@ impl ServerGroup {
             .ok_or(Unavailable::Full)
     }
 
+    /// The server at which the cookie keeps its client, if that may get requests.
+    fn kept_at<'m>(
+        &self,
+        members: &'m Members,
+        sent: &[u8],
+        tried: &Tried,
+        now: Millis,
+    ) -> Option<&'m Member> {
+        self.sticky.as_ref()?;
+        let member = members
+            .list
+            .iter()
+            .find(|member| is_code(&member.code, sent))?;
+        let is_usable = member.weight > 0.0
+            && !tried.contains(&member.server.id())
+            && member.server.is_up(now)
+            && !self.is_failing(member);
+        is_usable.then_some(member)
+    }
+
+    /// True if a server besides `current` and those that were tried gets requests now.
+    pub fn has_other(&self, tried: &Tried, current: &GroupServer, now: Millis) -> bool {
+        let members = self.members.load();
+        members.list.iter().any(|member| {
+            let id = member.server.id();
+            member.weight > 0.0
+                && id != current.id()
+                && !tried.contains(&id)
+                && member.server.is_up(now)
+                && !self.is_failing(member)
+        })
+    }
+
     /// True if its health checks fail.
     fn is_failing(&self, member: &Member) -> bool {
         self.model.group.health_check.is_some() && member.server.health() == ServerHealth::Failing
@@ -473,6 +616,8 @@ impl ServerGroup {
         has_room.then(|| ServerClaim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
+            rest: member.rest,
+            code: member.code.clone(),
         })
     }
 
@@ -528,11 +673,11 @@ impl ServerGroup {
     }
 
     /// Claims a server when it is the turn of `place` and one has capacity.
-    pub fn poll_claim(
+    pub fn poll_claim<'c>(
         self: &Arc<Self>,
         context: &Context<'_>,
         place: &QueueEntry<'_>,
-        key: &[u8],
+        choice: impl Into<ServerChoice<'c>>,
         tried: &Tried,
         now: Millis,
     ) -> Poll<Result<ServerClaim, Unavailable>> {
@@ -541,10 +686,17 @@ impl ServerGroup {
         }
         // See `GroupServer::end`.
         fence(Ordering::SeqCst);
-        match self.claim_now(key, tried, now) {
+        match self.claim_now(choice.into(), tried, now) {
             Err(Unavailable::Full) => Poll::Pending,
             outcome => Poll::Ready(outcome),
         }
+    }
+}
+
+impl Busy for ServerGroup {
+    fn is_busy(&self) -> bool {
+        let members = self.members.load();
+        members.list.iter().any(|member| member.server.active() > 0)
     }
 }
 
@@ -553,12 +705,27 @@ impl ServerGroup {
 pub struct ServerClaim {
     upstream: Arc<ServerGroup>,
     server: Arc<GroupServer>,
+    rest: RestRule,
+    code: Box<str>,
 }
 
 impl ServerClaim {
     /// The claimed server.
     pub fn server(&self) -> &Arc<GroupServer> {
         &self.server
+    }
+
+    /// `Set-Cookie` for a client that sent this cookie, if the group is sticky and the server is another one.
+    pub fn cookie(&self, sent: Option<&[u8]>, is_https: bool) -> Option<String> {
+        let options = self.upstream.model.group.sticky.as_ref()?;
+        let is_known = sent.is_some_and(|sent| is_code(&self.code, sent));
+        let is_new = !is_known && !self.code.is_empty();
+        is_new.then(|| cookie(options, &self.code, is_https))
+    }
+
+    /// The time that the server gets no requests after too many failures.
+    pub fn fail_timeout(&self) -> Duration {
+        self.rest.fail_timeout
     }
 
     /// Notes that the server answered.
@@ -568,7 +735,7 @@ impl ServerClaim {
 
     /// Notes that the server failed. True: it is down now, and gets no requests for a while.
     pub fn failed(&self, now: Millis) -> bool {
-        let is_down = self.server.failed(self.upstream.options(), now);
+        let is_down = self.server.failed(self.rest, now);
         // The only server is used anyway.
         is_down && self.upstream.members.load().list.len() > 1
     }

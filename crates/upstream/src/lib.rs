@@ -15,6 +15,7 @@
 pub mod authorities;
 mod balance;
 mod checks;
+mod computed;
 mod connection;
 mod contention;
 mod failure;
@@ -26,6 +27,7 @@ mod queue;
 mod server;
 mod services;
 pub mod status_address;
+mod sticky;
 mod target;
 
 use std::sync::LazyLock;
@@ -35,11 +37,12 @@ pub use checks::{CheckStatus, ServerHealth};
 pub use connection::UpstreamConnection;
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::UpstreamError;
-pub use group::{CopyFate, ServerClaim, ServerGroup, Tried, Unavailable};
+pub use group::{CopyFate, ServerChoice, ServerClaim, ServerGroup, Tried, Unavailable};
 pub use names::{NameEvent, addresses, keep_resolved};
 pub use pools::Pools;
 pub use queue::QueueEntry;
 pub use server::{Fresh, GroupServer, ServerStatus};
+pub use sticky::StickyKey;
 pub use target::ResolvedTarget;
 
 /// Milliseconds on a monotonic clock; the same for all threads.

@@ -42,7 +42,8 @@ pub async fn keep_resolved(
     // The last logged problem, so that each is logged once.
     let mut trouble: Option<Trouble> = None;
     loop {
-        let (now, pause) = match look_up(&name, &former, &settings).await {
+        let found = look_up(&name, &former, &settings).await;
+        let (now, pause) = match found.and_then(|found| upstream.permitted(found)) {
             Ok(answer) => {
                 upstream.resolved(index, Some(answer.targets.clone()));
                 former = answer.targets;

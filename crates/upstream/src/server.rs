@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use tutti_config::model::{HealthCheckOptions, UpstreamAddress, UpstreamOptions};
+use tutti_config::model::{HealthCheckOptions, UpstreamAddress};
 use tutti_dialer::Address;
 use tutti_tls::ClientTls;
 
@@ -55,6 +55,14 @@ pub struct GroupServer {
     queues: Mutex<Vec<Weak<Queue>>>,
     /// There are such queues.
     is_bounded: AtomicBool,
+}
+
+/// When a server that fails gets no requests for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestRule {
+    /// So many failures within the time; 0: never.
+    pub(crate) max_fails: u32,
+    pub(crate) fail_timeout: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -278,9 +286,9 @@ impl GroupServer {
     }
 
     /// Notes a failed request. True: it is down now.
-    pub(crate) fn failed(&self, options: &UpstreamOptions, now: Millis) -> bool {
+    pub(crate) fn failed(&self, rest: RestRule, now: Millis) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let pause = millis(options.fail_timeout);
+        let pause = millis(rest.fail_timeout);
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let mut recent = self.recent.load(Ordering::Relaxed);
         if recent == 0 || now.saturating_sub(window.began) > pause {
@@ -292,7 +300,7 @@ impl GroupServer {
         }
         recent = recent.saturating_add(1);
         self.recent.store(recent, Ordering::Relaxed);
-        if options.max_fails == 0 || recent < options.max_fails {
+        if rest.max_fails == 0 || recent < rest.max_fails {
             return false;
         }
         let until = now.saturating_add(pause).max(1);

@@ -604,6 +604,7 @@ fn doorkeeper() -> (SocketAddr, mpsc::Receiver<String>) {
                 Some("denied") => {
                     "403 Forbidden\r\nX-Why: closed\r\nContent-Length: 6\r\n\r\nclosed"
                 }
+                Some("unknown") => "401 Unauthorized\r\nSet-Cookie: csrf=1\r\nContent-Length: 0",
                 Some("failed") => "500 Oops\r\nContent-Length: 0",
                 Some("unchanged") => "304 Not Modified",
                 Some("large") => "403 Forbidden\r\nContent-Length: 1000000",
@@ -1124,7 +1125,7 @@ fn the_guide_of_limits_is_right() {
 #[test]
 fn the_guide_of_access_is_right() {
     let guide = Guide::new("Authentication");
-    assert_eq!(guide.examples.len(), 5);
+    assert_eq!(guide.examples.len(), 6);
     let right = basic("anna", "secret");
     let file = guide.server.write("staff", format!("anna:{SECRET}\n"));
     guide.apply(0, &[("/etc/tutti/staff.htpasswd", file.to_str().unwrap())]);
@@ -1203,6 +1204,17 @@ fn the_guide_of_access_is_right() {
         let asked = heads.recv().unwrap();
         assert!(asked.starts_with("GET /api/authz/forward-auth "), "{asked}");
     }
+
+    guide.apply(5, &[("127.0.0.1:4180", &door.to_string())]);
+    assert_eq!(guide.status("/page", &[("Cookie", "in")]), 200);
+    let asked = heads.recv().unwrap();
+    assert!(asked.starts_with("GET /oauth2/auth "), "{asked}");
+    let refused = ask(&guide.server, "/page?a=b", &[("Cookie", "unknown")]);
+    assert_eq!(refused.status, 302);
+    let place = refused.field("Location").unwrap();
+    assert!(place.starts_with("/oauth2/sign_in?rd=https://"), "{place}");
+    assert!(place.ends_with("/page?a=b"), "{place}");
+    assert_eq!(refused.field("Set-Cookie"), Some("csrf=1"));
 }
 
 #[test]

@@ -57,6 +57,11 @@ fn every_example_applies_and_serves() {
         for address in ["10.0.0.2:9000", "10.0.0.3:9000"] {
             example = example.replace(address, &format!("127.0.0.1:{}", free_port()));
         }
+        if example.contains("\"allow\"") {
+            names_a_server(&server, &backend, &example);
+            count += 1;
+            continue;
+        }
         let speaks_tls = example.contains("\"tls\"");
         let example: Value = serde_json::from_str(&example).unwrap();
         server.put("/config", &example);
@@ -74,6 +79,29 @@ fn every_example_applies_and_serves() {
     assert!(count >= 4, "{count}");
     let status = server.status("/upstreams");
     assert!(!status.as_object().unwrap().is_empty(), "{status}");
+}
+
+/// The example with a server that a cookie names: this backend in place of the names of the guide.
+fn names_a_server(server: &Server, backend: &Running, example: &str) {
+    let address = backend.address().to_string();
+    let example = example
+        .replace("${cookie_shard}.shards.internal:9000", "$cookie_shard")
+        .replace("*.shards.internal:9000", &address);
+    let example: Value = serde_json::from_str(&example).unwrap();
+    server.put("/config", &example);
+    let ask = |shard: &str| {
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {shard}\r\nConnection: close\r\n\r\n");
+        client::request(server.address(), request.as_bytes())
+            .unwrap()
+            .status
+    };
+    assert_eq!(ask(&format!("shard={address}")), 200, "{}", server.log());
+    assert_eq!(
+        ask(&format!("shard=localhost:{}", backend.address().port())),
+        403
+    );
+    assert_eq!(ask("other=1"), 502);
 }
 
 #[test]
@@ -533,4 +561,68 @@ fn a_server_that_dies_under_load_costs_no_get() {
     });
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}");
+}
+
+/// A server with a sticky upstream of these backends, and the key in this file.
+fn sticky(backends: &[&Running], key: &std::path::Path) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    let servers: serde_json::Map<String, Value> = backends
+        .iter()
+        .map(|backend| (backend.address().to_string(), json!({})))
+        .collect();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "upstreams/u"}},
+            "upstreams": {"u": {"servers": servers, "sticky": {"cookie": "at", "key_file": key}}},
+        }),
+    );
+    server
+}
+
+#[test]
+fn servers_with_the_same_key_accept_each_other_s_cookies() {
+    let (a, b) = (Running::start(Kind::Node), Running::start(Kind::Node));
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let same = file("same", &"k".repeat(40));
+    let other = file("other", &"o".repeat(40));
+    let first = sticky(&[&a, &b], &same);
+    let cookie = first.get("/").field("Set-Cookie").unwrap().to_owned();
+    let pair = cookie.split(';').next().unwrap();
+    let ask = |server: &Server| {
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {pair}\r\nConnection: close\r\n\r\n");
+        let reply = client::request(server.address(), request.as_bytes()).unwrap();
+        assert_eq!(reply.status, 200);
+        reply.field("Set-Cookie").map(str::to_owned)
+    };
+    assert_eq!(ask(&first), None);
+    assert_eq!(ask(&sticky(&[&b, &a], &same)), None, "the key is the same");
+    assert!(
+        ask(&sticky(&[&a, &b], &other)).is_some(),
+        "it has another key"
+    );
+
+    // A key that is too short to be secret is refused, with the place.
+    let short = file("short", "secret");
+    let config = json!({"servers": {a.address().to_string(): {}}, "sticky": {"key_file": short}});
+    let refused = first.call("PUT", "/config/upstreams/u", &config);
+    assert_eq!(refused.status, 500);
+    assert!(
+        refused
+            .text()
+            .contains("has 6 bytes, but a key needs at least 32"),
+        "{}",
+        refused.text()
+    );
+    assert!(
+        refused.text().contains("/upstreams/u/sticky/key_file"),
+        "{}",
+        refused.text()
+    );
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tutti_document::Diagnostic;
+use tutti_document::{Diagnostic, TreeNode};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
+use crate::check::of_text;
 use crate::model::{
     AuthRequest, Authenticate, Basic, ForwardAuth, GuardFile, Jwt, KeySource, LEAST_LINK_SECRET,
     PasswordHash, SignedLink,
@@ -17,7 +18,7 @@ use crate::table::{
     JwtOptions, LinkMethod, SignedLinkOptions,
 };
 use crate::template::{Template, TemplatePart};
-use tutti_options::table::Opt;
+use tutti_options::table::{Opt, Text};
 
 impl<'d> Builder<'d> {
     pub(super) fn authenticate(&mut self, reader: &Reader<'d>) -> Option<Authenticate> {
@@ -39,7 +40,35 @@ impl<'d> Builder<'d> {
             &ForwardOptions::pass,
             (&options.uri, options.timeout),
         )?;
-        let forward = ForwardAuth { question, options };
+        let uri = forward.template(&ForwardOptions::uri);
+        let uri = uri.filter(|uri| uri.as_literal().is_none());
+        if uri.as_ref().is_some_and(Template::is_script)
+            && let Some((node, pointer)) = forward.get(&ForwardOptions::uri)
+        {
+            self.wrong(node, pointer, "`uri` may have variables, but no script");
+        }
+        if uri.is_none()
+            && let Some((node, pointer)) = forward.get(&ForwardOptions::uri)
+            && let Err((message, hint)) = of_text(&Text::Target, &options.uri)
+        {
+            let diagnostic = Diagnostic::new(pointer, message);
+            let diagnostic = match hint {
+                Some(hint) => diagnostic.suggest(hint),
+                None => diagnostic,
+            };
+            self.faults.value(diagnostic, node);
+        }
+        let forward = ForwardAuth {
+            question,
+            // Without the client's arguments, which are in `X-Forwarded-Uri`.
+            uri: uri.and_then(|uri| match uri.source().ends_with('?') {
+                true => Some(uri),
+                false => Template::parse(&format!("{uri}?")).ok(),
+            }),
+            headers: headers(&forward),
+            copy: copied(&forward),
+            options,
+        };
         Some(Authenticate::Forward(Arc::new(forward)))
     }
 
@@ -150,7 +179,12 @@ impl<'d> Builder<'d> {
     }
 
     /// A file that main opens: it is the same wherever main was started.
-    fn guard_file(&mut self, reader: &Reader<'d>, option: &Opt, path: &Path) -> Option<GuardFile> {
+    pub(super) fn guard_file(
+        &mut self,
+        reader: &Reader<'d>,
+        option: &Opt,
+        path: &Path,
+    ) -> Option<GuardFile> {
         let (node, pointer) = reader.get(option)?;
         if !path.is_absolute() {
             let diagnostic = Diagnostic::new(pointer, "this is not an absolute path");
@@ -257,6 +291,30 @@ fn has_own_words(text: &str) -> bool {
         TemplatePart::Variable(_) => false,
         TemplatePart::Script(_) => true,
     })
+}
+
+/// Fields to set in a subrequest.
+fn headers(forward: &Reader<'_>) -> Vec<(String, Option<Template>)> {
+    let members = forward.get(&ForwardOptions::headers);
+    let members = members.map(|(node, _)| node.members()).unwrap_or_default();
+    let template = |node: &TreeNode| Template::parse(node.as_str()?).ok();
+    members
+        .iter()
+        .map(|member| (member.name.to_string(), template(&member.node)))
+        .collect()
+}
+
+/// Fields for the application, and those of the response that give their values.
+fn copied(forward: &Reader<'_>) -> Vec<(String, String)> {
+    let Some((node, _)) = forward.get(&ForwardOptions::copy) else {
+        return Vec::new();
+    };
+    let renamed = node.members().iter();
+    let renamed =
+        renamed.filter_map(|one| Some((one.name.to_string(), one.node.as_str()?.to_owned())));
+    let names = node.elements().iter().filter_map(TreeNode::as_str);
+    let same = names.map(|name| (name.to_owned(), name.to_owned()));
+    same.chain(renamed).collect()
 }
 
 /// Algorithms of one family use the same keys.

@@ -22,6 +22,7 @@ mod limit_stores;
 mod listeners;
 mod pass;
 mod reader;
+mod response_rewrite;
 mod returned;
 mod routes;
 mod scope;

@@ -15,6 +15,7 @@ use crate::table::{
 };
 use crate::template::Template;
 use tutti_options::prefix;
+use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
     pub(super) fn routes(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Routes {
@@ -141,6 +142,8 @@ impl<'d> Builder<'d> {
     /// Builds the changes of both options; a field that both name would have two values.
     fn response_headers(&mut self, reader: &Reader<'d>) -> Vec<ResponseHeader> {
         let mut changes = Vec::new();
+        self.check_server(reader, &ActionOptions::response_headers);
+        self.check_server(reader, &ActionOptions::response_headers_always);
         if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
             changes.extend(response_headers(node));
         }
@@ -161,6 +164,22 @@ impl<'d> Builder<'d> {
             }
         }
         changes
+    }
+
+    /// `Server` has no other value than the server's own or that of an upstream, but may be removed.
+    fn check_server(&mut self, reader: &Reader<'d>, option: &Opt) {
+        let Some((node, pointer)) = reader.get(option) else {
+            return;
+        };
+        for member in node.members() {
+            let is_set = !matches!(member.node.value, Value::Null);
+            if is_set && member.name.eq_ignore_ascii_case("server") {
+                let message = format!("`{}` is set by the server itself", member.name);
+                let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
+                let hint = "write `null` to remove it";
+                self.faults.name(diagnostic.suggest(hint), member);
+            }
+        }
     }
 }
 

@@ -7,16 +7,17 @@ use tutti_options::source::is_label;
 
 use super::builder::Builder;
 use super::kubernetes::service_port;
-use super::reader::Reader;
-use crate::address::{AddressError, Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
+use super::reader::{Reader, each, strings};
+use crate::address::{AddressError, Ports, ProxyAddress, ProxyUrl, SERVER_FORMS, parse_proxy};
+use crate::computed_server::AllowedServer;
 use crate::model::{
-    ActionKind, Balance, Destination, HttpVersion, Pass, RequestHeader, RequestHeaderChange,
-    Template, TemplatePart, Upstream, UpstreamAddress, UpstreamProtocol, UpstreamServer,
-    UpstreamTls,
+    ActionKind, Balance, ComputedServer, Destination, GuardFile, HttpVersion, Pass, RequestHeader,
+    RequestHeaderChange, Template, TemplatePart, Upstream, UpstreamAddress, UpstreamProtocol,
+    UpstreamServer, UpstreamTls,
 };
 use crate::table::{
-    ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ServerOptions, UpstreamGroup,
-    UpstreamOptions,
+    ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ProxyOptions, ServerOptions,
+    StickyOptions, UpstreamGroup, UpstreamOptions,
 };
 
 impl<'d> Builder<'d> {
@@ -69,9 +70,19 @@ impl<'d> Builder<'d> {
             group,
             protocol,
             tls,
+            computed: None,
+            rewrite: self.response_rewrite(&reader),
+            sticky_key: self.sticky_key(&reader),
             options,
             pointer: reader.pointer.into(),
         })
+    }
+
+    fn sticky_key(&mut self, upstream: &Reader<'d>) -> Option<GuardFile> {
+        let sticky = upstream.inner(&UpstreamGroup::sticky)?;
+        let options: StickyOptions = sticky.read();
+        let path = options.key_file.as_deref()?;
+        self.guard_file(&sticky, &StickyOptions::key_file, path)
     }
 
     fn check_health_check(
@@ -258,11 +269,20 @@ impl<'d> Builder<'d> {
         } = parse_proxy(url).ok()?;
         let protocol = self.proxy_protocol(action, gateway);
         let written = action.inner_or_nothing(&ActionOptions::proxy_options);
-        let servers = vec![UpstreamServer {
-            name: address.to_string(),
-            address,
-            options: ServerOptions::default(),
-        }];
+        let (servers, computed) = match address {
+            ProxyAddress::Fixed(address) => {
+                let message = "`allow` has no effect here: the address in `proxy` has no variables";
+                self.refuse(&written, &ProxyOptions::allow, message);
+                (vec![UpstreamServer::at(address)], None)
+            }
+            ProxyAddress::Computed(address, ports) => {
+                let allow = self.allow(action, &written, ports)?;
+                let url = url.trim_start_matches('`');
+                let scheme = url.split(':').next().unwrap_or_default();
+                let computed = ComputedServer::new(scheme, address, ports, allow);
+                (Vec::new(), Some(Arc::new(computed)))
+            }
+        };
         let tls = self.proxy_tls(&written, is_https, &action.place(&ActionOptions::proxy));
         if let Some(tls) = &tls {
             self.must_have_names(&servers, tls, action);
@@ -276,8 +296,48 @@ impl<'d> Builder<'d> {
             tls,
             balance: Balance::RoundRobin,
             group: UpstreamGroup::default(),
+            computed,
+            rewrite: self.response_rewrite(&written),
+            sticky_key: None,
             options,
         }))
+    }
+
+    /// The servers that an address with variables may name; without them, clients could choose any.
+    fn allow(
+        &mut self,
+        action: &Reader<'d>,
+        options: &Reader<'d>,
+        ports: Ports,
+    ) -> Option<Vec<AllowedServer>> {
+        let Some((node, pointer)) = options.get(&ProxyOptions::allow) else {
+            let (node, pointer) = action.get(&ActionOptions::proxy)?;
+            let message = "the address has variables, so clients may choose the server";
+            let hint = "list the permitted servers in `allow` of `proxy_options`, for example `[\"*.app.internal:8080\", \"10.0.0.0/8:8080\"]`";
+            self.faults
+                .value(Diagnostic::new(pointer, message).suggest(hint), node);
+            return None;
+        };
+        if strings(node).is_empty() {
+            self.wrong(
+                node,
+                pointer,
+                "the list is empty, so every request would get 403",
+            );
+            return None;
+        }
+        let mut allow = Vec::new();
+        for (node, pointer) in each(node, &pointer) {
+            match AllowedServer::parse(node.as_str()?, ports) {
+                Ok(entry) => allow.push(entry),
+                Err(error) => {
+                    let hint = "write for example `app.internal:8080`, `*.internal`, `10.0.0.0/8:8000-8099` or `*:443`";
+                    let diagnostic = Diagnostic::new(pointer, error.to_string()).suggest(hint);
+                    self.faults.value(diagnostic, node);
+                }
+            }
+        }
+        Some(allow)
     }
 
     /// Builds the options for talking to servers with `protocol`.

@@ -28,10 +28,10 @@ fn field_value(value: &str) -> Grammar {
 }
 
 /// The fault, and its remedy.
-pub(super) type Grammar = Result<(), (String, Option<String>)>;
+pub(crate) type Grammar = Result<(), (String, Option<String>)>;
 
 /// Checks a string.
-pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
+pub(crate) fn of_text(text: &Text, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
     match text {
         Text::Any | Text::Module => Ok(()),
@@ -93,7 +93,11 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
             None => of_text(&Text::Path, value),
         },
         Text::WrittenHeader => of_name(Names::RequestHeader, value)
-            .and_then(|()| of_name(Names::ResponseHeader, value)),
+            .and_then(|()| of_name(Names::ResponseHeader, value))
+            .and_then(|()| match value.eq_ignore_ascii_case("server") {
+                true => bad(&format!("`{value}` is set by the server itself")),
+                false => Ok(()),
+            }),
         Text::NameServer if parse_name_server(value).is_some() => Ok(()),
         Text::NameServer => {
             bad("this is not the address of a name server, such as `10.0.0.2` or `[::1]:53`")
@@ -163,8 +167,9 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
         }
         Names::HeaderName => Ok(()),
         Names::ResponseHeader => {
+            // `Server` may be removed, which its value says.
             let forbidden =
-                ["date", "server", "content-length"].contains(&value.to_ascii_lowercase().as_str());
+                ["date", "content-length"].contains(&value.to_ascii_lowercase().as_str());
             if forbidden {
                 bad(&format!("`{value}` is set by the server itself"))
             } else {

@@ -56,7 +56,7 @@ impl Guard {
                 basic.options.field.as_deref().into_iter().collect()
             }
             Some(Authenticate::Forward(forward)) => {
-                forward.options.copy.iter().map(String::as_str).collect()
+                forward.copy.iter().map(|(name, _)| name.as_str()).collect()
             }
             Some(Authenticate::Jwt(jwt)) => {
                 jwt.fields.iter().map(|(name, _)| name.as_str()).collect()
@@ -147,6 +147,12 @@ pub enum KeySource {
 pub struct ForwardAuth {
     /// The subrequest.
     pub question: AuthRequest,
+    /// Path and query of the subrequest, if they have variables.
+    pub uri: Option<Template>,
+    /// Fields to set in the subrequest; `None` removes one.
+    pub headers: Vec<(String, Option<Template>)>,
+    /// Fields for the application, and those of the response that give their values.
+    pub copy: Vec<(String, String)>,
     /// The remaining options.
     pub options: ForwardOptions,
 }

@@ -7,9 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
+use super::guard::GuardFile;
+use super::response_rewrite::ResponseRewrite;
 use super::tls::UpstreamTls;
 use super::written_at::WrittenAt;
 use crate::address::{UpstreamAddress, parse_name_server};
+pub use crate::computed_server::{ComputedServer, ComputedServerError};
 use crate::table::{ResolverOptions, ServerOptions, UpstreamGroup, UpstreamOptions};
 use crate::template::Template;
 
@@ -30,6 +33,12 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// `None`: without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// The server of a `proxy` whose address has variables; then there are no `servers`.
+    pub computed: Option<Arc<ComputedServer>>,
+    /// The file with the key of `sticky`.
+    pub sticky_key: Option<GuardFile>,
+    /// Changes of addresses and cookies in responses.
+    pub rewrite: Option<Arc<ResponseRewrite>>,
     /// The options of requests to the servers.
     pub options: UpstreamOptions,
 }
@@ -44,15 +53,19 @@ impl Upstream {
             name,
             protocol,
             tls,
+            rewrite,
             options,
             // The server and the time of a response do not change its content.
             servers: _,
+            computed: _,
+            sticky_key: _,
             balance: _,
             group: _,
         } = self;
         name.hash(&mut hasher);
         protocol.hash(&mut hasher);
         tls.hash(&mut hasher);
+        rewrite.hash(&mut hasher);
         options.proxy_protocol.hash(&mut hasher);
         options.forwarded_headers.hash(&mut hasher);
         hasher.finish()
@@ -68,6 +81,17 @@ pub struct UpstreamServer {
     pub address: UpstreamAddress,
     /// Its share and maximum number of requests.
     pub options: ServerOptions,
+}
+
+impl UpstreamServer {
+    /// The server of a `proxy`.
+    pub fn at(address: UpstreamAddress) -> Self {
+        UpstreamServer {
+            name: address.to_string(),
+            address,
+            options: ServerOptions::default(),
+        }
+    }
 }
 
 /// `settings.resolver`: how server names are resolved.

@@ -116,18 +116,25 @@ options! {
 
 options! {
     /// Asks a service about each request, like nginx's `auth_request`: a 2xx response admits the request, one with 3xx,
-    /// 401 or 403 goes to the client, and anything else or no response becomes 502. The service is asked with GET,
-    /// without the body
+    /// 401 or 403 goes to the client, and anything else or no response becomes 502. If `error_pages` has an action for
+    /// 401 or 403, the client gets that instead. The service gets the request without its body
     pub struct ForwardOptions: FORWARD = "forward" {
         /// The service to ask: an upstream, a route or an application
         pass: Unread [kind(ValueKind::String(Text::Pass)), beyond(), required()],
-        /// Path and query of the subrequest; those of the client are in `X-Forwarded-Uri`
-        uri: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/\"")],
+        /// Path and query of the subrequest, with variables; those of the client are in `X-Forwarded-Uri`
+        uri: String [kind(ValueKind::String(Text::Template)), beyond(), default("\"/\"")],
+        /// Method of the subrequest
+        method: ForwardMethod [beyond(), default("\"GET\"")],
+        /// Fields to set in the subrequest; `null` removes one
+        headers: Unread [kind(ValueKind::Map(Names::RequestHeader, &FORWARD_HEADER)), beyond()],
         /// Fields of the client's request to send along; by default all except those that belong to its connection or
         /// body
         send: Option<Vec<String>> [kind(ValueKind::Array(&ValueKind::String(Text::HeaderName))), beyond()],
-        /// Fields of a 2xx response to pass on to the application
-        copy: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::WrittenHeader))), beyond(), default("[]")],
+        /// Fields of a 2xx response to pass on to the application. An object gives them other names: the name of the field
+        /// in the request, and that in the response
+        copy: Unread [kind(COPY), beyond()],
+        /// Fields of a 2xx response that the client gets too, such as `Set-Cookie`
+        copy_to_client: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::WrittenHeader))), beyond(), default("[]")],
         /// Field of a 2xx response with the name of the user, for `$remote_user`
         user_field: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
         /// Time until the response is complete
@@ -172,6 +179,26 @@ words! {
     }
 }
 
+words! {
+    /// The method of a subrequest.
+    pub enum ForwardMethod {
+        /// GET.
+        Get = "GET",
+        /// HEAD.
+        Head = "HEAD",
+        /// POST, without a body.
+        Post = "POST",
+        /// OPTIONS.
+        Options = "OPTIONS",
+    }
+}
+
+const FORWARD_HEADER: ValueKind =
+    ValueKind::OneOf(&[ValueKind::String(Text::FieldTemplate), ValueKind::Null]);
+const COPY: ValueKind = ValueKind::OneOf(&[
+    ValueKind::Array(&ValueKind::String(Text::WrittenHeader)),
+    ValueKind::Map(Names::RequestHeader, &ValueKind::String(Text::HeaderName)),
+]);
 const TEXTS: ValueKind = ValueKind::OneOf(&[
     ValueKind::String(Text::NotEmpty),
     ValueKind::Array(&ValueKind::String(Text::NotEmpty)),

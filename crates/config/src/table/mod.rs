@@ -10,6 +10,7 @@ mod kinds;
 mod limit_stores;
 mod listeners;
 mod logs;
+mod response_rewrite;
 mod root;
 mod routes;
 mod scope;
@@ -25,8 +26,8 @@ pub use guards::{
     CORS, CorsOptions, LIMIT, LimitFallback, LimitOptions, LimitScope, RATE_OBJECT, Rate,
 };
 pub use identity::{
-    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
-    JwksOptions, JwtAlgorithm, JwtOptions, LinkMethod, SIGNED_LINK, SignedLinkOptions,
+    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardMethod, ForwardOptions,
+    JWKS, JWT, JwksOptions, JwtAlgorithm, JwtOptions, LinkMethod, SIGNED_LINK, SignedLinkOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use limit_stores::{
@@ -39,6 +40,9 @@ pub use listeners::{
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
     SLOW_LOG, SlowLogFormat, SlowLogOptions,
+};
+pub use response_rewrite::{
+    COOKIE_ATTRIBUTES, CookieAttributes, RESPONSE_REWRITE, ResponseRewriteOptions, SameSite,
 };
 pub use root::{ROOT, RootOptions};
 pub use routes::{
@@ -60,7 +64,8 @@ pub use tutti_options::tls::{
 pub use upstreams::{
     BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
     HealthCheckOptions, HealthQuestion, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions,
-    PROXY_OPTIONS, ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+    PROXY_OPTIONS, ProxyOptions, ProxyVersion, RetryFailure, SERVER, SERVER_REQUESTS, STICKY,
+    ServerOptions, StickyOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;

@@ -11,7 +11,7 @@ use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
 use super::scope::ScopeOptions;
 use super::settings::{Encoding, HttpRequestOptions};
-use super::upstreams::UpstreamOptions;
+use super::upstreams::ProxyOptions;
 
 options! {
     /// A step of a route: the first step whose conditions all match acts; if none matches, the response is 404
@@ -65,10 +65,11 @@ options! {
         /// `metrics`
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
-        /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol
+        /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol. The address may have variables, `http://$arg_server`,
+        /// if `allow` of `proxy_options` lists the servers
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// Options for requests to that server
-        proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
+        proxy_options: Unread [kind(ProxyOptions::KIND), beyond(), needs(&["proxy"])],
         /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
         /// keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
@@ -92,9 +93,10 @@ options! {
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx response; `null` removes one
+        /// Fields to set in a 2xx or 3xx response; `null` removes one. `Server` can only be removed
         response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one.
+        /// `Server` can only be removed
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Handling of the HTTP requests of this action
         http: Unread [kind(HttpRequestOptions::KIND), beyond()],

@@ -1,5 +1,6 @@
 //! Options of upstreams, their servers, and of `proxy`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{Names, Text, ValueKind};
@@ -10,6 +11,7 @@ use tutti_options::{
 use serde_json::Value as Json;
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
+use super::response_rewrite::{ResponseRewriteOptions, SameSite};
 use tutti_options::tls::UpstreamTlsOptions;
 
 options! {
@@ -29,6 +31,8 @@ options! {
         queue: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
         /// Maximum time to wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
+        /// Send all requests of a client to the server that answered its first one, by a cookie
+        sticky: Option<StickyOptions> [beyond()],
         /// Check regularly that each server is healthy; unhealthy servers get no requests
         health_check: Option<HealthCheckOptions> [beyond()],
         /// The servers speak FastCGI instead of HTTP
@@ -41,12 +45,41 @@ options! {
 }
 
 options! {
+    /// The cookie that keeps a client at a server. Its value is a signature: it does not reveal the server, and a client
+    /// cannot make one for another server
+    pub struct StickyOptions: STICKY = "sticky" {
+        /// Its name
+        cookie: String [kind(ValueKind::String(Text::HeaderName)), beyond(), default("\"route\"")],
+        /// Its `Path`
+        path: String [kind(ValueKind::String(Text::Target)), beyond(), default("\"/\"")],
+        /// Its `Domain`; by default the host of the request only
+        domain: Option<String> [kind(ValueKind::String(Text::HostName)), beyond()],
+        /// Browsers send it over HTTPS only; by default if the client uses HTTPS
+        secure: Option<bool> [beyond()],
+        /// Scripts of a page cannot read it
+        http_only: bool [beyond(), default("true")],
+        /// The requests from other sites with which browsers send it; `omit`: without the attribute
+        same_site: SameSite [beyond(), default("\"lax\"")],
+        /// Time for which browsers keep it; 0: until they are closed
+        max_age: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
+        /// Absolute path of a file with the key of the signatures, at least 32 bytes, read as root when the configuration
+        /// is applied. Servers with the same key accept each other's cookies. By default each server has a random key
+        /// until it is restarted
+        key_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
+    }
+}
+
+options! {
     /// A server of a group
     pub struct ServerOptions: SERVER = "upstream server" {
         /// Its share of the requests; 0: none
         weight: f64 [kind(ValueKind::Number(0.0, 1_000_000.0)), default("1")],
         /// Send it requests only while no other server is available
         backup: bool [beyond(), default("false")],
+        /// Its own `max_fails`; by default that of the group
+        max_fails: Option<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond()],
+        /// Its own `fail_timeout`; by default that of the group
+        fail_timeout: Option<Duration> [kind(SECONDS), beyond(), unit("seconds")],
         /// Maximum concurrent requests; 0: no limit
         max_connections: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
         /// The name has SRV records for this service, which give the servers with their ports, weights and priorities.
@@ -125,14 +158,30 @@ pub enum HealthQuestion<'a> {
 
 /// The status of an answer.
 const STATUS: ValueKind = ValueKind::Integer(200, 599);
+const RETRY_STATUS: ValueKind = ValueKind::Integer(400, 599);
 
 /// A time; more than a year is surely a mistake.
 const SECONDS: ValueKind = ValueKind::Number(0.0, 31_536_000.0);
 const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 
 options! {
-    /// Options for requests to a server; an upstream has the same options
-    pub struct UpstreamOptions: PROXY_OPTIONS = "proxy options" {
+    /// Options for requests to the server of a `proxy`; an upstream has the same options, except `allow`
+    pub struct ProxyOptions: PROXY_OPTIONS = "proxy options", followed_by [UpstreamOptions::ROWS] {
+        /// The servers that an address with variables may name: names, in which `*` stands for any characters, addresses,
+        /// ranges and blocks, each with a port or a range of ports, otherwise with the default port. Private, loopback and
+        /// link-local addresses must be named by an entry with addresses. A request for any other server gets 403
+        allow: Unread [kind(ALLOW), beyond()],
+    }
+}
+
+const ALLOW: ValueKind = ValueKind::OneOf(&[
+    ValueKind::String(Text::NotEmpty),
+    ValueKind::Array(&ValueKind::String(Text::NotEmpty)),
+]);
+
+options! {
+    /// Options for requests to servers
+    pub struct UpstreamOptions: SERVER_REQUESTS = "requests to servers" {
         /// Time to connect
         connect_timeout: Duration [kind(TIMEOUT), beyond(), default("10"), unit("seconds")],
         /// Time between two writes of a request
@@ -152,6 +201,17 @@ options! {
         /// Methods, in capitals, that are safe to send to two servers because they are idempotent. Requests with any
         /// other method are not retried once a byte was sent
         retry_methods: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
+        /// Failures after which another server is tried: `error`: no connection, or it ends; `timeout`: nothing in time;
+        /// `malformed`: a response that cannot be read. Empty: none
+        retry_failures: Vec<RetryFailure> [kind(ValueKind::Array(&RetryFailure::KIND)), beyond(), default("[\"error\", \"timeout\", \"malformed\"]")],
+        /// Statuses of responses that are discarded if another server may be tried and is available. Those from 500 are
+        /// failures of the server
+        retry_statuses: Vec<u16> [kind(ValueKind::Array(&RETRY_STATUS)), beyond(), default("[]")],
+        /// Time after which no further server is tried; 0: no limit
+        retry_timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
+        /// Time for a whole request, with all servers that are tried, until the response is complete; then 504. 0: no
+        /// limit. Upgraded connections are not limited
+        timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
         /// Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only
         /// server of a group always gets them
         max_fails: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("1")],
@@ -175,6 +235,8 @@ options! {
         /// Use TLS with the servers; an address without a port then has port 443. With `proxy`, `https` in the URL
         /// enables TLS, and this sets its options
         tls: Unread [kind(TLS), default("false"), beyond()],
+        /// Change addresses and cookies in responses
+        rewrite_response: Unread [kind(ResponseRewriteOptions::KIND), beyond()],
         /// Send the client's address to the server in header fields that replace the client's own: `x-forwarded`:
         /// `X-Forwarded-For`, `-Proto` and `-Host`; `forwarded`: `Forwarded` (RFC 7239)
         forwarded_headers: ForwardedHeaders [beyond(), default("\"none\"")],
@@ -192,6 +254,18 @@ words! {
         LeastConnections = "least_connections",
         /// Always the same one for the same key.
         Hash = "hash",
+    }
+}
+
+words! {
+    /// A kind of failure of a server.
+    pub enum RetryFailure {
+        /// No connection, or it ended.
+        Error = "error",
+        /// It took too long.
+        Timeout = "timeout",
+        /// Its response cannot be read.
+        Malformed = "malformed",
     }
 }
 

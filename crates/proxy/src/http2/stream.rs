@@ -68,6 +68,8 @@ struct Exchange<'e, C: Client> {
     count: u64,
     /// Part of the answer has been passed to the client.
     has_begun: bool,
+    /// Another server is there for an answer of `retry_statuses`.
+    may_pass_over: bool,
 }
 
 /// Sends the request to this server on this connection, and passes the answer to the client.
@@ -81,6 +83,7 @@ pub(crate) async fn attempt<C: Client>(
         client,
         upload,
         times,
+        may_pass_over,
         ..
     } = forwarding;
     let terms = HeadOptions {
@@ -116,9 +119,10 @@ pub(crate) async fn attempt<C: Client>(
         times,
         upload: Upload::new(stream, is_empty),
         body,
-        deadline: Deadline::new(),
+        deadline: Deadline::new(times.until),
         count: 0,
         has_begun: false,
+        may_pass_over: *may_pass_over,
     };
     let outcome = exchange.run(response).await;
     if !exchange.upload.is_done() || outcome.is_err() {
@@ -163,6 +167,7 @@ impl<C: Client> Exchange<'_, C> {
             .wait(|context| Pin::new(&mut response).poll(context))
             .await?;
         let (parts, mut body) = answer.map_err(|error| self.fault(&error))?.into_parts();
+        self.pass_over(parts.status.as_u16())?;
         let length = content_length(&parts.headers)?;
         let is_over = body.is_end_stream();
         let head = AnswerHead {
@@ -193,6 +198,16 @@ impl<C: Client> Exchange<'_, C> {
                 Err(fault)
             }
         }
+    }
+
+    /// Fails with the status of the answer if another server is tried for it.
+    fn pass_over(&self, status: u16) -> Result<(), ExchangeError> {
+        let statuses = &self.request.upstream().options().retry_statuses;
+        let was_taken = matches!(&self.body, Source::Client(upload) if upload.was_taken());
+        if self.may_pass_over && !self.has_begun && !was_taken && statuses.contains(&status) {
+            return Err(ExchangeError::Server(UpstreamError::Status(status)));
+        }
+        Ok(())
     }
 
     async fn pass_body_on(
@@ -258,7 +273,8 @@ impl<C: Client> Exchange<'_, C> {
                 } else {
                     UpstreamError::SendTimeout(options.send_timeout)
                 };
-                Err(ExchangeError::Server(failure))
+                let overdue = self.times.overdue();
+                Err(ExchangeError::Server(overdue.unwrap_or(failure)))
             }
         }
     }

@@ -8,14 +8,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tutti_config::model::{Balance, GatewayParameter, UpstreamProtocol};
+use tutti_config::model::{
+    self, Balance, ComputedServer, ComputedServerError, GatewayParameter, Template,
+    UpstreamProtocol,
+};
+use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
     AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult, NoScript,
     RequestBody, UpstreamDestination, find,
 };
-use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
+use tutti_routing::{Decision, RequestInfo as _, ScriptFailed, Seen};
 use tutti_upstream::{GroupServer, ServerGroup};
 
 use crate::early_hints;
@@ -27,6 +31,7 @@ use crate::exchange::request::Request;
 use crate::exchange::respond::Own;
 use crate::exchange::stream::Stream;
 use crate::exchange_step::{ExchangeStep, Tunnel};
+use crate::fields::response_rewrite::{OwnAddress, rewrite};
 use crate::internal_redirect::{self, Begun, ErrorResponse, Instead};
 use crate::plan::Changes;
 use crate::writer::{Head, Writer};
@@ -46,6 +51,10 @@ pub(crate) fn destination(
     decision: &Decision<'_>,
     request: &Request<'_>,
 ) -> Result<UpstreamDestination, NoScript> {
+    let upstream = &match &upstream.model().computed {
+        Some(computed) => computed_server(upstream, computed, decision, request)?,
+        None => Arc::clone(upstream),
+    };
     let mut key = Vec::new();
     if let Balance::Hash(template) = &upstream.model().balance {
         decision
@@ -54,8 +63,42 @@ pub(crate) fn destination(
     }
     Ok(UpstreamDestination {
         upstream: Arc::clone(upstream),
+        cookie: (upstream.model().group.sticky.as_ref())
+            .and_then(|sticky| request.cookie(&sticky.cookie))
+            .map(<[u8]>::to_vec),
         key,
         cgi: cgi(upstream, decision, request)?,
+    })
+}
+
+/// Determines the server that a computed address names.
+fn computed_server(
+    upstream: &ServerGroup,
+    computed: &ComputedServer,
+    decision: &Decision<'_>,
+    request: &Request<'_>,
+) -> Result<Arc<ServerGroup>, NoScript> {
+    let mut address = Vec::new();
+    decision
+        .render(&computed.address, request, &mut address)
+        .map_err(failed)?;
+    let local = &request.client.local;
+    let name = upstream.name();
+    let server = computed.server(&address).map_err(|error| match error {
+        ComputedServerError::NotAllowed(_) => {
+            refusals::refused(local, request, 403, &format!("proxy \"{name}\": {error}"));
+            NoScript::Status(403)
+        }
+        _ => {
+            refusals::failed(local, request, 502, &format!("proxy \"{name}\": {error}"));
+            NoScript::Status(502)
+        }
+    })?;
+    let group = upstream.of_computed(computed, &server, now_millis());
+    group.ok_or_else(|| {
+        let reason = format!("proxy \"{name}\": too many servers have requests");
+        refusals::failed(local, request, 503, &reason);
+        NoScript::Status(503)
     })
 }
 
@@ -117,6 +160,7 @@ pub(crate) async fn run<'r>(
     };
     let mut client = Requester {
         request,
+        upstream: destination.upstream.model(),
         changes,
         output,
         head: FieldLines::new(),
@@ -168,6 +212,7 @@ enum Given {
 /// The client of a request that goes to an upstream.
 struct Requester<'c, 'r> {
     request: &'c Request<'r>,
+    upstream: &'c model::Upstream,
     changes: &'c Changes,
     output: &'c mut Output,
     /// The fields of the 101 response's head, if the access log needs them.
@@ -179,6 +224,32 @@ struct Requester<'c, 'r> {
 impl Requester<'_, '_> {
     fn send_timeout(&self) -> Millis {
         self.request.settings().timeouts.send
+    }
+
+    /// The fields of an answer after `rewrite_response`; `None`: they stay.
+    fn rewritten<'f>(
+        &self,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Option<FieldLines> {
+        let rules = self.upstream.rewrite.as_deref()?;
+        let servers = self.upstream.servers.iter();
+        let host = self.changes.edits.iter().filter(|edit| edit.is_of("host"));
+        let host = host.filter_map(Edit::field).map(|(_, value)| value);
+        let own = OwnAddress {
+            is_https: self.upstream.tls.is_some(),
+            authorities: servers.map(|one| one.name.as_bytes()).chain(host).collect(),
+        };
+        let seen = Seen {
+            request: self.request,
+            rewritten: self.changes.rewritten.as_deref(),
+            response: None,
+        };
+        let render = |template: &Template| {
+            let mut value = Vec::new();
+            tutti_routing::render(template, &seen, &mut value).ok()?;
+            Some(value)
+        };
+        Some(rewrite(rules, &own, fields, render))
     }
 
     fn stream(&self) -> Option<&Stream> {
@@ -228,6 +299,10 @@ impl<'r> Client for Requester<'_, 'r> {
         local.log_failure_of(Level::Error, line, || refusals::id(self.request));
     }
 
+    fn keep_at(&mut self, cookie: Option<String>) {
+        self.request.exchange.cookie.replace(cookie);
+    }
+
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         early_hints::pass_on(self.request, status, fields, self.output);
     }
@@ -237,7 +312,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn switch<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-        let mut fields: FieldLines = fields.collect();
+        let fields: FieldLines = fields.collect();
+        let mut fields = self.rewritten(fields.iter()).unwrap_or(fields);
         self.request.identify(&mut fields);
         let status = 101;
         self.head = self
@@ -263,8 +339,13 @@ impl<'r> Client for Requester<'_, 'r> {
             may_persist: head.may_persist,
             may_have_trailers: head.may_have_trailers,
         };
-        let begun =
-            internal_redirect::begin(self.request, &head, fields, self.changes, self.output);
+        let (request, changes) = (self.request, self.changes);
+        let begun = match self.rewritten(fields.clone()) {
+            Some(fields) => {
+                internal_redirect::begin(request, &head, fields.iter(), changes, self.output)
+            }
+            None => internal_redirect::begin(request, &head, fields, changes, self.output),
+        };
         Ok(match begun {
             Begun::Sent(writer) => Given::Answer(writer),
             Begun::Held => Given::Answer(Writer::held(self.request, head.status)),
@@ -334,6 +415,8 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> ExchangeStep {
+        // No server has answered.
+        self.request.exchange.cookie.take();
         if let Some(recording) = &self.changes.cache
             && recording.holds_error(status, now_wall())
         {

@@ -103,6 +103,19 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The value of a cookie; `None`: there is none, or more than one.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&'a [u8]> {
+        let fields = self.view.get_all(b"Cookie");
+        let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
+        let mut values = pairs.filter_map(|pair| {
+            let pair = pair.trim_ascii();
+            let rest = pair.strip_prefix(name.as_bytes())?;
+            rest.strip_prefix(b"=")
+        });
+        let value = values.next()?;
+        values.next().is_none().then_some(value)
+    }
+
     /// The error that this request replaces.
     pub(crate) fn mended(&self) -> Option<Mended> {
         self.substitute.and_then(|substitute| substitute.mended)
@@ -154,6 +167,9 @@ impl<'a> Request<'a> {
     /// Adds the trace and the request id to the fields of the response.
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
         self.exchange.admission.add_fields(fields);
+        if let Some(cookie) = &*self.exchange.cookie.borrow() {
+            fields.push(b"Set-Cookie", cookie.as_bytes());
+        }
         self.exchange.traced.append_fields(fields);
         let wanted = self.settings().request_id.as_deref();
         request_id::set_field(wanted, fields, || refusals::id(self));

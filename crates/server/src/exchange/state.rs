@@ -54,6 +54,8 @@ pub(crate) struct Exchange {
     pub(crate) admission: Admission,
     /// Its settings: those of its listener, or of its action once it is routed.
     pub(crate) settings: Cell<ScopeNumber>,
+    /// `Set-Cookie` that keeps the client at a server of an upstream.
+    pub(crate) cookie: RefCell<Option<String>>,
     /// The rules for its response.
     pub(crate) rules: RefCell<RuleSet>,
     /// The bandwidths that its response shares with others.
@@ -98,6 +100,7 @@ impl Exchange {
             rewritten: RefCell::default(),
             admission: Admission::default(),
             settings: Cell::default(),
+            cookie: RefCell::default(),
             rules: RefCell::default(),
             bandwidths: RefCell::default(),
             traced: Traced::default(),

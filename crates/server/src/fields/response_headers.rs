@@ -1,7 +1,7 @@
 //! `response_headers` and `response_headers_always`: changes to a response's fields before its head is sent.
 //!
-//! Works on the fields as data, so it is the same for files, pages and applications, and for every protocol. `Date`, `Server` and
-//! `Content-Length` are refused when the configuration is checked.
+//! Works on the fields as data, so it is the same for files, pages and applications, and for every protocol. `Date`, `Content-Length` and
+//! values of `Server` are refused when the configuration is checked.
 //!
 //! Must never: change a field that determines the end of the response or the persistence of the connection. The client would take framing
 //! for content, or send a request on a connection that ends.

@@ -14,7 +14,7 @@ use tutti_guard::{ActionGuard, Busy, Identity, IdentityState, KeySet, PasswordDe
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Level;
-use tutti_routing::{RequestInfo as _, Seen};
+use tutti_routing::{RequestInfo as _, Seen, render, rewrite};
 
 use super::response::GuardResponse;
 use super::subrequest as way;
@@ -127,19 +127,6 @@ fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
         .then(|| rest.trim_ascii())
 }
 
-/// The value of a cookie; `None`: there is none, or more than one.
-fn cookie<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
-    let fields = request.view.get_all(b"Cookie");
-    let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
-    let mut values = pairs.filter_map(|pair| {
-        let pair = pair.trim_ascii();
-        let rest = pair.strip_prefix(name.as_bytes())?;
-        rest.strip_prefix(b"=")
-    });
-    let value = values.next()?;
-    values.next().is_none().then_some(value)
-}
-
 async fn jwt(
     request: &Request<'_>,
     guard: &ActionGuard,
@@ -157,7 +144,7 @@ async fn jwt(
         })
     };
     let token = match &model.options.cookie {
-        Some(name) => cookie(request, name),
+        Some(name) => request.cookie(name),
         None => credentials(request, b"bearer"),
     };
     // RFC 6750 §3.1: a request without a token gets no error code.
@@ -284,10 +271,24 @@ fn now() -> u64 {
 
 async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::ForwardAuth) -> Found {
     let client = refusals::client(request.remote());
+    // A script that failed has been logged.
+    let undecided = |_| GuardResponse::of(500);
+    let target = model.uri.as_ref().map(|uri| rewrite(uri, request, true));
+    let target = target.transpose().map_err(undecided)?;
+    let mut headers = Vec::new();
+    for (name, template) in &model.headers {
+        let value = template.as_ref().map(|template| {
+            let mut value = Vec::new();
+            render(template, request, &mut value).map(|()| value)
+        });
+        headers.push((name.as_str(), value.transpose().map_err(undecided)?));
+    }
     let source = AuthClient {
         client: &client,
         is_https: request.is_https(),
         own: request.snapshot.guards.fields(),
+        target: target.as_ref().map(|target| target.as_path().target()),
+        headers: &headers,
     };
     let asked = match auth_request::about(model, &request.view, &source) {
         Ok(outgoing) => way::ask(request, guard, &model.question, outgoing).await,
@@ -311,8 +312,13 @@ async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::Forw
             if let Some(user) = said(&model.options.user_field) {
                 request.exchange.admission.name_user(&user);
             }
-            let edit = |name: &String| Edit::own(name.clone(), said(name));
-            Ok(model.options.copy.iter().map(edit).collect())
+            for name in &model.options.copy_to_client {
+                for value in asked.fields.get_all(name.as_bytes()) {
+                    request.exchange.admission.add(name, value);
+                }
+            }
+            let edit = |(name, from): &(String, String)| Edit::own(name.clone(), said(from));
+            Ok(model.copy.iter().map(edit).collect())
         }
         status @ (301 | 302 | 303 | 307 | 308 | 401 | 403) => {
             let reason = "the service denied access";

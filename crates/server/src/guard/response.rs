@@ -37,8 +37,24 @@ pub(super) fn give(
 ) -> Result<ExchangeStep, Gone> {
     match &answer.body {
         None => Ok(page(request, &answer, changes, output)),
+        // Its own page is replaced, but not what it says to the client.
+        Some(_) if internal_redirect::has_page(request, answer.status) => {
+            let said = answer.fields.iter().filter(|(name, _)| is_kept(name));
+            let answer = GuardResponse {
+                fields: said.collect(),
+                ..GuardResponse::of(answer.status)
+            };
+            Ok(page(request, &answer, changes, output))
+        }
         Some(body) => whole(request, (&answer, body), changes, output),
     }
+}
+
+/// True for fields of a service that the client gets with any page.
+fn is_kept(name: &[u8]) -> bool {
+    [&b"Set-Cookie"[..], b"WWW-Authenticate", b"Retry-After"]
+        .iter()
+        .any(|kept| name.eq_ignore_ascii_case(kept))
 }
 
 /// True if part of the request has not arrived. It is not waited for: a refused request may be large.
