@@ -52,7 +52,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -257,8 +257,13 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
 	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
+	packaging/site/finish $(CURDIR)/.work/book/book
 	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site
 	python3 tests/site.py $(DIST)/site
+
+lint-site: site ## Lighthouse on the site as Tutti serves it: 95 points in each category (Chromium; fetches Lighthouse from npm once)
+	$(CARGO) build --profile $(PROFILE) -p tutti-daemon
+	python3 tests/site_quality.py $(BUILT)/tutti $(DIST)/site
 
 recording: build ## docs/start/session.svg: the session of the README, recorded in a terminal (port 8080)
 	packaging/site/record $(DIST) docs/start/session.svg

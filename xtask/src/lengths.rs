@@ -1,12 +1,12 @@
 //! Bounds on size. A file has at most 800 lines without tests: past 600, ask whether it has two subjects. A crate has no bound: it is justified by
-//! its purpose and its one public interface. The control API's description, which is generated, has at most 6,000 lines.
+//! its purpose and its one public interface. The control API's description, which is generated, has at most 9,000 lines, of which each path takes one.
 
 use crate::breach::Breach;
 use crate::source::SourceFile;
 
 const MOST_LINES_OF_A_FILE: usize = 800;
 
-const MOST_LINES_OF_THE_DESCRIPTION: usize = 6_000;
+const MOST_LINES_OF_THE_DESCRIPTION: usize = 9_000;
 
 /// Folders of declarative tables, which may be long: they are read like a list, not like a program.
 const TABLES: &[&str] = &["crates/config/src/table/", "crates/import/src/reference/"];
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_description_has_a_bound() {
-        assert!(check_description("x", &"{\n".repeat(6_000)).is_none());
-        assert!(check_description("x", &"{\n".repeat(6_001)).is_some());
+        assert!(check_description("x", &"{\n".repeat(MOST_LINES_OF_THE_DESCRIPTION)).is_none());
+        assert!(check_description("x", &"{\n".repeat(MOST_LINES_OF_THE_DESCRIPTION + 1)).is_some());
     }
 }

@@ -34,11 +34,21 @@ pub struct CacheLookup {
 }
 
 impl CacheLookup {
-    /// Looks for a response. `may_wait`: the request may wait for a fetch by another request. `edits` are the configured changes to its
+    /// Looks for a response; the request may have to wait for a fetch by another request. `edits` are the configured changes to its
     /// fields.
-    pub fn find(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
+    pub fn find(&self, view: &RequestView<'_>, edits: &[Edit]) -> Found {
+        let may_wait = !self.cache.options.lock_timeout.is_zero();
+        self.find_in(view, edits, may_wait)
+    }
+
+    /// The same for a request that has waited, and waits no longer.
+    pub fn find_after_wait(&self, view: &RequestView<'_>, edits: &[Edit]) -> Found {
+        self.find_in(view, edits, false)
+    }
+
+    fn find_in(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
         let manner = LookupMode {
-            may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
+            may_wait,
             may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
         };
         let may_use = |stored: &Stored| self.may_use(stored);

@@ -11,7 +11,10 @@ use tutti_document::{
     shorten, suggest,
 };
 
-use crate::table::{ApplicationType, COMMON, Names, Object, Opt, ROOT, TYPES, Text, ValueKind};
+use crate::table::{
+    ApplicationType, COMMON, HTTP, HTTP_ACTION, HTTP_LISTENER, Names, Object, Opt, ROOT, TYPES,
+    Text, ValueKind,
+};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
@@ -127,6 +130,19 @@ fn kind(faults: &mut Faults<'_>, kind: &ValueKind, node: &TreeNode, place: &Conf
             }
         }
         (ValueKind::Application, Value::Object(_)) => application(faults, node, place),
+        (ValueKind::Json, Value::String(text)) => {
+            string(faults, &Text::TemplateOrEmpty, text, node, place);
+        }
+        (ValueKind::Json, Value::Array(_)) => {
+            self::kind(faults, &ValueKind::Array(&ValueKind::Json), node, place);
+        }
+        (ValueKind::Json, Value::Object(members)) => {
+            for member in members {
+                let place = place.name(&member.name);
+                self::kind(faults, &ValueKind::Json, &member.node, &place);
+            }
+        }
+        (ValueKind::Json, _) => {}
         (ValueKind::OneOf(kinds), _) => {
             match kinds.iter().find(|kind| accepts(kind, &node.value)) {
                 Some(kind) => self::kind(faults, kind, node, place),
@@ -150,6 +166,7 @@ pub(crate) fn accepts(kind: &ValueKind, value: &Value) -> bool {
             matches!(value, Value::Object(_))
         }
         ValueKind::OneOf(kinds) => kinds.iter().any(|kind| accepts(kind, value)),
+        ValueKind::Json => true,
     }
 }
 
@@ -350,6 +367,10 @@ fn unknown_option(
     member: &Member,
     place: &ConfigPath<'_>,
 ) {
+    if let Some((message, hint)) = outer_level(table, &member.name) {
+        let diagnostic = Diagnostic::new(place.pointer(), message);
+        return faults.name(diagnostic.suggest(hint), member);
+    }
     let message = format!("unknown option `{}`", shorten(&member.name));
     let mut diagnostic = Diagnostic::new(place.pointer(), message);
     if faults.is_full() {
@@ -374,6 +395,24 @@ fn unknown_option(
         diagnostic.expected = Some(format!("one of {}", names.join(", ")));
     }
     faults.name(diagnostic, member);
+}
+
+/// Returns the message and the hint for an option of `http` that exists only on an outer level.
+fn outer_level(table: &Object, name: &str) -> Option<(String, &'static str)> {
+    let is = |known: &'static Object| std::ptr::eq(table, known);
+    let whose = match (is(&HTTP_ACTION), is(&HTTP_LISTENER)) {
+        (true, _) => "an action",
+        (_, true) => "a listener",
+        _ => return None,
+    };
+    let message = |option: &Opt| format!("`{}` cannot be set for {whose}", option.name);
+    if let Some(option) = HTTP_LISTENER.option(name) {
+        let hint = "it applies before requests are routed: set it in `http` of the listener, or in `settings/http`";
+        return Some((message(option), hint));
+    }
+    let option = HTTP.option(name)?;
+    let hint = "it applies to the whole server: set it in `settings/http`";
+    Some((message(option), hint))
 }
 
 fn required(

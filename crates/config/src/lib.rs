@@ -23,6 +23,7 @@ mod openssl;
 pub mod pattern;
 mod reference_page;
 pub mod references;
+mod referer;
 mod schema;
 mod secrets;
 pub mod source;

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 mod acme;
 mod cache;
 mod compression;
@@ -21,6 +23,7 @@ mod guard;
 mod kubernetes;
 mod limit_store;
 mod logs;
+mod scope;
 mod settings;
 mod source;
 mod stored;
@@ -31,19 +34,21 @@ mod written_at;
 
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
 pub use self::cache::{Cache, CacheDisk, CacheStore};
-pub use self::compression::{Compression, Compressor};
+pub use self::compression::{Compression, CompressionLevel, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
 pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus};
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
-    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource, Limit,
+    AuthRequest, Authenticate, Basic, Cors, ForwardAuth, Guard, GuardFile, Jwt, KeySource,
+    LEAST_LINK_SECRET, Limit, SignedLink,
 };
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
-pub use self::settings::{Http, RequestId, Settings};
+pub use self::scope::Scope;
+pub use self::settings::{Http, HttpLevel, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;
 pub use self::telemetry::Telemetry;
@@ -59,14 +64,16 @@ pub use crate::address::{
 };
 pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
+pub use crate::referer::Referers;
 pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
     ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
-    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
-    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, ScheduleOptions,
-    SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
-    UpstreamOptions, WebSocket,
+    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, LinkMethod, ListenerOptions,
+    ListingFormat, MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate,
+    ScheduleOptions, SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions,
+    TsigAlgorithm, UpstreamOptions, WebSocket,
 };
+use crate::table::{HttpRequestOptions, Opt};
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;
 pub use tutti_options::application::Common;
@@ -98,6 +105,8 @@ pub struct Config {
     pub settings: Settings,
     /// Each gets a line for each request.
     pub access_logs: Vec<AccessLog>,
+    /// The settings of listeners and actions.
+    pub scopes: Vec<Scope>,
     /// `None`: slow requests are not logged.
     pub slow_log: Option<SlowLog>,
     /// Certificates that are named by file, each once.
@@ -107,13 +116,46 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns the access logs of the whole server, then those of listeners and actions.
+    pub fn all_access_logs(&self) -> impl Iterator<Item = &AccessLog> {
+        let inner = self.scopes.iter().flat_map(|scope| &scope.access_logs);
+        self.access_logs.iter().chain(inner.flatten())
+    }
+
+    /// Returns an option of `http`, of the whole server and of each listener and action that has it.
+    pub fn each_http<'c, T: 'c>(
+        &'c self,
+        option: &'c Opt,
+        value: impl Fn(&'c HttpRequestOptions) -> T + 'c,
+    ) -> impl Iterator<Item = T> + 'c {
+        let scopes = self.scopes.iter().map(|scope| &scope.http);
+        let inner = scopes.filter(|http| http.given.contains(&option.name));
+        let own = std::iter::once(&self.settings.http.options.request);
+        let all = own.chain(inner.map(|http| &http.options.request));
+        all.map(value)
+    }
+
+    /// Returns the largest request body that any part accepts.
+    pub fn largest_body(&self) -> u64 {
+        let all = self.each_http(&HttpRequestOptions::max_body_size, |http| {
+            http.max_body_size
+        });
+        all.max().unwrap_or(0)
+    }
+
+    /// Returns the most bytes of a response that any part stores for a slow client.
+    pub fn largest_buffering(&self) -> u64 {
+        let all = self.each_http(&HttpRequestOptions::response_buffering, |http| {
+            http.response_buffering
+        });
+        all.max().unwrap_or(0)
+    }
+
     /// Returns the files of logs with their places in the configuration; a file of several logs is returned several
     /// times.
     pub fn log_files(&self) -> impl Iterator<Item = (&Path, &Pointer)> {
-        let access = self
-            .access_logs
-            .iter()
-            .map(|log| (&log.target, &log.pointer));
+        let access = self.all_access_logs();
+        let access = access.map(|log| (&log.target, &log.pointer));
         let slow = self.slow_log.iter().map(|log| (&log.target, &log.pointer));
         access
             .chain(slow)
@@ -142,6 +184,8 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Rules for responses; `None`: none.
     pub delivery: Option<Box<Delivery>>,
+    /// The number of its settings in [`Config::scopes`].
+    pub scope: Option<usize>,
 }
 
 /// All routes. An array in the configuration is one unnamed route; an object contains named routes.
@@ -199,6 +243,8 @@ pub struct Conditions {
     pub cookies: Option<FieldSets>,
     /// Header fields; names are lower-cased, patterns are case-insensitive.
     pub headers: Option<FieldSets>,
+    /// Pages that link here.
+    pub referer: Option<Referers>,
     /// Address and port that the request comes from.
     pub source: Option<AddressSet>,
     /// Address and port that the request was sent to.
@@ -246,6 +292,8 @@ pub struct Action {
     pub cache: Option<Arc<Cache>>,
     /// Rules for the response; `None`: none.
     pub delivery: Option<Box<Delivery>>,
+    /// The number of its settings in [`Config::scopes`].
+    pub scope: Option<usize>,
 }
 
 /// Rules for the responses of an action, or of all actions of a listener.
@@ -301,6 +349,28 @@ pub struct Return {
     pub status: u16,
     /// Value of the `Location` field.
     pub location: Option<Template>,
+    /// `None`: the server's own page, or an empty body.
+    pub content: Option<Arc<ReturnContent>>,
+}
+
+/// The body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReturnContent {
+    /// Value of the `Content-Type` field.
+    pub content_type: String,
+    /// In order; a literal alone if it is the same for every request, and nothing if it is empty.
+    pub parts: Vec<ContentPart>,
+}
+
+/// A piece of the body of a `return`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContentPart {
+    /// Bytes, never empty.
+    Literal(Bytes),
+    /// A text.
+    Text(Template),
+    /// A text inside a JSON string: its value is escaped.
+    JsonText(Template),
 }
 
 /// `share`, with its options.

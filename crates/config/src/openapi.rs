@@ -230,7 +230,9 @@ impl Walk {
 /// True if a value of this kind can be an object.
 fn has_members(kind: &ValueKind) -> bool {
     match kind {
-        ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application => true,
+        ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application | ValueKind::Json => {
+            true
+        }
         ValueKind::OneOf(kinds) => kinds.iter().any(has_members),
         _ => false,
     }

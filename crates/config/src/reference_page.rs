@@ -76,11 +76,11 @@ fn section(table: &'static Object, page: &mut String) {
     let _ = write!(page, "\n## {}\n\n{}.\n\n", table.name, table.summary);
     page.push_str("| Option | Value | Default | Effect |\n|---|---|---|---|\n");
     for option in table.all() {
-        let _ = writeln!(page, "{}", row(option));
+        let _ = writeln!(page, "{}", row(table, option));
     }
 }
 
-fn row(option: &Opt) -> String {
+fn row(table: &Object, option: &Opt) -> String {
     let mut effect = option.effect.to_owned();
     if option.required {
         effect.push_str(". Required");
@@ -101,6 +101,7 @@ fn row(option: &Opt) -> String {
     };
     let default = match option.default {
         "" => String::new(),
+        _ if table.inherits => "as outside".to_owned(),
         default => format!("`{}`", cell(default)),
     };
     format!(

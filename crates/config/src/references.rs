@@ -107,6 +107,22 @@ impl<'d> Walk<'d> {
                     self.kind(option, values, &member.node, &place.name(&member.name));
                 }
             }
+            (ValueKind::Json, Value::String(value)) => {
+                self.text(option, &Text::TemplateOrEmpty, (node, value), place);
+            }
+            (ValueKind::Json, Value::Array(_)) => {
+                self.kind(option, &ValueKind::Array(&ValueKind::Json), node, place);
+            }
+            (ValueKind::Json, Value::Object(members)) => {
+                for member in members {
+                    self.kind(
+                        option,
+                        &ValueKind::Json,
+                        &member.node,
+                        &place.name(&member.name),
+                    );
+                }
+            }
             (ValueKind::Application, Value::Object(_)) => {
                 self.object(check::application_table(node), node, place);
             }

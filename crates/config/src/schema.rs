@@ -70,7 +70,9 @@ fn object(table: &'static Object, definitions: &mut Definitions) -> Value {
                 effect = format!("{effect} ({})", option.unit);
             }
             property.insert("description".to_owned(), effect.into());
-            if let Ok(default) = serde_json::from_str::<Value>(option.default) {
+            if let Ok(default) = serde_json::from_str::<Value>(option.default)
+                && !table.inherits
+            {
                 property.insert("default".to_owned(), default);
             }
         }
@@ -152,6 +154,7 @@ fn kind(kind: &ValueKind, definitions: &mut Definitions) -> Value {
             map
         }
         ValueKind::Application => application(definitions),
+        ValueKind::Json => json!({}),
     }
 }
 

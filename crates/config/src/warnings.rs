@@ -8,7 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use tutti_document::{Diagnostic, Diagnostics, Document, Member, Pointer, TreeNode, Value};
+use tutti_document::{
+    ConfigPath, Diagnostic, Diagnostics, Document, Member, Pointer, TreeNode, Value,
+};
+use tutti_options::password::PasswordHash;
 use tutti_options::processes::Processes;
 use tutti_options::types::Special;
 
@@ -91,6 +94,12 @@ fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -
         document.locate(&mut warning, node.span);
         warnings.push(warning);
     }
+    let mut weak = Vec::new();
+    weak_passwords(document.root(), &ConfigPath::root(), &mut weak);
+    for (mut warning, node) in weak {
+        document.locate(&mut warning, node.span);
+        warnings.push(warning);
+    }
     for found in walk.exposed(names_in) {
         let mut warning = found.warning();
         document.locate(&mut warning, found.node.span);
@@ -134,6 +143,52 @@ fn capped(root: &TreeNode) -> Vec<(Diagnostic, &TreeNode)> {
         }
     }
     found
+}
+
+/// Warns of password hashes that are too quick to be safe, once for each `users`.
+fn weak_passwords<'d>(
+    node: &'d TreeNode,
+    place: &ConfigPath<'_>,
+    found: &mut Vec<(Diagnostic, &'d TreeNode)>,
+) {
+    match &node.value {
+        Value::Array(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                weak_passwords(element, &place.index(index), found);
+            }
+        }
+        Value::Object(members) => {
+            for member in members {
+                let place = place.name(&member.name);
+                let basic = member.node.child("basic");
+                match basic.and_then(|basic| basic.child("users")) {
+                    Some(users) if &*member.name == "authenticate" => {
+                        let (basic, option) = (place.name("basic"), "users");
+                        found.extend(weak_users(users, &basic.name(option).pointer()));
+                    }
+                    _ => weak_passwords(&member.node, &place, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn weak_users<'d>(users: &'d TreeNode, place: &Pointer) -> Option<(Diagnostic, &'d TreeNode)> {
+    let is_weak = |member: &&Member| {
+        let hash = member.node.as_str().map(PasswordHash::parse);
+        matches!(hash, Some(Ok(hash)) if hash.kind.is_weak())
+    };
+    let mut weak = users.members().iter().filter(is_weak);
+    let first = weak.next()?;
+    let message = match weak.count() {
+        0 => "the hash is weak (MD5, SHA-1 or traditional crypt)".to_owned(),
+        more => format!("this hash and {more} more are weak (MD5, SHA-1 or traditional crypt)"),
+    };
+    let message = format!("{message}: a thief of it finds the password in minutes");
+    let warning = Diagnostic::new(place.child(&first.name), message);
+    let hint = "replace it with the output of `htpasswd -nB NAME`";
+    Some((warning.suggest(hint), &first.node))
 }
 
 /// Files that belong to an application.
@@ -889,6 +944,22 @@ mod tests {
             warnings_of(text, &[]),
             ["/applications/a/limits/shm `shm` of `limits` has no effect"]
         );
+    }
+
+    #[test]
+    fn weak_password_hashes_are_reported_once_without_the_hash() {
+        let sha = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+        let text = format!(
+            r#"{{"routes": {{"a": [{{"action": {{"return": 200, "authenticate": {{"basic": {{"users": {{"anna": "$2y$10${}", "bert": "{sha}", "carl": "{sha}"}}}}}}}}}}]}}}}"#,
+            "a".repeat(53)
+        );
+        let warnings = warnings_of(&text, &[]);
+        let said = "/routes/a/0/action/authenticate/basic/users/bert this hash and 1 more are weak";
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with(said),
+            "{warnings:?}"
+        );
+        assert!(!warnings[0].contains("5en6"));
     }
 
     #[test]

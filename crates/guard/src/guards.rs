@@ -37,11 +37,13 @@ pub enum AuthKind {
     Jwt,
     /// By asking a service (forward auth).
     Forward,
+    /// By a signed link.
+    SignedLink,
 }
 
 impl AuthKind {
     /// All of them.
-    pub const ALL: [AuthKind; 3] = [Self::Basic, Self::Jwt, Self::Forward];
+    pub const ALL: [AuthKind; 4] = [Self::Basic, Self::Jwt, Self::Forward, Self::SignedLink];
 
     /// The kind of a guard.
     pub fn of(model: &model::Authenticate) -> Self {
@@ -49,6 +51,7 @@ impl AuthKind {
             model::Authenticate::Basic(_) => Self::Basic,
             model::Authenticate::Jwt(_) => Self::Jwt,
             model::Authenticate::Forward(_) => Self::Forward,
+            model::Authenticate::SignedLink(_) => Self::SignedLink,
         }
     }
 
@@ -58,6 +61,7 @@ impl AuthKind {
             Self::Basic => "basic",
             Self::Jwt => "jwt",
             Self::Forward => "forward",
+            Self::SignedLink => "signed_link",
         }
     }
 }
@@ -178,15 +182,14 @@ impl GuardTable {
         identities.filter_map(Identity::file)
     }
 
-    /// Replaces the content of a file. Returns the faults.
-    pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+    /// Replaces the content of a file. Returns the numbers of the lines with a weak hash, or the faults.
+    pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<Result<Vec<usize>, String>> {
         let identities = self
             .list
             .iter()
             .filter_map(|guard| guard.identity.as_deref());
         let its = identities.filter(|identity| identity.file() == Some(path));
-        its.filter_map(|identity| identity.take(content).err())
-            .collect()
+        its.map(|identity| identity.take(content)).collect()
     }
 
     /// The guards with these numbers.

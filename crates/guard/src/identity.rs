@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use tutti_config::model::{Authenticate, KeySource};
+use tutti_config::model::Authenticate;
 
 use crate::key_set::KeySet;
-use crate::passwords::{Accounts, read_htpasswd};
+use crate::passwords::{Accounts, Htpasswd, read_htpasswd};
+use crate::signed_link;
 use crate::token::{VerificationKeys, Verifier};
 
 /// One `authenticate`.
@@ -28,6 +29,8 @@ pub enum IdentityState {
     Jwt(Box<Verifier>, Box<KeySet>),
     /// None: a service decides.
     Forward,
+    /// The secret of links; empty until the file has been read.
+    SignedLink(ArcSwapOption<Vec<u8>>),
 }
 
 impl Identity {
@@ -45,6 +48,13 @@ impl Identity {
                 IdentityState::Jwt(Box::new(Verifier::new(jwt)), Box::default())
             }
             Authenticate::Forward(_) => IdentityState::Forward,
+            Authenticate::SignedLink(link) => {
+                let secret = link.options.secret.clone().unwrap_or_default();
+                let is_known = link.file.is_none();
+                IdentityState::SignedLink(ArcSwapOption::new(
+                    is_known.then(|| Arc::new(secret.into_bytes())),
+                ))
+            }
         };
         Self {
             model: model.clone(),
@@ -59,30 +69,29 @@ impl Identity {
 
     /// The file that it needs.
     pub fn file(&self) -> Option<&Path> {
-        let file = match &self.model {
-            Authenticate::Basic(basic) => basic.file.as_ref(),
-            Authenticate::Jwt(jwt) => match &jwt.keys {
-                KeySource::File(file) => Some(file),
-                KeySource::Fetched(..) => None,
-            },
-            Authenticate::Forward(_) => None,
-        };
-        file.map(|file| file.path.as_path())
+        self.model.file().map(|file| file.path.as_path())
     }
 
-    /// Replaces the content of its file.
-    pub fn take(&self, content: &[u8]) -> Result<(), String> {
+    /// Replaces the content of its file. Returns the numbers of the lines with a weak hash.
+    pub fn take(&self, content: &[u8]) -> Result<Vec<usize>, String> {
         match (&self.model, &self.state) {
             (Authenticate::Basic(basic), IdentityState::Basic(accounts)) => {
-                let mut users = read_htpasswd(content)?;
+                let Htpasswd {
+                    mut users,
+                    weak_lines,
+                } = read_htpasswd(content)?;
                 users.extend(basic.users.clone());
                 accounts.store(Some(Arc::new(Accounts::new(users))));
+                return Ok(weak_lines);
             }
             (Authenticate::Jwt(jwt), IdentityState::Jwt(_, keys)) => {
                 keys.put(VerificationKeys::read(content, jwt)?);
             }
+            (Authenticate::SignedLink(link), IdentityState::SignedLink(secret)) => {
+                secret.store(Some(Arc::new(signed_link::read_secret(content, link)?)));
+            }
             _ => {}
         }
-        Ok(())
+        Ok(Vec::new())
     }
 }

@@ -12,15 +12,18 @@ mod admission;
 pub mod auth_request;
 mod concurrency;
 pub mod cors;
+mod des_crypt;
 mod fleet_share;
 mod guards;
 mod identity;
 mod key_set;
+mod legacy_hashes;
 mod limit;
 mod password_desk;
 pub mod passwords;
 mod rate;
 mod shared_limit;
+pub mod signed_link;
 pub mod token;
 pub mod valkey;
 

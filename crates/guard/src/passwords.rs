@@ -1,6 +1,6 @@
 //! Names and passwords: checks them, and remembers recent correct ones.
 //!
-//! Must never: take less time for an unknown name, or store a password.
+//! Must never: take less time for an unknown name or for a hash of a quick kind, or store a password.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,6 +11,8 @@ use argon2::{Argon2, PasswordHash as Phc, PasswordVerifier as _};
 use aws_lc_rs::hmac;
 use rustc_hash::FxHashMap;
 use tutti_config::model::{HashKind, PasswordHash};
+
+use crate::{des_crypt, legacy_hashes as legacy};
 
 /// The longest name and the longest password. Hashing longer ones takes longer, and bcrypt only uses 72 bytes.
 const MOST_BYTES: usize = 1024;
@@ -28,6 +30,7 @@ const MOST_REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub struct Accounts {
     users: BTreeMap<String, PasswordHash>,
+    /// Hashes whose check takes the time that each check takes.
     decoys: Vec<PasswordHash>,
     hasher: RandomState,
 }
@@ -35,18 +38,26 @@ pub struct Accounts {
 /// A password to check, which takes long.
 #[derive(Debug)]
 pub struct PasswordCheck {
-    hash: PasswordHash,
-    is_known: bool,
+    /// The user's hash.
+    hash: Option<PasswordHash>,
+    /// A hash that is checked, too, because the user's is missing or takes no time.
+    decoy: Option<PasswordHash>,
     password: Vec<u8>,
 }
 
 impl Accounts {
     /// These users.
     pub fn new(users: BTreeMap<String, PasswordHash>) -> Self {
+        let has_slow = users.values().any(|hash| !hash.kind.is_weak());
+        let takes_time = |hash: &&PasswordHash| !has_slow || !hash.kind.is_weak();
         Self {
-            // Hashes with which the password of an unknown name is compared: always the same for one name, so that repeating reveals
-            // nothing.
-            decoys: users.values().take(1000).cloned().collect(),
+            // Always the same for one name, so that repeating reveals nothing.
+            decoys: users
+                .values()
+                .filter(takes_time)
+                .take(1000)
+                .cloned()
+                .collect(),
             users,
             hasher: RandomState::new(),
         }
@@ -57,19 +68,17 @@ impl Accounts {
         if name.len() > MOST_BYTES || password.len() > MOST_BYTES {
             return None;
         }
-        let password = password.to_vec();
-        if let Some(hash) = self.users.get(name) {
-            return Some(PasswordCheck {
-                hash: hash.clone(),
-                is_known: true,
-                password,
-            });
-        }
+        let hash = self.users.get(name);
         let number = self.hasher.hash_one(name) as usize % self.decoys.len().max(1);
+        let decoy = self.decoys.get(number)?;
+        let is_needed = match hash {
+            None => true,
+            Some(hash) => hash.kind.is_weak() && !decoy.kind.is_weak(),
+        };
         Some(PasswordCheck {
-            hash: self.decoys.get(number)?.clone(),
-            is_known: false,
-            password,
+            hash: hash.cloned(),
+            decoy: is_needed.then(|| decoy.clone()),
+            password: password.to_vec(),
         })
     }
 }
@@ -77,37 +86,59 @@ impl Accounts {
 impl PasswordCheck {
     /// True if the password is right. Takes as long as the hash was designed to: never call it on a thread that serves other requests.
     pub fn answer(&self) -> bool {
-        let text = self.hash.text.as_str();
-        let is_right = match self.hash.kind {
-            HashKind::Bcrypt => bcrypt::verify(&self.password, text).unwrap_or(false),
-            HashKind::Argon2 => Phc::new(text).is_ok_and(|hash| {
-                Argon2::default()
-                    .verify_password(&self.password, &hash)
-                    .is_ok()
-            }),
-            HashKind::ShaCrypt => sha_crypt::PasswordHashRef::new(text).is_ok_and(|hash| {
-                sha_crypt::ShaCrypt::default()
-                    .verify_password(&self.password, hash)
-                    .is_ok()
-            }),
-        };
-        is_right && self.is_known
+        if let Some(decoy) = &self.decoy {
+            // It may be right: it is another user's.
+            std::hint::black_box(is_right(decoy, &self.password));
+        }
+        let hash = self.hash.as_ref();
+        hash.is_some_and(|hash| is_right(hash, &self.password))
     }
+
+    /// The user's hash; nothing for an unknown user, whose password is never right.
+    fn hash_text(&self) -> &str {
+        self.hash.as_ref().map_or("", |hash| &hash.text)
+    }
+}
+
+fn is_right(hash: &PasswordHash, password: &[u8]) -> bool {
+    let text = hash.text.as_str();
+    match hash.kind {
+        HashKind::Bcrypt => bcrypt::verify(password, text).unwrap_or(false),
+        HashKind::Argon2 => Phc::new(text)
+            .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok()),
+        HashKind::ShaCrypt => sha_crypt::PasswordHashRef::new(text).is_ok_and(|hash| {
+            sha_crypt::ShaCrypt::default()
+                .verify_password(password, hash)
+                .is_ok()
+        }),
+        HashKind::Md5Crypt => legacy::md5_crypt(password, text),
+        HashKind::Sha1 => legacy::sha1(password, text),
+        HashKind::DesCrypt => des_crypt::is_right(password, text),
+    }
+}
+
+/// The users of a file.
+#[derive(Debug, Default)]
+pub struct Htpasswd {
+    /// By name.
+    pub users: BTreeMap<String, PasswordHash>,
+    /// The numbers of the lines whose hash is weak.
+    pub weak_lines: Vec<usize>,
 }
 
 /// Reads what `htpasswd` writes: a name, a colon and a hash in each line.
 ///
 /// # Errors
 /// The first line that cannot be used, by its number.
-pub fn read_htpasswd(bytes: &[u8]) -> Result<BTreeMap<String, PasswordHash>, String> {
+pub fn read_htpasswd(bytes: &[u8]) -> Result<Htpasswd, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let mut users = BTreeMap::new();
-    for (number, line) in text.lines().enumerate() {
+    let mut found = Htpasswd::default();
+    for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let at = |what: &str| format!("line {}: {what}", number + 1);
+        let at = |what: &str| format!("line {number}: {what}");
         // Some files have comments after a second colon.
         let (name, rest) = line
             .split_once(':')
@@ -115,12 +146,15 @@ pub fn read_htpasswd(bytes: &[u8]) -> Result<BTreeMap<String, PasswordHash>, Str
         let hash = rest.split(':').next().unwrap_or_default();
         let hash = PasswordHash::parse(hash)
             .map_err(|(message, hint)| at(&format!("{message}; {hint}")))?;
-        users.insert(name.to_owned(), hash);
-        if users.len() > MOST_USERS {
+        if hash.kind.is_weak() {
+            found.weak_lines.push(number);
+        }
+        found.users.insert(name.to_owned(), hash);
+        if found.users.len() > MOST_USERS {
             return Err(at("there are more users than a file may have"));
         }
     }
-    Ok(users)
+    Ok(found)
 }
 
 /// Recent correct passwords, by a keyed hash.
@@ -150,7 +184,7 @@ impl Remembered {
         let mut context = hmac::Context::with_key(&self.key);
         for part in [
             name.as_bytes(),
-            question.hash.text.as_bytes(),
+            question.hash_text().as_bytes(),
             &question.password,
         ] {
             context.update(&(part.len() as u64).to_be_bytes());
@@ -197,7 +231,7 @@ mod tests {
     const BCRYPT: &str = "$2y$04$iWfwCaEn3fIKxLzIaybeMORyRRbIsn/EgASb7gOLqepJKnh8gkWrS";
 
     fn accounts(text: &str) -> Accounts {
-        Accounts::new(read_htpasswd(text.as_bytes()).unwrap())
+        Accounts::new(read_htpasswd(text.as_bytes()).unwrap().users)
     }
 
     fn is_right(accounts: &Accounts, name: &str, password: &str) -> bool {
@@ -231,10 +265,40 @@ mod tests {
     fn the_password_of_an_unknown_name_is_checked_like_others() {
         let accounts = accounts(&format!("anna:{BCRYPT}"));
         let question = accounts.question("unknown", b"secret").unwrap();
-        assert_eq!(question.hash.text, BCRYPT);
-        assert!(!question.is_known);
+        assert_eq!(question.decoy.as_ref().unwrap().text, BCRYPT);
+        assert!(!question.answer());
         assert!(accounts.question("anna", &[b'x'; 1025]).is_none());
         assert!(Accounts::new(BTreeMap::new()).question("a", b"b").is_none());
+    }
+
+    #[test]
+    fn a_quick_hash_takes_the_time_of_a_slow_one() {
+        let quick = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+        let mixed = accounts(&format!("anna:{BCRYPT}\nbert:{quick}\ncarl:{quick}"));
+        for name in ["bert", "carl", "unknown", "someone"] {
+            let question = mixed.question(name, b"secret").unwrap();
+            assert_eq!(question.decoy.as_ref().unwrap().text, BCRYPT, "{name}");
+            assert_eq!(question.answer(), ["bert", "carl"].contains(&name));
+        }
+        assert!(mixed.question("anna", b"secret").unwrap().decoy.is_none());
+        // The password of another user does not count.
+        let other = accounts(&format!("anna:{BCRYPT}\nbert:abNANd1rDfiNd"));
+        assert!(!is_right(&other, "bert", "secret"));
+        let all_quick = accounts(&format!("bert:{quick}"));
+        let question = all_quick.question("unknown", b"secret").unwrap();
+        assert_eq!(question.decoy.unwrap().text, quick);
+        let question = all_quick.question("bert", b"secret").unwrap();
+        assert!(question.decoy.is_none());
+    }
+
+    #[test]
+    fn a_file_says_which_lines_are_weak() {
+        let text = format!(
+            "# users\nanna:{BCRYPT}\nbert:abNANd1rDfiNc\n\ncarl:$1$a$8CfZSfErbeskipdhZHtvu.\n"
+        );
+        let found = read_htpasswd(text.as_bytes()).unwrap();
+        assert_eq!(found.weak_lines, [3, 5]);
+        assert_eq!(found.users.len(), 3);
     }
 
     #[test]
@@ -242,13 +306,13 @@ mod tests {
         for (text, said) in [
             ("anna", "line 1: there is no colon"),
             ("\nanna:secret", "line 2: this is not a password hash"),
-            ("anna:$apr1$a$b", "line 1: MD5 hashes"),
+            ("anna:$apr1$a$b", "line 1: the hash is malformed"),
         ] {
             let error = read_htpasswd(text.as_bytes()).unwrap_err();
             assert!(error.starts_with(said), "{error}");
         }
         assert!(read_htpasswd(b"\xff").is_err());
-        assert!(read_htpasswd(b"").unwrap().is_empty());
+        assert!(read_htpasswd(b"").unwrap().users.is_empty());
     }
 
     #[test]

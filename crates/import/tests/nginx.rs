@@ -48,10 +48,7 @@ fn imported(text: &str) -> Imported {
             "/etc/nginx/htpasswd",
             "# staff\nanna:$2y$10$IxHfSWqoAKNXexmbhyYEHuHSqtPwXuuQ4vvAmgUzi6uRpxY8Mdb6K\n",
         ),
-        (
-            "/etc/nginx/old.htpasswd",
-            "anna:$apr1$dHjB0/..$mkTTbqwpK/0h/rz4ZeN8M0\n",
-        ),
+        ("/etc/nginx/old.htpasswd", "anna:{PLAIN}secret\n"),
     ]);
     import(
         ForeignServer::Nginx,

@@ -119,7 +119,7 @@ families! {
     LIMIT_NODES = Gauge "tutti_limit_nodes" None [] "Nodes of the fleet that share limits, if any limit is shared";
     LIMIT_STORE_UP = Gauge "tutti_limit_store_up" None ["store"] "1 while a limit store responds";
     LIMIT_STORE_REQUESTS = Counter "tutti_limit_store_requests" None ["store", "outcome"] "Requests that a limit store has `counted`, and those for which it did not respond (`failed`)";
-    UNAUTHENTICATED = Counter "tutti_unauthenticated_requests" None ["by"] "Requests rejected by `authenticate`, by method (`basic`, `jwt`, `forward`)";
+    UNAUTHENTICATED = Counter "tutti_unauthenticated_requests" None ["by"] "Requests rejected by `authenticate`, by method (`basic`, `jwt`, `forward`, `signed_link`)";
     ROUTE_REQUESTS = Counter "tutti_route_requests" None ["route", "class"] "Requests by the last route they went through, `routes` or `routes/NAME`, and by status class; requests without a route are not counted here";
     ROUTE_DURATION = Histogram "tutti_route_request_duration_seconds" Seconds ["route"] "Duration of requests as in `tutti_request_duration_seconds`, by the last route they went through";
     REQUEST_DURATION = Histogram "tutti_request_duration_seconds" Seconds ["action", "application", "upstream"] "Time from the first byte of a request until its response was complete, sent or buffered for the client";

@@ -17,6 +17,9 @@ pub trait Options: Typed {
     /// Reads every option that is present; the others have their defaults.
     fn of<'t>(tree: Option<impl Tree<'t>>) -> Self;
 
+    /// Takes those options of `inner` for which `is_given` is true.
+    fn take(&mut self, inner: &Self, is_given: &mut dyn FnMut(&Opt) -> bool);
+
     /// Adds every option to an object.
     fn write(&self, members: &mut Map<String, Json>);
 
@@ -138,7 +141,8 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
 /// The comment of the structure is its summary, that of a field the effect of the option, in the schema and the reference. In
 /// brackets are the methods of [`Opt`](crate::table::Opt) that say the rest. `..entry: Target` takes the options of another
 /// structure in, before the own ones; `beside [ROWS]`
-/// and `followed_by [ROWS]` put rows into the table, before and after the own ones, that are read elsewhere.
+/// and `followed_by [ROWS]` put rows into the table, before and after the own ones, that are read elsewhere; `inherits true`
+/// says that an absent option has the value of an outer object.
 #[macro_export]
 macro_rules! options {
     (
@@ -148,6 +152,7 @@ macro_rules! options {
         $(, beside [$($beside:expr),+])?
         $(, exactly_one [$($one:literal),+])?
         $(, followed_by [$($followed_by:expr),+])?
+        $(, inherits $inherits:literal)?
         {
             $(..$flat:ident: $flat_type:ty,)*
             $(
@@ -180,6 +185,7 @@ macro_rules! options {
                 $($($followed_by,)+)?
             ],
             exactly_one: <$name as $crate::Options>::EXACTLY_ONE,
+            inherits: false $(|| $inherits)?,
         };
 
         #[allow(non_upper_case_globals, reason = "the names are those of the options")]
@@ -210,6 +216,15 @@ macro_rules! options {
                     $($flat: $crate::Options::of(tree),)*
                     $($field: $crate::declare::read(tree, &Self::$field),)*
                 }
+            }
+
+            fn take(&mut self, inner: &Self, is_given: &mut dyn FnMut(&$crate::table::Opt) -> bool) {
+                // An object may have no options of its own.
+                let _ = (inner, &is_given);
+                $($crate::Options::take(&mut self.$flat, &inner.$flat, is_given);)*
+                $(if is_given(&Self::$field) {
+                    self.$field.clone_from(&inner.$field);
+                })*
             }
 
             fn write(&self, members: &mut $crate::serde_json::Map<String, $crate::serde_json::Value>) {

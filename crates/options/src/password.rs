@@ -23,6 +23,22 @@ pub enum HashKind {
     Argon2,
     /// `$5$…`, `$6$…`
     ShaCrypt,
+    /// `$apr1$…`, `$1$…`
+    Md5Crypt,
+    /// `{SHA}…`, and with a salt `{SSHA}…` (RFC 2307 §5.3)
+    Sha1,
+    /// The traditional crypt(3): 13 characters
+    DesCrypt,
+}
+
+impl HashKind {
+    /// True if a thief of the hash can try millions of passwords in a second.
+    pub fn is_weak(self) -> bool {
+        match self {
+            Self::Bcrypt | Self::Argon2 | Self::ShaCrypt => false,
+            Self::Md5Crypt | Self::Sha1 | Self::DesCrypt => true,
+        }
+    }
 }
 
 /// Keeps the hash out of logs.
@@ -49,7 +65,7 @@ impl PasswordHash {
     /// Parses a hash.
     ///
     /// # Errors
-    /// The hash is malformed, or its kind is unknown or not safe.
+    /// The hash is malformed, or its kind is unknown.
     pub fn parse(text: &str) -> Result<Self, (String, String)> {
         let kind = kind(text)?;
         let text = text.to_owned();
@@ -60,26 +76,23 @@ impl PasswordHash {
 fn kind(text: &str) -> Result<HashKind, HashFault> {
     let fault = |message: &str| Err((message.to_owned(), CURE.to_owned()));
     let Some(rest) = text.strip_prefix('$') else {
-        return match text.starts_with("{SHA}") {
-            true => fault("SHA-1 hashes of passwords can be cracked in seconds"),
-            false => {
-                fault("this is not a password hash, and passwords themselves do not belong here")
-            }
+        return match text {
+            _ if is_sha1(text) => Ok(HashKind::Sha1),
+            _ if text.len() == 13 && is_crypt64(text) => Ok(HashKind::DesCrypt),
+            _ => fault("this is not a password hash, and passwords themselves do not belong here"),
         };
     };
     let (name, rest) = rest.split_once('$').unwrap_or((rest, ""));
-    let is_sound = match name {
-        "2a" | "2b" | "2y" => is_bcrypt(rest),
-        "argon2id" | "argon2i" | "argon2d" => is_argon2(rest),
-        "5" | "6" => is_sha_crypt(rest),
-        "apr1" | "1" => return fault("MD5 hashes (`$apr1$`, `$1$`) can be cracked too fast"),
+    let (kind, is_sound) = match name {
+        "2a" | "2b" | "2y" => (HashKind::Bcrypt, is_bcrypt(rest)),
+        "argon2id" | "argon2i" | "argon2d" => (HashKind::Argon2, is_argon2(rest)),
+        "5" | "6" => (HashKind::ShaCrypt, is_sha_crypt(rest)),
+        "apr1" | "1" => (HashKind::Md5Crypt, is_md5_crypt(rest)),
         _ => return fault("hashes of this kind are not supported"),
     };
-    match (is_sound, name) {
-        (false, _) => fault("the hash is malformed, or too expensive to check on each request"),
-        (true, "5" | "6") => Ok(HashKind::ShaCrypt),
-        (true, "2a" | "2b" | "2y") => Ok(HashKind::Bcrypt),
-        (true, _) => Ok(HashKind::Argon2),
+    match is_sound {
+        true => Ok(kind),
+        false => fault("the hash is malformed, or too expensive to check on each request"),
     }
 }
 
@@ -136,19 +149,61 @@ fn is_sha_crypt(rest: &str) -> bool {
     }
 }
 
+/// `SALT$` with up to eight characters, and 22 characters.
+fn is_md5_crypt(rest: &str) -> bool {
+    let Some((salt, hash)) = rest.split_once('$') else {
+        return false;
+    };
+    let is_salt = salt.len() <= 8 && salt.bytes().all(|byte| byte.is_ascii_graphic());
+    is_salt && hash.len() == 22 && is_crypt64(hash)
+}
+
+/// 20 bytes in base64, after `{SSHA}` with a salt behind them.
+fn is_sha1(text: &str) -> bool {
+    let salted = |digits: &str| (29..=128).contains(&digits.len()) && is_base64(digits);
+    match text.strip_prefix("{SHA}") {
+        Some(digits) => digits.len() == 28 && is_base64(digits),
+        None => text.strip_prefix("{SSHA}").is_some_and(salted),
+    }
+}
+
+/// The digits of crypt(3).
+fn is_crypt64(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn weak_hashes_are_refused_with_a_cure() {
+    fn hashes_of_other_servers_are_known_and_weak() {
+        for (text, kind) in [
+            ("{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", HashKind::Sha1),
+            ("{SSHA}gVK8WC9YyFT1gMsQHTGCgT3sSv5zYWx0", HashKind::Sha1),
+            ("$apr1$lZL6V/ci$PR6QJXkRFUzdUuaYcwrI//", HashKind::Md5Crypt),
+            ("$1$a$8CfZSfErbeskipdhZHtvu.", HashKind::Md5Crypt),
+            ("abNANd1rDfiNc", HashKind::DesCrypt),
+        ] {
+            let found = PasswordHash::parse(text).unwrap().kind;
+            assert_eq!(found, kind, "{text}");
+            assert!(found.is_weak());
+        }
+    }
+
+    #[test]
+    fn unusable_hashes_are_refused_with_a_cure() {
         let bcrypt = format!("$2y$10${}", "a".repeat(53));
         assert_eq!(PasswordHash::parse(&bcrypt).unwrap().kind, HashKind::Bcrypt);
         for wrong in [
             "secret",
-            "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=",
-            "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00",
+            "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g",
+            "{SSHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=",
+            "{PLAIN}secret",
+            "$apr1$123456789$eIMz/iKDkbtys/uU7LEK00",
             "$1$abc$abc",
+            "abNANd1rDfiN!",
             "$2y$31$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
             "$2y$10$short",
             "$argon2id$v=19$m=4194304,t=1,p=1$c2FsdHNhbHQ$aGFzaA",
@@ -165,5 +220,6 @@ mod tests {
             );
         }
         assert!(!format!("{:?}", PasswordHash::parse(&bcrypt)).contains("aaaa"));
+        assert!(!HashKind::Bcrypt.is_weak());
     }
 }

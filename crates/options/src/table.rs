@@ -14,6 +14,8 @@ pub struct Object {
     pub options: &'static [&'static [Opt]],
     /// Exactly one of these keys must be present; empty: no such rule.
     pub exactly_one: &'static [&'static str],
+    /// An absent option has the value of an outer object, not the default of its row.
+    pub inherits: bool,
 }
 
 /// One option.
@@ -79,6 +81,8 @@ pub enum ValueKind {
     Map(Names, &'static ValueKind),
     /// An application: the keys depend on its `type`.
     Application,
+    /// Any value, in which each string is a text with variables.
+    Json,
 }
 
 /// The strings that are allowed.
@@ -124,6 +128,8 @@ pub enum Text {
     WrittenHeader,
     /// A host name or address.
     HostName,
+    /// A media type, with parameters.
+    MediaType,
     /// The address of a name server.
     NameServer,
     /// Path and query of a request.
@@ -348,6 +354,7 @@ impl ValueKind {
             ValueKind::Object(_) | ValueKind::Map(..) | ValueKind::Application => {
                 "an object".to_owned()
             }
+            ValueKind::Json => "any value".to_owned(),
         }
     }
 }
@@ -426,6 +433,11 @@ impl Text {
             Text::HostName => (
                 "host",
                 "A name as in the DNS, or an IPv4 or IPv6 address. Refused: anything else",
+            ),
+            Text::MediaType => (
+                "media type",
+                "A type and a subtype, `text/html`, and parameters if there are any: `text/html; charset=utf-8`. Refused: anything \
+                 else",
             ),
             Text::Argument => ("argument", "Any string without NUL"),
             Text::NotEmpty | Text::Name(_) | Text::ProxyTarget => {

@@ -31,7 +31,7 @@ pub struct AppSpec {
     pub common: Common,
     /// The options of its type.
     pub special: Special,
-    /// Largest request body that can be spooled (`settings.http.max_body_size`).
+    /// Largest request body that can be spooled (`max_body_size` of `http`).
     pub max_body_size: u64,
     /// The folder of the spool file.
     pub spool: SpoolPlace,
@@ -46,7 +46,7 @@ pub(crate) const DEFAULT_CONCURRENCY: NonZeroU32 = NonZeroU32::new(1024).unwrap(
 pub(crate) const DEFAULT_TAKEN_OVER: NonZeroU32 = NonZeroU32::new(256).unwrap();
 
 impl AppSpec {
-    /// Makes the specification of a configured application. `max_body_size` is that of `settings.http`.
+    /// Makes the specification of a configured application. `max_body_size` is the largest of all parts of the configuration.
     pub fn from_config(app: &model::Application, spool: SpoolPlace, max_body_size: u64) -> AppSpec {
         AppSpec {
             name: app.name.as_str().into(),

@@ -41,14 +41,14 @@ pub struct AccessLogs(pub Box<[AccessLogger]>);
 /// Collected lines of one thread.
 #[derive(Default)]
 pub struct LogBuffer {
-    collected: RefCell<Collected>,
+    /// The last used ones are the last.
+    collected: RefCell<Vec<Collected>>,
     clock: Clock,
 }
 
-#[derive(Default)]
+/// The collected lines of the requests with the same logs.
 struct Collected {
-    /// The logs for the lines.
-    logs: Option<Arc<AccessLogs>>,
+    logs: Arc<AccessLogs>,
     /// The lines for each of the logs.
     lines: Vec<Vec<u8>>,
 }
@@ -69,8 +69,10 @@ impl LogBuffer {
             rewritten: None,
             response: Some(&response),
         };
-        let mut collected = self.collected.borrow_mut();
-        collected.turn_to(logs);
+        let mut all = self.collected.borrow_mut();
+        let Some(collected) = turned_to(&mut all, logs) else {
+            return;
+        };
         for (log, lines) in logs.0.iter().zip(&mut collected.lines) {
             if !log.line.is_wanted(&exchange) {
                 continue;
@@ -88,7 +90,11 @@ impl LogBuffer {
 
     /// Writes the collected lines.
     pub fn flush(&self) {
-        self.collected.borrow_mut().flush();
+        let mut all = self.collected.borrow_mut();
+        all.iter_mut().for_each(Collected::flush);
+        // The buffers of the last used one are kept; others may belong to a former configuration.
+        let others = all.len().saturating_sub(1);
+        all.drain(..others);
     }
 }
 
@@ -101,23 +107,23 @@ impl AccessLogger {
     }
 }
 
-impl Collected {
-    /// Makes room for lines of these logs.
-    fn turn_to(&mut self, logs: &Arc<AccessLogs>) {
-        let before = self.logs.as_ref();
-        if before.is_some_and(|before| Arc::ptr_eq(before, logs)) {
-            return;
-        }
-        self.flush();
-        self.lines.resize_with(logs.0.len(), Vec::new);
-        self.logs = Some(Arc::clone(logs));
+/// The collected lines for these logs, which are the last of all from now on.
+fn turned_to<'c>(all: &'c mut Vec<Collected>, logs: &Arc<AccessLogs>) -> Option<&'c mut Collected> {
+    match all.iter().rposition(|one| Arc::ptr_eq(&one.logs, logs)) {
+        Some(position) if position + 1 == all.len() => {}
+        Some(position) => all[position..].rotate_left(1),
+        None => all.push(Collected {
+            logs: Arc::clone(logs),
+            lines: logs.0.iter().map(|_| Vec::new()).collect(),
+        }),
     }
+    all.last_mut()
+}
 
+impl Collected {
     fn flush(&mut self) {
-        if let Some(logs) = &self.logs {
-            for (log, lines) in logs.0.iter().zip(&mut self.lines) {
-                log.write(lines);
-            }
+        for (log, lines) in self.logs.0.iter().zip(&mut self.lines) {
+            log.write(lines);
         }
     }
 }

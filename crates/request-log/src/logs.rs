@@ -1,10 +1,11 @@
 //! Opens the logs of a configuration, and keeps those that are open.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tutti_config::model::LogTarget;
+use tutti_config::model::{AccessLog, LogTarget};
 use tutti_config::{Config, Diagnostic, Pointer};
 
 use crate::access_log::{AccessLogger, AccessLogs};
@@ -25,6 +26,8 @@ pub struct LostLines {
 pub struct Logs {
     /// `None`: there is no access log.
     pub access: Option<Arc<AccessLogs>>,
+    /// Those of listeners and actions, by their numbers in [`Config::scopes`].
+    scoped: BTreeMap<usize, Arc<AccessLogs>>,
     /// `None`: slow requests are not logged.
     pub slow: Option<Arc<SlowLogger>>,
     /// Each file and each server once for each kind of log.
@@ -60,7 +63,6 @@ impl Logs {
     ) -> Result<Logs, Vec<Diagnostic>> {
         let mut logs = Logs::after(previous);
         let mut faults = Vec::new();
-        let mut access = Vec::new();
         let lost = logs.lost.clone();
         let mut open = |target: &LogTarget, lost: &Lost| -> io::Result<Arc<LogFile>> {
             // A file that access log and slow log share counts for the log that opened it first.
@@ -75,14 +77,23 @@ impl Logs {
             }
             Ok(file)
         };
-        for wanted in &config.access_logs {
-            match open(&wanted.target, &lost.access) {
-                Ok(file) => access.push(AccessLogger::new(wanted, file)),
-                Err(error) => {
-                    faults.push(fault("access log", &wanted.target, &wanted.pointer, &error));
+        let mut open_all = |all: &[AccessLog]| {
+            let mut access = Vec::new();
+            for wanted in all {
+                match open(&wanted.target, &lost.access) {
+                    Ok(file) => access.push(AccessLogger::new(wanted, file)),
+                    Err(error) => {
+                        faults.push(fault("access log", &wanted.target, &wanted.pointer, &error));
+                    }
                 }
             }
-        }
+            (!access.is_empty()).then(|| Arc::new(AccessLogs(access.into())))
+        };
+        let access = open_all(&config.access_logs);
+        let scopes = config.scopes.iter().enumerate();
+        let scoped = scopes
+            .filter_map(|(number, scope)| Some((number, open_all(scope.access_logs.as_ref()?)?)))
+            .collect();
         if let Some(wanted) = &config.slow_log {
             match open(&wanted.target, &lost.slow) {
                 Ok(file) => logs.slow = Some(Arc::new(SlowLogger::new(wanted, file))),
@@ -91,13 +102,17 @@ impl Logs {
                 }
             }
         }
-        if !access.is_empty() {
-            logs.access = Some(Arc::new(AccessLogs(access.into())));
-        }
+        logs.access = access;
+        logs.scoped = scoped;
         match faults.is_empty() {
             true => Ok(logs),
             false => Err(faults),
         }
+    }
+
+    /// The access logs of the listener or action with this number.
+    pub fn of_scope(&self, scope: usize) -> Option<&Arc<AccessLogs>> {
+        self.scoped.get(&scope)
     }
 
     /// The logs that are written to this file.

@@ -58,8 +58,15 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
                         service.0.log.line(Level::Warn, &warning);
                     }
                     // The same fault is logged once.
-                    for why in service.0.replace_guard_file(&path, &content) {
-                        log_fault(service, &path, &why);
+                    let mut weak = Vec::new();
+                    for taken in service.0.replace_guard_file(&path, &content) {
+                        match taken {
+                            Ok(lines) => weak = lines,
+                            Err(why) => log_fault(service, &path, &why),
+                        }
+                    }
+                    if let Some(warning) = weak_hashes(&path, &weak) {
+                        service.0.log.line(Level::Warn, &warning);
                     }
                     Ok(mark)
                 }
@@ -72,6 +79,20 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
         log_fault(service, &path, why);
     }
     seen.insert(path, outcome);
+}
+
+/// Returns the warning about these lines of a file of passwords.
+fn weak_hashes(path: &Path, lines: &[usize]) -> Option<String> {
+    let (first, others) = lines.split_first()?;
+    let lines = match others.len() {
+        0 => format!("the hash in line {first} is"),
+        1 => format!("the hashes in line {first} and another one are"),
+        count => format!("the hashes in line {first} and {count} others are"),
+    };
+    let path = path.display();
+    Some(format!(
+        "`{path}`: {lines} weak (MD5, SHA-1 or traditional crypt): a thief of the file finds the passwords in minutes; replace each with `htpasswd -B {path} NAME`"
+    ))
 }
 
 fn log_fault(service: &RouterService, path: &Path, why: &str) {

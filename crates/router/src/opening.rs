@@ -394,13 +394,14 @@ impl Openings {
         let http = &config.settings.http;
         let requests = match needed.requests {
             true => {
-                let spool = self.spool(http, http.max_body_size).await;
-                Some(leniency.or_in_memory(spool, http.max_body_size)?)
+                let most = config.largest_body();
+                let spool = self.spool(http, most).await;
+                Some(leniency.or_in_memory(spool, most)?)
             }
             false => None,
         };
         let responses = match needed.responses {
-            true => match self.spool(http, http.response_buffering).await {
+            true => match self.spool(http, config.largest_buffering()).await {
                 Ok(spool) => Some(Ok(spool)),
                 Err(fault) => {
                     let why = io::Error::other(fault.message.clone());
@@ -425,13 +426,14 @@ impl Openings {
     ) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
         let folder = self.spool_folder(http);
+        let most = config.largest_body();
         let mut specs = Vec::new();
         for application in config.applications.values() {
             let place = SpoolPlace::from(folder.clone());
-            let mut spec = AppSpec::from_config(application, place, http.max_body_size);
+            let mut spec = AppSpec::from_config(application, place, most);
             if !live.has_spool_for(&spec) {
-                let spool = self.spool(http, http.max_body_size).await;
-                let spool = leniency.or_in_memory(spool, http.max_body_size)?;
+                let spool = self.spool(http, most).await;
+                let spool = leniency.or_in_memory(spool, most)?;
                 spec.spool = SpoolPlace::opened(spool);
             }
             specs.push(spec);

@@ -518,8 +518,12 @@ impl Inner {
         self.server.guard_files()
     }
 
-    /// Replaces the content of one of them. Returns its faults.
-    pub(super) fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+    /// Replaces the content of one of them. Returns the numbers of its lines with a weak hash, or its faults.
+    pub(super) fn replace_guard_file(
+        &self,
+        path: &Path,
+        content: &[u8],
+    ) -> Vec<Result<Vec<usize>, String>> {
         self.server.replace_guard_file(path, content)
     }
 

@@ -9,6 +9,7 @@ use tutti_config::model::{AccessLog, Condition, LogFormat, Template, TemplatePar
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
+use crate::json::escape as escape_json;
 use crate::render::render;
 use crate::script;
 use crate::variables::value;
@@ -183,25 +184,6 @@ fn escape_text(raw: &[u8], out: &mut Vec<u8>) {
             let _ = write!(out, "\\x{byte:02X}");
         } else {
             out.push(*byte);
-        }
-    }
-}
-
-/// Bytes that are not UTF-8 become U+FFFD: JSON has no other way.
-fn escape_json(raw: &[u8], out: &mut Vec<u8>) {
-    for chunk in raw.utf8_chunks() {
-        for byte in chunk.valid().bytes() {
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-                0..=0x1f => {
-                    // Writing to a vector cannot fail.
-                    let _ = write!(out, "\\u{byte:04x}");
-                }
-                byte => out.push(byte),
-            }
-        }
-        if !chunk.invalid().is_empty() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
         }
     }
 }

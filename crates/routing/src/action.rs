@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{
-    self, Cache, Condition, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
+    self, Cache, Condition, ContentPart, Pointer, RequestHeader, ResponseHeader, Return, Template,
+    under,
 };
 use tutti_http::{OwnedPath, RequestPath};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
-use crate::render::render;
+use crate::render::{render, render_content};
 use crate::rule_set::RuleSet;
+use crate::scopes::ScopeNumber;
 use crate::script::ScriptFailed;
 use crate::seen::Seen;
 
@@ -29,6 +31,8 @@ pub(crate) struct CompiledAction {
     pub(crate) guard: Option<usize>,
     /// The number of its rules.
     pub(crate) rules: Option<u32>,
+    /// The number of its settings in [`tutti_config::Config::scopes`].
+    pub(crate) scope: Option<usize>,
     pub(crate) cache: Option<Arc<Cache>>,
 }
 
@@ -69,6 +73,8 @@ pub struct Decision<'r> {
     pub guards: Guards,
     /// Rules for the response: those of the action first, then those on the way to it.
     pub rules: RuleSet,
+    /// The settings of the action and of those on the way to it.
+    pub settings: ScopeNumber,
     /// The action's cache options.
     pub cache: Option<&'r Arc<Cache>>,
     /// The action's place in the configuration; the listener's, if that passes directly.
@@ -196,6 +202,20 @@ impl Decision<'_> {
     ) -> Result<(), ScriptFailed> {
         let path = self.rewritten.as_deref();
         render(template, &Seen::on_its_way(request, path), out)
+    }
+
+    /// Renders the body of a `return` for this request.
+    ///
+    /// # Errors
+    /// It contains a script that failed; the request has been notified.
+    pub fn render_content<R: RequestInfo + ?Sized>(
+        &self,
+        parts: &[ContentPart],
+        request: &R,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ScriptFailed> {
+        let path = self.rewritten.as_deref();
+        render_content(parts, &Seen::on_its_way(request, path), out)
     }
 
     /// Evaluates a condition of the action for this request.

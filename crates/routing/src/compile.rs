@@ -12,6 +12,8 @@ use crate::action::{CompiledAction, CompiledKind, CompiledPass, CompiledShare};
 use crate::index::Index;
 use crate::router::{CompiledApplication, CompiledListener, CompiledRoute, CompiledStep, Router};
 use crate::rules::{Page, Rulebook, Rules};
+use crate::scope_walk::combinations;
+use crate::scopes::{Combinations, ScopeNumber};
 
 impl Router {
     /// Compiles the routes of a validated configuration.
@@ -32,7 +34,7 @@ impl Router {
             guards: Vec::new(),
             rules: Rulebook::default(),
             internal: FxHashSet::default(),
-            merge_slashes: config.settings.http.merge_slashes,
+            combinations: Combinations::default(),
         };
         for (name, upstream) in &config.upstreams {
             let index = router.upstreams.len();
@@ -86,6 +88,7 @@ impl Router {
                     pointer: pointer.clone(),
                     pass,
                     rules,
+                    settings: ScopeNumber::default(),
                 }),
                 Err(fault) => faults.push(*fault),
             }
@@ -101,14 +104,31 @@ impl Router {
                     pointer: question.pointer.clone(),
                     pass,
                     rules: None,
+                    settings: ScopeNumber::default(),
                 }),
                 Err(fault) => faults.push(*fault),
             }
         }
-        if faults.is_empty() {
-            Ok(router)
-        } else {
-            Err(Diagnostics(faults))
+        if !faults.is_empty() {
+            return Err(Diagnostics(faults));
+        }
+        router.combined(config)
+    }
+
+    /// Numbers the combinations of settings.
+    fn combined(mut self, config: &Config) -> Result<Router, Diagnostics> {
+        // Those of listeners come first.
+        let mut scopes: Vec<Option<usize>> = config.listeners.iter().map(|one| one.scope).collect();
+        scopes.resize(self.listeners.len(), None);
+        match combinations(config, &self, &scopes) {
+            Ok((combinations, settings)) => {
+                self.combinations = combinations;
+                for (listener, settings) in self.listeners.iter_mut().zip(settings) {
+                    listener.settings = settings;
+                }
+                Ok(self)
+            }
+            Err(fault) => Err(Diagnostics(vec![*fault])),
         }
     }
 
@@ -150,6 +170,7 @@ impl Router {
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
+            scope: action.scope,
             cache: action.cache.clone(),
         })
     }

@@ -1,6 +1,6 @@
 //! Evaluates the conditions of a step.
 
-use tutti_config::model::{Condition, Conditions, FieldSets, OutOfSteps, Patterns};
+use tutti_config::model::{Condition, Conditions, FieldSets, OutOfSteps, Patterns, Referers};
 
 use crate::fields::{self, Decoded};
 use crate::info::RequestInfo;
@@ -78,11 +78,29 @@ fn plain_ones_hold<'c, R: RequestInfo + ?Sized>(
         })?
         && any_set(conditions.headers.as_ref(), |name, each| {
             request.each_field(name, each)
-        })?)
+        })?
+        && referer_matches(conditions.referer.as_ref(), request)?)
 }
 
 fn matches<'c>(patterns: Option<&'c Patterns>, value: &[u8]) -> Result<bool, OutOfSteps<'c>> {
     patterns.map_or(Ok(true), |patterns| patterns.matches(value))
+}
+
+/// All values of the field must be accepted: an application may look at any.
+fn referer_matches<'c, R: RequestInfo + ?Sized>(
+    referers: Option<&'c Referers>,
+    request: &R,
+) -> Result<bool, OutOfSteps<'c>> {
+    let Some(referers) = referers else {
+        return Ok(true);
+    };
+    let mut outcome = None;
+    request.each_field(b"referer", &mut |value| {
+        if !matches!(outcome, Some(Err(_) | Ok(false))) {
+            outcome = Some(referers.accept(value, request.host()));
+        }
+    });
+    outcome.unwrap_or_else(|| Ok(referers.accept_none()))
 }
 
 fn query_matches<'c>(

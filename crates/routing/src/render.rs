@@ -1,8 +1,9 @@
 //! Templates with the values of a request.
 
-use tutti_config::model::{Template, TemplatePart};
+use tutti_config::model::{ContentPart, Template, TemplatePart};
 
 use crate::info::RequestInfo;
+use crate::json;
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
@@ -20,6 +21,30 @@ pub fn render<R: RequestInfo + ?Sized>(
             TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
             TemplatePart::Variable(variable) => variables::value(variable, request, out),
             TemplatePart::Script(source) => script::value(source, request, out)?,
+        }
+    }
+    Ok(())
+}
+
+/// Renders the body of a `return` for this request.
+///
+/// # Errors
+/// It contains a script that failed; the request has been notified.
+pub(crate) fn render_content<R: RequestInfo + ?Sized>(
+    parts: &[ContentPart],
+    request: &R,
+    out: &mut Vec<u8>,
+) -> Result<(), ScriptFailed> {
+    let mut value = Vec::new();
+    for part in parts {
+        match part {
+            ContentPart::Literal(text) => out.extend_from_slice(text),
+            ContentPart::Text(template) => render(template, request, out)?,
+            ContentPart::JsonText(template) => {
+                value.clear();
+                render(template, request, &mut value)?;
+                json::escape(&value, out);
+            }
         }
     }
     Ok(())

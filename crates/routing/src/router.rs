@@ -20,6 +20,7 @@ use crate::pass;
 use crate::rewrite::rewrite;
 use crate::rule_set::RuleSet;
 use crate::rules::{InternalNumber, PageNumber, Rulebook};
+use crate::scopes::{Combinations, ScopeNumber};
 use crate::seen::Seen;
 
 /// Most routes and fallbacks for a request; more are a loop. Real chains have two or three.
@@ -44,8 +45,7 @@ pub struct Router {
     pub(crate) rules: Rulebook,
     /// Numbers of the internal routes.
     pub(crate) internal: FxHashSet<usize>,
-    /// Merges repeated slashes in the result of a `rewrite`, as in paths of requests.
-    pub(crate) merge_slashes: bool,
+    pub(crate) combinations: Combinations,
 }
 
 #[derive(Debug)]
@@ -53,6 +53,7 @@ pub(crate) struct CompiledListener {
     pub(crate) pointer: Pointer,
     pub(crate) pass: CompiledPass,
     pub(crate) rules: Option<u32>,
+    pub(crate) settings: ScopeNumber,
 }
 
 #[derive(Debug)]
@@ -80,6 +81,17 @@ impl Router {
     /// The rules for responses.
     pub fn rules(&self) -> &Rulebook {
         &self.rules
+    }
+
+    /// The combinations of settings that requests can have.
+    pub fn combinations(&self) -> &Combinations {
+        &self.combinations
+    }
+
+    /// The settings of requests from the listener with this number.
+    pub fn settings_of(&self, listener: usize) -> ScopeNumber {
+        let listener = self.listeners.get(listener);
+        listener.map_or_else(ScopeNumber::default, |one| one.settings)
     }
 
     pub(crate) fn route(&self, name: &[u8]) -> Option<CompiledPass> {
@@ -143,6 +155,7 @@ impl Router {
                 request_headers: &[],
                 guards: Guards::new(),
                 rules: RuleSet::default(),
+                settings: ScopeNumber::default(),
                 cache: None,
                 pointer: &NOWHERE,
                 route: None,
@@ -158,6 +171,7 @@ impl Router {
             headers: (&[], &[]),
             guards: Guards::new(),
             rules: RuleSet::of(listener.rules),
+            settings: listener.settings,
             is_internal: false,
             cache: None,
             hops: 0,
@@ -165,10 +179,11 @@ impl Router {
         way.pass(&listener.pass, request)
     }
 
-    /// Decides for the error page of a request. `None`: there is no such page.
+    /// Decides for the error page of a request with these settings. `None`: there is no such page.
     pub fn decide_page<'r, R: RequestInfo + ?Sized>(
         &'r self,
         page: PageNumber,
+        settings: ScopeNumber,
         request: &R,
     ) -> Option<Decision<'r>> {
         let action = self.rules.action(page)?;
@@ -180,6 +195,7 @@ impl Router {
             headers: (&[], &[]),
             guards: Guards::new(),
             rules: RuleSet::default(),
+            settings,
             is_internal: false,
             cache: None,
             hops: 0,
@@ -187,11 +203,11 @@ impl Router {
         Some(way.action(action, request))
     }
 
-    /// Decides for an internal redirect to a route. `rules`: those of the redirecting response.
+    /// Decides for an internal redirect to a route. `rules` and `settings` are those of the redirecting response.
     pub fn decide_internal<'r, R: RequestInfo + ?Sized>(
         &'r self,
         route: InternalNumber,
-        rules: RuleSet,
+        (rules, settings): (RuleSet, ScopeNumber),
         request: &R,
     ) -> Decision<'r> {
         static INTERNAL: std::sync::LazyLock<Pointer> =
@@ -204,6 +220,7 @@ impl Router {
             headers: (&[], &[]),
             guards: Guards::new(),
             rules,
+            settings,
             is_internal: true,
             cache: None,
             hops: 0,
@@ -280,6 +297,7 @@ impl Router {
             headers: (&[], &[]),
             guards: decision.guards,
             rules: decision.rules,
+            settings: decision.settings,
             is_internal: decision.is_internal,
             cache: None,
             hops: decision.hops + 1,
@@ -297,6 +315,7 @@ struct Way<'r> {
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     guards: Guards,
     rules: RuleSet,
+    settings: ScopeNumber,
     /// An internal redirect has led here: computed destinations may be internal routes.
     is_internal: bool,
     cache: Option<&'r Arc<Cache>>,
@@ -356,6 +375,7 @@ impl<'r> Way<'r> {
             request_headers: self.headers.1,
             guards: self.guards,
             rules: self.rules,
+            settings: self.settings,
             is_internal: self.is_internal,
             cache: self.cache,
             pointer: self.pointer,
@@ -377,10 +397,12 @@ impl<'r> Way<'r> {
             self.guards.push(guard);
         }
         self.rules.add(action.rules);
+        self.settings = self.router.combinations.after(self.settings, action.scope);
         self.cache = action.cache.as_ref();
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
-            let Ok(rewritten) = rewrite(template, &routed, self.router.merge_slashes) else {
+            let merge_slashes = self.router.combinations.merges_slashes(self.settings);
+            let Ok(rewritten) = rewrite(template, &routed, merge_slashes) else {
                 return Move::End(DecisionKind::Undecided);
             };
             let rewritten = Rc::new(rewritten);

@@ -63,6 +63,12 @@ impl Rulebook {
         })
     }
 
+    /// The actions of all error pages.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &CompiledAction> {
+        let pages = self.0.iter().flat_map(|rules| &rules.pages);
+        pages.map(|page| &page.action)
+    }
+
     pub(crate) fn action(&self, number: PageNumber) -> Option<&CompiledAction> {
         let rules = self.0.get(number.rules as usize)?;
         Some(&rules.pages.get(number.page as usize)?.action)

@@ -45,7 +45,7 @@ pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Ex
     let Some(asked) = &plan.asked else {
         return ExchangeStep::Action(Box::new(plan), Collected::None);
     };
-    let found = asked.find(&request.view, &plan.changes.edits, true);
+    let found = asked.find(&request.view, &plan.changes.edits);
     let (tutti_cache::Found::Fresh(stored) | tutti_cache::Found::Stale(stored, _)) = &found else {
         return ExchangeStep::Cache(Box::new(Fetch { found, plan }));
     };
@@ -179,7 +179,7 @@ async fn landed(
     request.client.set_deadline(NEVER);
     // The store is asked again, whether or not the response has arrived.
     let _ = request.unless_gone(landed).await?;
-    Ok(asked.find(&request.view, edits, false))
+    Ok(asked.find_after_wait(&request.view, edits))
 }
 
 /// Reads a response from disk, on a thread that may block; returns what was found.

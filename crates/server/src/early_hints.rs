@@ -15,7 +15,7 @@ use tutti_conn::output::Output;
 
 /// True if the client of this request may get 103.
 pub(crate) fn are_taken(request: &Request<'_>) -> bool {
-    match (request.snapshot.early_hints, request.view.version()) {
+    match (request.settings().early_hints, request.view.version()) {
         (EarlyHints::Never, _) | (_, Version::Http10) => false,
         (EarlyHints::Http2, version) => version > Version::Http11,
         (EarlyHints::Always, _) => true,

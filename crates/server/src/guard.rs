@@ -104,7 +104,8 @@ pub(crate) async fn wait(
                 .snapshot
                 .guards
                 .of(&plan.guards)
-                .any(|guard| guard.identity.is_some());
+                .filter_map(|guard| guard.identity.as_ref())
+                .any(|identity| identity.model.names_client());
             if let Some(asked) = &mut plan.asked {
                 asked.is_authorized |= is_known;
             }
@@ -120,7 +121,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
     let mut fields: Vec<Edit> = Vec::new();
     for guard in guards.of(&plan.guards) {
         if let Some(identity) = &guard.identity {
-            let found = identity::find(request, guard, identity, guards.desk()).await;
+            let found = identity::find(request, plan, guard, identity).await;
             if found.is_err() {
                 guards.note_not_let_in(AuthKind::of(&identity.model));
             }

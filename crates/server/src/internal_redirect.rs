@@ -6,6 +6,8 @@
 //! Must never: replace an error page, continue without end, or redirect to something that the configuration has not named: the value is a
 //! path for the routes, never one of the file system.
 
+use std::path::Path;
+
 use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
@@ -269,13 +271,17 @@ fn of_error(request: &Request<'_>, status: u16, changes: &Changes) -> Option<Box
 }
 
 /// The maintenance page.
-pub(crate) fn of_maintenance(request: &Request<'_>, fields: FieldLines) -> Option<Box<Substitute>> {
+pub(crate) fn of_maintenance(
+    request: &Request<'_>,
+    page: &Path,
+    fields: FieldLines,
+) -> Option<Box<Substitute>> {
     let mended = Mended {
         status: 503,
         answer: PageStatus::Kept,
     };
     let changes = Changes::default();
-    let mut substitute = original(request, &changes).mend(Way::Maintenance, mended)?;
+    let mut substitute = original(request, &changes).mend(Way::Maintenance(page.into()), mended)?;
     substitute.kept.always = fields;
     Some(substitute)
 }

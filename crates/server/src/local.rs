@@ -287,9 +287,12 @@ impl Local {
         snapshot
     }
 
-    /// The timeouts of the configuration in force.
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        self.snapshot.borrow_mut().load().timeouts
+    /// The timeouts of a listener in the configuration in force.
+    pub(crate) fn timeouts(&self, listener: &SharedListener) -> Timeouts {
+        let mut live = self.snapshot.borrow_mut();
+        let snapshot = live.load();
+        let settings = snapshot.settings_of(listener.id);
+        snapshot.settings.get(settings).timeouts
     }
 
     /// Closes idle connections to servers that are not in the configuration any more.

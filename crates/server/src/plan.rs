@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tutti_config::model::{GatewayParameter, Spooler};
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, OwnedPath, RequestPath, RequestView};
@@ -32,6 +33,8 @@ pub(crate) enum Act {
         status: u16,
         fields: FieldLines,
     },
+    /// The body that the configuration gives to a `return`.
+    Content(Box<Returned>),
     File(Served),
     /// The list of a folder.
     Listing(Arc<Folder>),
@@ -43,6 +46,13 @@ pub(crate) enum Act {
     Spooler(Arc<Spooler>),
     Application(Called),
     Upstream(Box<UpstreamDestination>),
+}
+
+/// A response whose body is in the configuration.
+pub(crate) struct Returned {
+    pub(crate) status: u16,
+    pub(crate) fields: FieldLines,
+    pub(crate) body: Bytes,
 }
 
 /// A request's call of an application.

@@ -20,7 +20,7 @@ use crate::plan::{Act, Plan};
 /// # Errors
 /// The status with which the request is refused.
 pub(crate) fn check(request: &Request<'_>) -> Result<(), u16> {
-    match request.view.body_length() == BodyLength::Chunked && !request.snapshot.accepts_chunked {
+    match request.view.body_length() == BodyLength::Chunked && !request.settings().accepts_chunked {
         true => Err(411),
         false => Ok(()),
     }
@@ -48,7 +48,7 @@ pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<bool, u16> {
 /// The status that the request is refused with, because its body is too large.
 pub(crate) fn decoder(request: &Request<'_>) -> Result<BodyDecoder, u16> {
     let length = request.view.body_length();
-    BodyDecoder::new(length, &request.snapshot.limits).map_err(|error| error.status())
+    BodyDecoder::new(length, &request.settings().limits).map_err(|error| error.status())
 }
 
 /// True if the body is streamed to the action.
@@ -86,9 +86,12 @@ pub(crate) async fn receive(
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))
         }
-        Act::Page { .. } | Act::File(_) | Act::Listing(_) | Act::Substitute(_) | Act::Metrics => {
-            None
-        }
+        Act::Page { .. }
+        | Act::Content(_)
+        | Act::File(_)
+        | Act::Listing(_)
+        | Act::Substitute(_)
+        | Act::Metrics => None,
     };
     let Some((name, spool)) = receiver else {
         let outcome = read(with, messages, decoder, |_| Ok(())).await?;
@@ -106,7 +109,7 @@ async fn read(
     decoder: BodyDecoder,
     mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
 ) -> Result<Result<(), u16>, Gone> {
-    let send_timeout = messages.snapshot.timeouts.send;
+    let send_timeout = messages.settings(exchange).timeouts.send;
     let (mut body, output) = messages.body(client, exchange, decoder);
     loop {
         let outcome = match body.ready(output, send_timeout).await {

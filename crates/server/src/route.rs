@@ -5,13 +5,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
-use tutti_config::model::{Encoding, Template};
+use tutti_config::model::{ContentPart, Encoding, Template};
 use tutti_http::edits::{Edit, has_edit_of};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{
-    CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, ScriptFailed,
+    CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, Return, ScriptFailed,
 };
 
 use crate::action::share::{self, Found};
@@ -25,7 +26,7 @@ use crate::exchange::trace::TRACEPARENT;
 use crate::fields::request_headers;
 use crate::fields::request_id;
 use crate::maintenance;
-use crate::plan::{Act, Called, Plan, Served};
+use crate::plan::{Act, Called, Plan, Returned, Served};
 use crate::substitute::Way;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
@@ -39,14 +40,16 @@ use tutti_request_log::Answerer;
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
     let router = &request.snapshot.router;
     if let Some(substitute) = request.substitute {
+        let settings = request.exchange.settings.get();
         return match &substitute.way {
-            Way::Maintenance => maintenance::page(request),
-            Way::Page(page) => match router.decide_page(*page, request) {
+            Way::Maintenance(page) => maintenance::page(request, page),
+            Way::Page(page) => match router.decide_page(*page, settings, request) {
                 Some(decision) => carry_out(request, decision),
                 None => Plan::new(Act::page(500)),
             },
             Way::Route(route, rules) => {
-                let decision = router.decide_internal(*route, rules.clone(), request);
+                let inherited = (rules.clone(), settings);
+                let decision = router.decide_internal(*route, inherited, request);
                 carry_out(request, decision)
             }
         };
@@ -67,10 +70,13 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
 /// Carries out the decision.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
-    let is_closed = maintenance::applies(request);
     loop {
-        if is_closed && !may_be_metrics(&decision.action) {
-            return Plan::new(maintenance::act(request));
+        request.exchange.settings.set(decision.settings);
+        let closed = maintenance::closing(request, decision.settings);
+        if let Some(closed) = closed
+            && !may_be_metrics(&decision.action)
+        {
+            return Plan::new(maintenance::act(request, closed));
         }
         let answerer = Answerer::of(&decision.action);
         request.exchange.answerer.set(answerer);
@@ -108,15 +114,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 None => Act::page(404),
             },
             DecisionKind::Return(answer) => {
-                let location = answer.location.as_ref();
-                let field = location.map(|location| location_field(&decision, location, request));
-                match field.transpose() {
-                    Ok(field) => Act::Page {
-                        status: answer.status,
-                        fields: field.unwrap_or_default(),
-                    },
-                    Err(ScriptFailed) => Act::page(500),
-                }
+                returned(&decision, answer, request).unwrap_or_else(|ScriptFailed| Act::page(500))
             }
             DecisionKind::Metrics => match request.view.method() {
                 Method::Get | Method::Head => Act::Metrics,
@@ -158,8 +156,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
-        if is_closed && !matches!(act, Act::Metrics) {
-            return Plan::new(maintenance::act(request));
+        if let Some(closed) = closed
+            && !matches!(act, Act::Metrics)
+        {
+            return Plan::new(maintenance::act(request, closed));
         }
         return planned(request, act, &mut decision);
     }
@@ -270,7 +270,7 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
         edits.extend(propagated.edits());
     }
     claim(request, &mut edits);
-    let wanted = request.snapshot.request_id.as_deref();
+    let wanted = request.settings().request_id.as_deref();
     request_id::add_edit(wanted, &mut edits, || refusals::id(request));
     Ok(edits)
 }
@@ -570,6 +570,37 @@ fn refusal(status: u16) -> Act {
         _ => FieldLines::new(),
     };
     Act::Page { status, fields }
+}
+
+/// A `return`, with its `location` and its body.
+fn returned(
+    decision: &Decision<'_>,
+    answer: &Return,
+    request: &Request<'_>,
+) -> Result<Act, ScriptFailed> {
+    let status = answer.status;
+    let mut fields = match &answer.location {
+        Some(location) => location_field(decision, location, request)?,
+        None => FieldLines::new(),
+    };
+    let Some(content) = &answer.content else {
+        return Ok(Act::Page { status, fields });
+    };
+    fields.push(b"Content-Type", content.content_type.as_bytes());
+    let body = match content.parts.as_slice() {
+        [] => Bytes::new(),
+        [ContentPart::Literal(text)] => text.clone(),
+        parts => {
+            let mut text = Vec::new();
+            decision.render_content(parts, request, &mut text)?;
+            text.into()
+        }
+    };
+    Ok(Act::Content(Box::new(Returned {
+        status,
+        fields,
+        body,
+    })))
 }
 
 fn location_field(

@@ -157,7 +157,7 @@ async fn plain(
         // much (27 against 13 µs).
         request.flush(output).await?;
         writer.body_bytes += std::mem::take(&mut text_bytes);
-        let timeout = request.snapshot.timeouts.send;
+        let timeout = request.settings().timeouts.send;
         let sent = &mut writer.body_bytes;
         transfer::send_range(request.client, file, range, timeout, sent).await?;
     }

@@ -318,8 +318,13 @@ impl Server {
         files
     }
 
-    /// Replaces the content of such a file. Returns its faults: then the former content stays.
-    pub fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+    /// Replaces the content of such a file. Returns the numbers of its lines with a weak hash, or its faults: then the former content
+    /// stays.
+    pub fn replace_guard_file(
+        &self,
+        path: &Path,
+        content: &[u8],
+    ) -> Vec<Result<Vec<usize>, String>> {
         let live = self.shared.live.load();
         live.guards.replace_file(path, content)
     }
@@ -382,20 +387,22 @@ impl Server {
     /// Begins to end gracefully: accepts no new connections, closes idle ones unless a request arrives within half a second, and ends each
     /// of the others with its current request.
     pub fn drain(&self) {
-        self.drain_how(false);
+        self.shared.drains_gently.store(false, Ordering::Relaxed);
+        self.close_listeners();
     }
 
     /// The same, but an idle connection may send one more request within ten seconds, which is answered with `Connection: close`. For an
     /// upgrade, after which another process accepts: a client with a kept connection never finds it closed while it sends. WebSocket
     /// connections continue until their application ends.
     pub fn drain_gently(&self) {
-        self.drain_how(true);
+        self.shared.drains_gently.store(true, Ordering::Relaxed);
+        self.close_listeners();
     }
 
     /// Ends a [gentle](Self::drain_gently) drain: WebSocket connections are closed with 1012. Others end with the process.
     pub fn cut(&self) {
         self.shared.is_cut.store(true, Ordering::Relaxed);
-        // As for `drain_how`.
+        // As in `close_listeners`.
         fence(Ordering::Release);
         self.send_all(|| Command::Drain);
     }
@@ -407,8 +414,7 @@ impl Server {
         self.threads_answer().await;
     }
 
-    fn drain_how(&self, gently: bool) {
-        self.shared.drains_gently.store(gently, Ordering::Relaxed);
+    fn close_listeners(&self) {
         self.shared.is_draining.store(true, Ordering::Relaxed);
         // A thread that sees a listener closed must see this, too: its connections check the one, then the other.
         fence(Ordering::Release);

@@ -11,6 +11,7 @@ mod entry_points;
 mod environment;
 mod faults;
 mod http3_sockets;
+mod request_settings;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,11 +21,10 @@ use std::sync::Arc;
 use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_guard::GuardTable;
-use tutti_http::websocket::SessionOptions;
-use tutti_http::{MessageLimits, PathRules, SlashPolicy};
+use tutti_http::MessageLimits;
 use tutti_pool::ApplicationPool;
 use tutti_quic::Spoken;
-use tutti_routing::{Modules, Router};
+use tutti_routing::{Modules, Router, ScopeNumber};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
@@ -33,40 +33,19 @@ use tutti_upstream::{ServerGroup, authorities};
 use self::faults::bind_fault;
 use self::http3_sockets::spoken;
 use tutti_cache::stores;
-use tutti_conn::clock::{Millis, millis};
 use tutti_conn::listener::SharedListener;
-use tutti_conn::response_buffers::OverflowFile;
-use tutti_files::compression::CompressionPolicy;
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::Logs;
 use tutti_request_log::ResponseCounts;
 
 pub(crate) use self::entry_points::ListenerEntry;
 pub use self::environment::SnapshotEnvironment;
-
-/// `settings.http`, in the units they are used in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeouts {
-    /// `header_read_timeout`.
-    pub(crate) header_read: Millis,
-    /// `body_read_timeout`.
-    pub(crate) body_read: Millis,
-    /// `send_timeout`.
-    pub(crate) send: Millis,
-    /// `idle_timeout`.
-    pub(crate) idle: Millis,
-}
+pub(crate) use self::request_settings::{RequestSettings, SettingsTable, Timeouts};
 
 /// One whole configuration.
 pub(crate) struct Snapshot {
-    /// Limits of the heads and bodies of requests.
-    pub(crate) limits: MessageLimits,
-    /// Timeouts for clients.
-    pub(crate) timeouts: Timeouts,
-    /// `settings.http.websocket`.
-    pub(crate) websocket: SessionOptions,
-    /// `Server` has the version.
-    pub(crate) shows_version: bool,
+    /// The settings of requests.
+    pub(crate) settings: SettingsTable,
     /// The MIME types of files.
     pub(crate) mime: Arc<MimeTypes>,
     mime_source: BTreeMap<String, String>,
@@ -90,8 +69,11 @@ pub(crate) struct Snapshot {
     pub(crate) kubernetes: model::Kubernetes,
     /// For large bodies of requests to upstreams; set if there is an upstream.
     pub(crate) body_spool: Option<Spool>,
-    /// The store for responses to slow clients; set if there is an upstream or an application, and `response_buffering` is not 0.
-    pub(crate) store: Option<OverflowFile>,
+    /// The spool for responses to slow clients; set if there is an upstream or an application, and `response_buffering` is not 0
+    /// everywhere.
+    response_spool: Option<Spool>,
+    /// The largest `max_body_size` and `response_buffering`, for which the spools were made.
+    largest: (u64, u64),
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
     /// Access logs and the slow log.
@@ -100,20 +82,10 @@ pub(crate) struct Snapshot {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The modules for scripts of the configuration.
     pub(crate) modules: Modules,
-    /// `None`: responses are sent as they are.
-    pub(crate) compression: Option<CompressionPolicy>,
     /// A listener has `forwarded`.
     pub(crate) believes_fields: bool,
-    /// Which clients' request ids are trusted, and where ids are sent.
-    pub(crate) request_id: Option<Box<model::RequestId>>,
-    /// `None`: requests are served.
-    pub(crate) maintenance: Option<Box<model::Maintenance>>,
-    /// Which clients get 103.
-    pub(crate) early_hints: model::EarlyHints,
     /// `log_route`.
     pub(crate) logs_routes: bool,
-    /// `chunked_transform`.
-    pub(crate) accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
     pub(crate) body_buffer_bytes: usize,
     /// Counts of requests by answerer.
@@ -155,25 +127,6 @@ impl Snapshot {
 
     fn settings(config: &Config, previous: Option<&Snapshot>, router: Router) -> Self {
         let http = &config.settings.http;
-        let limits = MessageLimits {
-            large_header_buffer_size: http.large_header_buffer_size,
-            large_header_buffers: http.large_header_buffers,
-            discard_unsafe_fields: http.discard_unsafe_fields,
-            max_body_size: http.max_body_size,
-            paths: Some(path_rules(http)),
-            ..MessageLimits::default()
-        };
-        let timeouts = Timeouts {
-            header_read: millis(http.header_read_timeout),
-            body_read: millis(http.body_read_timeout),
-            send: millis(http.send_timeout),
-            idle: millis(http.idle_timeout),
-        };
-        let websocket = SessionOptions {
-            max_message: http.websocket.max_frame_size,
-            read_timeout: http.websocket.read_timeout.0.map(millis),
-            keepalive: http.websocket.keepalive_interval.0.map(millis),
-        };
         let kept = previous.filter(|previous| previous.mime_source == http.mime_types);
         let mime = kept.map_or_else(
             || Arc::new(MimeTypes::new(&http.mime_types)),
@@ -181,10 +134,7 @@ impl Snapshot {
         );
         Self {
             guards: GuardTable::default(),
-            limits,
-            timeouts,
-            websocket,
-            shows_version: http.server_version,
+            settings: SettingsTable::new(config, router.combinations()),
             mime,
             mime_source: http.mime_types.clone(),
             listeners: Vec::new(),
@@ -197,18 +147,14 @@ impl Snapshot {
             resolver: config.settings.resolver.clone(),
             kubernetes: config.settings.kubernetes.clone(),
             body_spool: None,
-            store: None,
+            response_spool: None,
+            largest: (config.largest_body(), config.largest_buffering()),
             body_folder: http.body_temp_path.clone(),
             logs: previous.map_or_else(Logs::default, |previous| Logs::after(&previous.logs)),
             tracer: None,
             modules: modules(config, previous),
-            compression: http.compression.as_ref().map(CompressionPolicy::new),
             believes_fields: false,
-            request_id: http.request_id.clone().map(Box::new),
-            maintenance: config.settings.maintenance.clone().map(Box::new),
-            early_hints: http.early_hints,
             logs_routes: http.log_route,
-            accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
             counts: ResponseCounts::new(previous.map_or(0, |previous| previous.counts.threads())),
             caches: stores(config, previous.map_or(&[], |previous| &previous.caches)),
@@ -225,42 +171,53 @@ impl Snapshot {
         previous: &Snapshot,
         around: &mut dyn SnapshotEnvironment,
     ) -> io::Result<()> {
-        let most = config.settings.http.response_buffering;
+        let (_, most) = self.largest;
         if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
             return Ok(());
         }
-        let spool = match previous.store_for(&config.settings.http) {
-            Some(store) => store.spool.clone(),
+        let spool = match previous.response_spool_for(config) {
+            Some(spool) => spool.clone(),
             None => around.response_spool(most)?,
         };
-        self.store = Some(OverflowFile { spool, most });
+        self.settings.set_store(&spool);
+        self.response_spool = Some(spool);
         Ok(())
     }
 
-    /// The store, if its folder and its limit have not changed.
-    fn store_for(&self, http: &model::Http) -> Option<&OverflowFile> {
-        let is_same = self.body_folder == http.body_temp_path;
-        let store = self.store.as_ref().filter(|_| is_same)?;
-        (store.most == http.response_buffering).then_some(store)
+    /// The spool of responses, if its folder and its limit have not changed.
+    fn response_spool_for(&self, config: &Config) -> Option<&Spool> {
+        let is_same = self.body_folder == config.settings.http.body_temp_path;
+        let is_same = is_same && self.largest.1 == config.largest_buffering();
+        self.response_spool.as_ref().filter(|_| is_same)
     }
 
     /// The spool of request bodies, if its folder and its limit have not changed.
-    fn body_spool_for(&self, http: &model::Http) -> Option<&Spool> {
-        let is_same = self.body_folder == http.body_temp_path;
-        let is_same = is_same && self.limits.max_body_size == http.max_body_size;
+    fn body_spool_for(&self, config: &Config) -> Option<&Spool> {
+        let is_same = self.body_folder == config.settings.http.body_temp_path;
+        let is_same = is_same && self.largest.0 == config.largest_body();
         self.body_spool.as_ref().filter(|_| is_same)
     }
 
     /// The spools that a configuration needs in addition to those of this one.
     pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
-        let http = &config.settings.http;
         let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
         let has_answers = has_servers || !config.applications.is_empty();
-        let has_answers = has_answers && http.response_buffering != 0;
+        let has_answers = has_answers && config.largest_buffering() != 0;
         SpoolsNeeded {
-            requests: has_servers && self.body_spool_for(http).is_none(),
-            responses: has_answers && self.store_for(http).is_none(),
+            requests: has_servers && self.body_spool_for(config).is_none(),
+            responses: has_answers && self.response_spool_for(config).is_none(),
         }
+    }
+
+    /// The settings of requests from a listener, before they are routed.
+    pub(crate) fn settings_of(&self, listener: u64) -> ScopeNumber {
+        if !self.settings.has_scopes() {
+            return ScopeNumber::default();
+        }
+        let position = self.position_of(listener);
+        position.map_or_else(ScopeNumber::default, |position| {
+            self.router.settings_of(position)
+        })
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is disabled there.
@@ -339,8 +296,10 @@ impl Snapshot {
         let router = Router::compile(config)?;
         let mut snapshot = Self::settings(config, Some(previous), router);
         let mut added = Vec::new();
-        for wanted in &config.listeners {
-            let offer = match offer(wanted, &snapshot.limits, previous, around) {
+        for (position, wanted) in config.listeners.iter().enumerate() {
+            let settings = snapshot.router.settings_of(position);
+            let limits = &snapshot.settings.get(settings).limits;
+            let offer = match offer(wanted, limits, previous, around) {
                 Ok(offer) => offer,
                 Err(error) => {
                     faults.push(Diagnostic::apply(error.pointer, error.message));
@@ -395,9 +354,8 @@ impl Snapshot {
         }
         snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
         if let Some(first) = snapshot.upstreams.first() {
-            let http = &config.settings.http;
-            let kept = previous.body_spool_for(http).cloned();
-            match kept.map_or_else(|| around.body_spool(http.max_body_size), Ok) {
+            let kept = previous.body_spool_for(config).cloned();
+            match kept.map_or_else(|| around.body_spool(config.largest_body()), Ok) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
                 Err(error) => faults.push(Diagnostic::apply(
                     first.model().pointer.clone().into(),
@@ -406,7 +364,11 @@ impl Snapshot {
             }
         }
         match Logs::open(config, &previous.logs, |path| around.open_log(path)) {
-            Ok(logs) => snapshot.logs = logs,
+            Ok(logs) => {
+                let combinations = snapshot.router.combinations();
+                snapshot.settings.set_logs(config, combinations, &logs);
+                snapshot.logs = logs;
+            }
             Err(mut failed) => faults.append(&mut failed),
         }
         if let Some(wanted) = &config.settings.telemetry {
@@ -432,20 +394,6 @@ impl Snapshot {
 
 /// The ALPN protocols, the preferred first (RFC 7301 §6); the first only if HTTP/2 is enabled.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-
-/// The rules for paths of requests.
-fn path_rules(http: &model::Http) -> PathRules {
-    PathRules {
-        merge_slashes: http.merge_slashes,
-        encoded_slashes: match http.encoded_slashes {
-            model::EncodedSlashes::Plain => SlashPolicy::Plain,
-            model::EncodedSlashes::Any => SlashPolicy::Any,
-            model::EncodedSlashes::Refuse => SlashPolicy::Refuse,
-        },
-        backslashes: http.backslashes,
-        decode_unreserved: http.decode_unreserved,
-    }
-}
 
 /// The ALPN protocols offered to an upstream.
 fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {

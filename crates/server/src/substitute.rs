@@ -10,6 +10,8 @@ mod head;
 mod kept_fields;
 mod redirect_target;
 
+use std::path::Path;
+
 use tutti_config::model::PageStatus;
 use tutti_http::{RequestHead, RequestView};
 use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
@@ -27,8 +29,8 @@ pub(crate) enum Way {
     Page(PageNumber),
     /// A route, by the rules of the redirecting response.
     Route(InternalNumber, RuleSet),
-    /// The maintenance page.
-    Maintenance,
+    /// The maintenance page in this file.
+    Maintenance(Box<Path>),
 }
 
 /// The error that a page replaces.

@@ -34,7 +34,8 @@ pub(crate) async fn run(
     let input = messages.input.split_off(end.min(messages.input.len()));
     // From here on, only the access log uses the request.
     messages.input.shrink_to_fit();
-    let websocket = messages.snapshot.websocket;
+    let settings = messages.settings(exchange);
+    let (websocket, send_timeout) = (settings.websocket, settings.timeouts.send);
     let mut taken = upgraded.exchange;
     taken.upgraded();
     let mut pump = Pump {
@@ -47,7 +48,7 @@ pub(crate) async fn run(
         has_input_ended: false,
         output: std::mem::take(&mut messages.output),
         sent: 0,
-        send_timeout: messages.snapshot.timeouts.send,
+        send_timeout,
         client,
     };
     // The head of the response does not count as its body.

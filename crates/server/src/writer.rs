@@ -141,7 +141,7 @@ impl Writer {
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
         let local = &request.client.local;
-        let mut response = respond::begin_with(local, request.snapshot, status, head.own);
+        let mut response = respond::begin_with(local, request.settings(), status, head.own);
         let sent = &mut response.fields;
         let strips = altered
             .as_ref()
@@ -469,7 +469,7 @@ fn choose<'f>(
     head: &Head,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) -> (Choice, bool) {
-    if request.snapshot.compression.is_none() {
+    if request.settings().compression.is_none() {
         return (Choice::Never, false);
     }
     let mut described = Described {

@@ -260,7 +260,7 @@ fn silence_is_pinged_and_a_silent_client_is_left() {
             }
         }
     }
-    let line = "Warn: 1001: the WebSocket is closed: nothing received for `read_timeout` of `settings.http.websocket`, client 127.0.0.1";
+    let line = "Warn: 1001: the WebSocket is closed: nothing received for `read_timeout` of `http.websocket`, client 127.0.0.1";
     wait_until("the limit is logged", || is_logged(&app, line));
     wait_until("the application knows", || {
         is_logged(&app, "websocket ended: close 1006")

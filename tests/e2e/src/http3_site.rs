@@ -60,6 +60,7 @@ pub fn configuration(server: &Server, http3: &Value) -> Value {
         "routes": [
             {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
             {"match": {"uri": "/page"}, "action": {"return": 200}},
+            {"match": {"uri": "/text"}, "action": {"return": 404, "body": "$uri over $protocol"}},
             {"match": {"uri": "/behind/*"}, "action": {"rewrite": "/small.txt", "proxy": format!("https://{}", server.address()),
                 "proxy_options": {"tls": {"verify": false}}}},
             {"action": {"share": format!("{folder}$uri"), "index": "small.txt"}}

@@ -415,6 +415,44 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
 }
 
 #[test]
+fn hashes_of_other_servers_admit_and_are_reported_once() {
+    let server = Server::start(&ServerOptions::default());
+    let hashes = [
+        ("apr", "$apr1$lZL6V/ci$PR6QJXkRFUzdUuaYcwrI//"),
+        ("md", "$1$saltsalt$9xy1btjgzLYfb7hivXtC//"),
+        ("sha", "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="),
+        ("ssha", "{SSHA}gVK8WC9YyFT1gMsQHTGCgT3sSv5zYWx0"),
+        ("des", "abNANd1rDfiNc"),
+        ("slow", SECRET),
+    ];
+    let lines = hashes.map(|(name, hash)| format!("{name}:{hash}\n"));
+    let file = server.write("passwords", format!("# other servers'\n{}", lines.concat()));
+    configured(
+        &server,
+        json!({"routes": [{"action": {"return": 200, "authenticate": {"basic": {"file": file}}}}]}),
+    );
+    for (name, _) in hashes {
+        for (password, status) in [("secret", 200), ("Secret", 401), ("", 401)] {
+            let said = basic(name, password);
+            let reply = ask(&server, "/", &[("Authorization", &said)]);
+            assert_eq!(reply.status, status, "{name}:{password}");
+        }
+    }
+    let unknown = basic("nemo", "secret");
+    assert_eq!(
+        ask(&server, "/", &[("Authorization", &unknown)]).status,
+        401
+    );
+    let warning = format!(
+        "the hashes in line 2 and 4 others are weak (MD5, SHA-1 or traditional crypt): a thief of the file finds the passwords in minutes; replace each with `htpasswd -B {} NAME`",
+        file.display()
+    );
+    server.wait_for_log(&warning);
+    assert_eq!(server.log().matches("are weak").count(), 1);
+    assert!(!server.log().contains("5en6G6"), "{}", server.log());
+}
+
+#[test]
 fn a_flood_of_passwords_is_bounded_and_holds_up_no_other_client() {
     let server = Server::start(&ServerOptions::default());
     // `secret`, with a cost of some tenths of a second.
@@ -1165,6 +1203,111 @@ fn the_guide_of_access_is_right() {
         let asked = heads.recv().unwrap();
         assert!(asked.starts_with("GET /api/authz/forward-auth "), "{asked}");
     }
+}
+
+#[test]
+fn the_guide_of_links_is_right() {
+    let guide = Guide::new("Links");
+    assert_eq!(guide.examples.len(), 2);
+    for page in ["downloads/film.mp4", "old/film.mp4", "a.jpg"] {
+        guide.server.write(&format!("www/{page}"), "a page");
+    }
+    let secret = "0123456789abcdef0123456789abcdef";
+    let path = guide.server.write("secret", format!("{secret}\n"));
+    guide.apply(0, &[("/etc/tutti/links.secret", path.to_str().unwrap())]);
+    let sign = |text: &str| {
+        let digest = openssl(&["dgst", "-sha256", "-hmac", secret, "-r"], text.as_bytes());
+        String::from_utf8(digest).unwrap()[..64].to_owned()
+    };
+    let film = "/downloads/film.mp4";
+    let (late, early) = (now() + 600, now() - 600);
+    let signed = sign(&format!("{film} {late}"));
+    let expired = sign(&format!("{film} {early}"));
+    for (target, status) in [
+        (format!("{film}?expires={late}&signature={signed}"), 200),
+        (format!("{film}?signature={signed}&expires={late}"), 200),
+        (
+            format!("/%64ownloads/film.mp4?expires={late}&signature={signed}"),
+            200,
+        ),
+        (format!("{film}?expires={early}&signature={expired}"), 410),
+        (
+            format!("{film}?expires={}&signature={signed}", late + 1),
+            403,
+        ),
+        (format!("{film}?expires={late}&signature={expired}"), 403),
+        (format!("{film}?expires={late}"), 403),
+        (format!("{film}?signature={signed}"), 403),
+        (
+            format!("/downloads/film.mp3?expires={late}&signature={signed}"),
+            403,
+        ),
+        ("/old/film.mp4".to_owned(), 403),
+    ] {
+        assert_eq!(guide.status(&target, &[]), status, "{target}");
+    }
+    let text = format!("{late}/old/film.mp4127.0.0.1 secret");
+    let digest = openssl(&["dgst", "-md5", "-binary"], text.as_bytes());
+    let digest = data_encoding::BASE64URL_NOPAD.encode(&digest);
+    let old = |expires| {
+        guide.status(
+            &format!("/old/film.mp4?md5={digest}&expires={expires}"),
+            &[],
+        )
+    };
+    assert_eq!((old(late), old(late + 1)), (200, 403));
+
+    guide.apply(1, &[]);
+    let linked = |value: &str| guide.status("/a.jpg", &[("Referer", value)]);
+    assert_eq!(guide.status("/a.jpg", &[]), 200);
+    for (value, status) in [
+        ("https://site.example/page", 200),
+        ("-", 200),
+        ("http://www.partner.example:8080/", 200),
+        ("https://news.example/gallery/1", 200),
+        ("https://news.example/", 403),
+        ("https://evil.example/site.example", 403),
+        ("https://site.example@evil.example/", 403),
+    ] {
+        assert_eq!(linked(value), status, "{value}");
+    }
+    let both = [
+        ("Referer", "https://site.example/"),
+        ("Referer", "https://evil.example/"),
+    ];
+    assert_eq!(guide.status("/a.jpg", &both), 403);
+}
+
+#[test]
+fn the_secret_of_links_is_read_again_and_missing_it_opens_nothing() {
+    let server = Server::start(&ServerOptions::default());
+    let file = server.write("secret", "short");
+    let link = json!({"secret_file": file, "expires": ""});
+    let mut config =
+        json!({"routes": [{"action": {"return": 200, "authenticate": {"signed_link": link}}}]});
+    config["listeners"] = json!({server.address().to_string(): {"pass": "routes"}});
+    let refused = server.call("PUT", "/config", &config);
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert!(
+        refused.text().contains("less than 32 bytes"),
+        "{}",
+        refused.text()
+    );
+    let secrets = ["a", "b"].map(|letter| letter.repeat(32));
+    let signature = |secret: &str| {
+        let digest = openssl(&["dgst", "-sha256", "-hmac", secret, "-r"], b"/");
+        String::from_utf8(digest).unwrap()[..64].to_owned()
+    };
+    let targets = secrets
+        .clone()
+        .map(|secret| format!("/?signature={}", signature(&secret)));
+    fs::write(&file, &secrets[0]).unwrap();
+    server.put("/config", &config);
+    let statuses = || [0, 1].map(|number: usize| ask(&server, &targets[number], &[]).status);
+    assert_eq!(statuses(), [200, 403]);
+    fs::write(&file, &secrets[1]).unwrap();
+    wait_until("the new secret", || statuses() == [403, 200]);
+    assert!(!server.log().contains(&secrets[1]));
 }
 
 /// A server that says the same to all.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::examples;
+use tutti_testkit::client::Client;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
@@ -53,6 +54,37 @@ fn curl(server: &Server, path: &str, more: &[&str]) -> (String, String) {
     let all = String::from_utf8_lossy(&output.stdout).into_owned();
     let (head, body) = all.rsplit_once("\r\n\r\n").unwrap();
     (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[test]
+fn a_return_has_a_body() {
+    let (server, _) = serve("Fixed responses", &[]);
+    let robots = server.get("/robots.txt");
+    assert_eq!(robots.text(), "User-agent: *\nDisallow: /private/\n");
+    assert_eq!(
+        robots.field("Content-Type"),
+        Some("text/plain; charset=utf-8")
+    );
+    let (head, body) = curl(&server, "/ip", &["--user-agent", "a\"b"]);
+    assert!(head.starts_with("http/2 200"), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let expected = r#"{"address":"127.0.0.1","agent":"a\"b","version":1}"#;
+    assert_eq!(body, expected);
+    assert!(head.contains(&format!("content-length: {}", expected.len())));
+    let (head, body) = curl(&server, "/ip", &["--head"]);
+    assert!(head.contains("content-length: "), "{head}");
+    assert_eq!(body, "");
+    let moved = server.get("/old/x");
+    assert_eq!(moved.field("Location"), Some("/new/"));
+    assert_eq!(
+        (moved.status, moved.text().as_str()),
+        (301, "It has moved.\n")
+    );
+    let (head, body) = curl(&server, "/", &["--data", "a=b"]);
+    assert!(head.starts_with("http/2 503"), "{head}");
+    assert!(head.contains("retry-after: 600"), "{head}");
+    assert!(head.contains("content-type: text/html; charset=utf-8"));
+    assert_eq!(body, "<h1>Back soon</h1>");
 }
 
 #[test]
@@ -133,6 +165,29 @@ fn errors_have_pages() {
     let (head, body) = curl(&server, "/none", &[]);
     assert!(head.starts_with("http/2 404"), "{head}");
     assert_eq!(body, "nothing here");
+}
+
+#[test]
+fn a_site_and_a_path_have_their_own_settings() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("srv/logs/none", "");
+    let config = configuration(&server, "Settings for a site or a path");
+    server.put("/config", &config);
+    let body = server.folder().join("body");
+    std::fs::write(&body, vec![b'x'; 2 << 20]).unwrap();
+    let data = format!("@{}", body.display());
+    let (head, _) = curl(&server, "/upload/a", &["--data-binary", &data]);
+    assert!(head.starts_with("http/2 200"), "{head}");
+    let mut client = Client::to(server.address());
+    client.send("POST /other HTTP/1.1\r\nHost: a\r\nContent-Length: 2097152\r\n\r\n");
+    assert_eq!(client.response("POST").status, 413);
+    assert_eq!(server.get("/health").status, 200);
+    assert_eq!(server.get("/last").status, 200);
+    let log = |name: &str| server.folder().join("srv/logs").join(name);
+    let read = |name: &str| std::fs::read_to_string(log(name)).unwrap_or_default();
+    wait_until("the logs", || read("all.log").ends_with("/last\n"));
+    assert_eq!(read("all.log"), "/other\n/last\n");
+    assert_eq!(read("uploads.log"), "127.0.0.1 /upload/a 200\n");
 }
 
 #[test]

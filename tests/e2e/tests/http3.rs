@@ -39,6 +39,13 @@ fn requests_are_answered_like_those_of_other_versions() {
             Some("Tutti")
         );
         assert!(page.fields.get("alt-svc").is_none(), "it knows");
+        let text = client.get("/text").await.unwrap();
+        assert_eq!(text.text(), "/text over HTTP/3.0");
+        assert_eq!(text.status.as_u16(), 404);
+        assert_eq!(text.fields["content-length"], "19");
+        let head = client.send("HEAD", "/text", &[], None).await.unwrap();
+        assert_eq!(head.body.len(), 0);
+        assert_eq!(head.fields["content-length"], "19");
         let small = client.get("/small.txt").await.unwrap();
         assert_eq!(
             (small.text(), &small.fields["content-length"]),

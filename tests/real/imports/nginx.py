@@ -417,8 +417,8 @@ class ReverseProxy(NginxSite):
         self.backend_port = free_port()
         for name in ("static/a.css", "static/b.js", "static/c.png", "maintenance.html"):
             self.write(name, f"the content of {name}\n" * 2)
-        # MD5, which is not taken.
-        (self.folder / "old-htpasswd").write_text("anna:$apr1$dHjB0/..$mkTTbqwpK/0h/rz4ZeN8M0\n")
+        # The password itself, which is not taken.
+        (self.folder / "old-htpasswd").write_text("anna:{PLAIN}secret\n")
 
     def start_old(self):
         files = super().start_old()

@@ -6,7 +6,7 @@ use tutti_document::{Diagnostic, Pointer, TreeNode};
 
 use crate::check::{self, Faults};
 use crate::context::ValidationContext;
-use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, TlsOnDemand};
+use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, TlsOnDemand};
 use crate::table::ROOT;
 use crate::template::Template;
 use tutti_options::table::Opt;
@@ -29,6 +29,8 @@ pub(super) struct Builder<'d> {
     pub(super) acme_certificates: Vec<AcmeCertificate>,
     /// The on-demand certificates of the `tls` that is being built.
     pub(super) on_demand: Option<TlsOnDemand>,
+    /// The settings of listeners and actions found so far.
+    pub(super) scopes: Vec<Scope>,
 }
 
 impl<'d> Builder<'d> {

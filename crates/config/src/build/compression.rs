@@ -1,35 +1,36 @@
-//! `settings.http.compression`.
+//! `compression` of `http`.
 
-use tutti_document::{Diagnostic, Pointer, TreeNode};
+use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
-use crate::model::{Compression, Compressor, Encoding};
-use crate::pattern::{Pattern, Patterns};
-use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpOptions};
-
-/// The default of `types`: text, and formats written as text.
-const TYPES: [&str; 14] = [
-    "text/*",
-    "application/javascript",
-    "application/json",
-    "application/*+json",
-    "application/xml",
-    "application/*+xml",
-    "application/wasm",
-    "application/vnd.ms-fontobject",
-    "font/otf",
-    "font/ttf",
-    "image/bmp",
-    "image/svg+xml",
-    "image/vnd.microsoft.icon",
-    "image/x-icon",
-];
+use crate::model::{CompressionLevel, Compressor, Encoding};
+use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpRequestOptions};
 
 impl<'d> Builder<'d> {
-    /// Returns `None` if nothing is compressed.
-    pub(super) fn compression(&mut self, http: &Reader<'d>) -> Option<Compression> {
-        let reader = http.inner(&HttpOptions::compression)?;
+    /// Builds the members of `compression` that are present.
+    pub(super) fn compression(&mut self, http: &Reader<'d>) -> CompressionLevel {
+        let Some(reader) = http.inner(&HttpRequestOptions::compression) else {
+            return CompressionLevel::default();
+        };
+        if let Value::Bool(is_on) = reader.node.value {
+            if is_on {
+                let diagnostic = Diagnostic::new(reader.pointer, "`true` does not name a method");
+                let hint = "write for example `{\"compressors\": {\"encoding\": \"gzip\"}}`";
+                self.faults.value(diagnostic.suggest(hint), reader.node);
+            }
+            return CompressionLevel {
+                compressors: Some(Vec::new()),
+                types: None,
+            };
+        }
+        CompressionLevel {
+            types: reader.patterns(&CompressionOptions::types, CASELESS),
+            compressors: self.compressors(&reader),
+        }
+    }
+
+    fn compressors(&mut self, reader: &Reader<'d>) -> Option<Vec<Compressor>> {
         let (list, pointer) = reader.get(&CompressionOptions::compressors)?;
         let mut compressors: Vec<Compressor> = Vec::new();
         for (node, pointer) in each(list, &pointer) {
@@ -43,14 +44,7 @@ impl<'d> Builder<'d> {
             }
             compressors.push(compressor);
         }
-        let types = reader.patterns(&CompressionOptions::types, CASELESS);
-        let types = types.unwrap_or_else(|| {
-            let parsed = TYPES
-                .iter()
-                .filter_map(|text| Pattern::parse(text, CASELESS).ok());
-            Patterns::new(parsed.collect())
-        });
-        (!compressors.is_empty()).then_some(Compression { types, compressors })
+        Some(compressors)
     }
 
     fn compressor(&mut self, node: &'d TreeNode, pointer: Pointer) -> Option<Compressor> {

@@ -11,8 +11,7 @@ use crate::model::{
 };
 use crate::references::{self, Reference, ReferenceTarget};
 use crate::table::{
-    ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions,
-    SettingsOptions,
+    ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions, Opt,
 };
 use crate::template::Template;
 
@@ -137,9 +136,9 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// `settings.maintenance`.
-    pub(super) fn maintenance(&mut self, settings: &Reader<'d>) -> Option<Maintenance> {
-        let reader = settings.inner(&SettingsOptions::maintenance)?;
+    /// `maintenance` of the settings, a listener or an action.
+    pub(super) fn maintenance(&mut self, outer: &Reader<'d>, option: &Opt) -> Option<Maintenance> {
+        let reader = outer.inner(option)?;
         let options: MaintenanceOptions = reader.read();
         if let (Some(page), Some((node, pointer))) =
             (&options.page, reader.get(&MaintenanceOptions::page))

@@ -9,12 +9,14 @@ use tutti_document::Diagnostic;
 use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::model::{
-    AuthRequest, Authenticate, Basic, ForwardAuth, GuardFile, Jwt, KeySource, PasswordHash,
+    AuthRequest, Authenticate, Basic, ForwardAuth, GuardFile, Jwt, KeySource, LEAST_LINK_SECRET,
+    PasswordHash, SignedLink,
 };
 use crate::table::{
     ActionOptions, AuthenticateOptions, BasicOptions, ForwardOptions, JwksOptions, JwtAlgorithm,
-    JwtOptions,
+    JwtOptions, LinkMethod, SignedLinkOptions,
 };
+use crate::template::{Template, TemplatePart};
 use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
@@ -25,6 +27,10 @@ impl<'d> Builder<'d> {
         }
         if let Some(jwt) = reader.inner(&AuthenticateOptions::jwt) {
             return self.jwt(&jwt).map(Arc::new).map(Authenticate::Jwt);
+        }
+        if let Some(link) = reader.inner(&AuthenticateOptions::signed_link) {
+            let link = self.signed_link(&link);
+            return link.map(Arc::new).map(Authenticate::SignedLink);
         }
         let forward = reader.inner(&AuthenticateOptions::forward)?;
         let options: ForwardOptions = forward.read();
@@ -77,6 +83,70 @@ impl<'d> Builder<'d> {
             users,
             options,
         })
+    }
+
+    fn signed_link(&mut self, reader: &Reader<'d>) -> Option<SignedLink> {
+        let options: SignedLinkOptions = reader.read();
+        self.check_secret(reader, &options);
+        let template = |option, default| match reader.has(option) {
+            true => reader.some_template(option),
+            false => Template::parse(default).ok(),
+        };
+        let expires = template(&SignedLinkOptions::expires, "$arg_expires");
+        let text = reader.template(&SignedLinkOptions::text);
+        if let (Some(text), Some(expires)) = (&text, &expires)
+            && !has_all_of(text, expires)
+            && let Some((node, place)) = reader.get(&SignedLinkOptions::text)
+        {
+            let message = "the expiry time is not signed: clients could change it";
+            let hint = format!("write `{}` into it too", expires.source());
+            self.faults
+                .value(Diagnostic::new(place, message).suggest(hint), node);
+        }
+        let file = options.secret_file.as_deref();
+        Some(SignedLink {
+            file: file
+                .and_then(|path| self.guard_file(reader, &SignedLinkOptions::secret_file, path)),
+            signature: template(&SignedLinkOptions::signature, "$arg_signature")?,
+            expires,
+            text,
+            options,
+        })
+    }
+
+    /// Checks that there is one secret, which cannot be guessed.
+    fn check_secret(&mut self, reader: &Reader<'d>, options: &SignedLinkOptions) {
+        let mut fault = |option: Option<&Opt>, message: &str, hint: &str| {
+            let place =
+                option.map_or_else(|| reader.pointer.clone(), |option| reader.place(option));
+            let diagnostic = Diagnostic::new(place, message).suggest(hint);
+            match option.and_then(|option| reader.member(option)) {
+                // Its value is a secret.
+                Some(member) => self.faults.name(diagnostic, member),
+                None => self.faults.value(diagnostic, reader.node),
+            }
+        };
+        let text = reader.text(&SignedLinkOptions::text).unwrap_or_default();
+        let is_hmac = options.method == LinkMethod::HmacSha256;
+        match (&options.secret, &options.secret_file) {
+            (Some(_), Some(_)) => fault(
+                Some(&SignedLinkOptions::secret),
+                "there is a `secret_file` too",
+                "leave one of them out",
+            ),
+            (Some(secret), None) if is_hmac && secret.len() < LEAST_LINK_SECRET => fault(
+                Some(&SignedLinkOptions::secret),
+                "a secret of less than 32 bytes can be guessed",
+                "create one with `openssl rand -hex 32`",
+            ),
+            // nginx's form has the secret in the text.
+            (None, None) if is_hmac || !has_own_words(text) => fault(
+                None,
+                "without a secret, any client could sign links",
+                "write `secret` or `secret_file`",
+            ),
+            _ => {}
+        }
     }
 
     /// A file that main opens: it is the same wherever main was started.
@@ -168,6 +238,25 @@ impl<'d> Builder<'d> {
             pointer: reader.pointer.clone(),
         })
     }
+}
+
+/// True if a text has all variables of another one. A script may compute them.
+fn has_all_of(text: &Template, other: &Template) -> bool {
+    let is_there = |part: &TemplatePart| match part {
+        TemplatePart::Literal(_) => true,
+        TemplatePart::Variable(_) | TemplatePart::Script(_) => text.parts().contains(part),
+    };
+    text.is_script() || other.parts().iter().all(is_there)
+}
+
+/// True if a text has a part that no client knows: words, apart from variables.
+fn has_own_words(text: &str) -> bool {
+    let template = Template::parse(text).unwrap_or_default();
+    template.parts().iter().any(|part| match part {
+        TemplatePart::Literal(words) => !words.trim().is_empty(),
+        TemplatePart::Variable(_) => false,
+        TemplatePart::Script(_) => true,
+    })
 }
 
 /// Algorithms of one family use the same keys.

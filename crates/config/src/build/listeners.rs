@@ -38,6 +38,7 @@ impl<'d> Builder<'d> {
             let tls = reader.inner(&ListenerOptions::tls);
             let tls = tls.map(|tls| self.tls(tls));
             let delivery = self.errors(&reader);
+            let scope = self.scope(&reader, &ListenerOptions::http);
             let Some(pass) = pass else {
                 continue;
             };
@@ -56,6 +57,7 @@ impl<'d> Builder<'d> {
                 forwarded,
                 tls,
                 delivery,
+                scope,
             });
         }
         listeners

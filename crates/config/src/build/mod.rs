@@ -22,7 +22,9 @@ mod limit_stores;
 mod listeners;
 mod pass;
 mod reader;
+mod returned;
 mod routes;
+mod scope;
 mod settings;
 mod source;
 mod stored;
@@ -68,6 +70,7 @@ fn checked(document: &Document, context: &ValidationContext) -> Result<Config, D
         in_error_page: false,
         acme_certificates: Vec::new(),
         on_demand: None,
+        scopes: Vec::new(),
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -129,6 +132,7 @@ impl Builder<'_> {
             .inner(&RootOptions::slow_log)
             .and_then(|log| slow_log(&log));
         config.certificate_files = std::mem::take(&mut self.certificate_files);
+        config.scopes = std::mem::take(&mut self.scopes);
         config.acme_certificates = std::mem::take(&mut self.acme_certificates);
         config
     }

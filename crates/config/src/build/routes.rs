@@ -6,8 +6,8 @@ use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::model::{
-    Action, ActionKind, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return, Route,
-    RouteStep, Routes, Share,
+    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route, RouteStep,
+    Routes, Share,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
 use crate::table::{
@@ -69,10 +69,7 @@ impl<'d> Builder<'d> {
         let kind = if let Some((node, pointer)) = reader.get(&ActionOptions::pass) {
             self.pass(node, pointer).map(ActionKind::Pass)
         } else if reader.has(&ActionOptions::status) {
-            Some(ActionKind::Return(Return {
-                status: options.status?,
-                location: reader.template(&ActionOptions::location),
-            }))
+            self.returned(&reader, options).map(ActionKind::Return)
         } else if reader.has(&ActionOptions::proxy) {
             self.proxy(&reader).map(ActionKind::Proxy)
         } else if let Some((node, pointer)) = reader.get(&ActionOptions::share) {
@@ -85,6 +82,7 @@ impl<'d> Builder<'d> {
         let guard = self.guard(&reader);
         let delivery = self.delivery(&reader);
         let cache = self.cache(&reader, kind.as_ref());
+        let scope = self.scope(&reader, &ActionOptions::http);
         Some(Action {
             cache: cache.map(Arc::new),
             kind: kind?,
@@ -93,6 +91,7 @@ impl<'d> Builder<'d> {
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
             delivery,
+            scope,
             pointer: reader.pointer,
         })
     }
@@ -192,6 +191,9 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
         arguments: fields(&MatchOptions::arguments, QUERY),
         cookies: fields(&MatchOptions::cookies, PLAIN),
         headers: fields(&MatchOptions::headers, CASELESS),
+        referer: reader
+            .get(&MatchOptions::referer)
+            .map(|(node, _)| Referers::new(strings(node))),
         source: reader.addresses(&MatchOptions::source),
         destination: reader.addresses(&MatchOptions::destination),
         condition: reader.condition(&MatchOptions::condition),

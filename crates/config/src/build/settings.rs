@@ -6,11 +6,13 @@ use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 use super::builder::Builder;
 use super::reader::{Reader, strings};
 use crate::model::{
-    AccessLog, Http, LogFormat, LogTarget, LogValue, RequestId, Resolver, Settings, SlowLog,
+    AccessLog, Compression, CompressionLevel, Http, HttpLevel, LogFormat, LogTarget, LogValue,
+    RequestId, Resolver, Settings, SlowLog,
 };
 use crate::table::{
-    AccessLogOptions, HttpOptions, LogNumberOptions, RequestIdOptions, ResolverOptions,
-    SettingsOptions, SlowLogOptions, Static,
+    AccessLogOptions, HTTP_LISTENER, HttpConnectionOptions, HttpListenerOptions, HttpOptions,
+    HttpRequestOptions, LogNumberOptions, Object, RequestIdOptions, ResolverOptions,
+    SettingsOptions, SlowLogOptions, Static, WEBSOCKET,
 };
 use crate::template::Template;
 
@@ -30,7 +32,7 @@ impl<'d> Builder<'d> {
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
-            maintenance: self.maintenance(reader),
+            maintenance: self.maintenance(reader, &SettingsOptions::maintenance),
             dashboard: dashboard.and_then(|dashboard| self.dashboard(dashboard)),
             acme: self.acme_accounts(reader.get(&SettingsOptions::acme)),
             source: reader
@@ -58,16 +60,26 @@ impl<'d> Builder<'d> {
 
     fn http(&mut self, reader: &Reader<'d>) -> Http {
         let options: HttpOptions = reader.read();
-        let source = reader
-            .inner(&HttpOptions::request_id)
-            .and_then(|given| given.addresses(&RequestIdOptions::source));
-        let request_id = options.request_id.clone().on();
-        let request_id = request_id.map(|options| RequestId { source, options });
+        let compression = self.compression(reader);
         Http {
-            options,
-            compression: self.compression(reader),
+            request_id: request_id(reader, &options.connection),
+            compression: (compression != CompressionLevel::default())
+                .then(|| Compression::default().with(&compression)),
             mime_types: self.mime_types(reader),
-            request_id,
+            options,
+        }
+    }
+
+    /// `http` of a listener or an action.
+    pub(super) fn http_level(&mut self, reader: &Reader<'d>) -> HttpLevel {
+        let options: HttpListenerOptions = reader.read();
+        let websocket = reader.inner_or_nothing(&HttpRequestOptions::websocket);
+        HttpLevel {
+            request_id: request_id(reader, &options.connection),
+            compression: self.compression(reader),
+            given: given(reader, &HTTP_LISTENER),
+            given_websocket: given(&websocket, &WEBSOCKET),
+            options,
         }
     }
 
@@ -132,6 +144,20 @@ pub(super) fn slow_log(reader: &Reader<'_>) -> Option<SlowLog> {
         options,
         pointer: reader.pointer.clone(),
     })
+}
+
+fn request_id(reader: &Reader<'_>, options: &HttpConnectionOptions) -> Option<RequestId> {
+    let source = reader
+        .inner(&HttpConnectionOptions::request_id)
+        .and_then(|given| given.addresses(&RequestIdOptions::source));
+    let options = options.request_id.clone().on()?;
+    Some(RequestId { source, options })
+}
+
+/// The names of the options of an object that are present.
+fn given(reader: &Reader<'_>, table: &Object) -> Vec<&'static str> {
+    let present = table.all().filter(|option| reader.has(option));
+    present.map(|option| option.name).collect()
 }
 
 fn log_format(node: &TreeNode) -> Option<LogFormat> {

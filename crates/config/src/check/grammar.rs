@@ -115,6 +115,11 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
                 ))
             }
         },
+        Text::MediaType if is_media_type(value) => Ok(()),
+        Text::MediaType => Err((
+            "this is not a media type".to_owned(),
+            Some("write for example `text/html; charset=utf-8`".to_owned()),
+        )),
         Text::HostName if is_host_name(value) || value.parse::<IpAddr>().is_ok() => Ok(()),
         Text::HostName => Err((
             "this is neither a host name nor an address".to_owned(),
@@ -220,6 +225,16 @@ const PER_CONNECTION: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// RFC 9110 §8.3.1; parameters are only checked to be one line of ASCII.
+fn is_media_type(value: &str) -> bool {
+    let (kind, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let parts = kind.trim_end_matches(' ').split_once('/');
+    parts.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+        && parameters
+            .chars()
+            .all(|one| one == ' ' || one.is_ascii_graphic())
+}
 
 /// RFC 9110 §5.6.2.
 fn is_token(value: &str) -> bool {

@@ -13,7 +13,7 @@ use super::destination::Pass;
 use crate::pattern::Patterns;
 use crate::table::{
     BasicOptions, CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,
-    Rate,
+    Rate, SignedLinkOptions,
 };
 use crate::template::Template;
 
@@ -34,7 +34,7 @@ impl Guard {
     /// Returns the subrequest that it needs.
     pub fn question(&self) -> Option<&AuthRequest> {
         match self.authenticate.as_ref()? {
-            Authenticate::Basic(_) => None,
+            Authenticate::Basic(_) | Authenticate::SignedLink(_) => None,
             Authenticate::Forward(forward) => Some(&forward.question),
             Authenticate::Jwt(jwt) => match &jwt.keys {
                 KeySource::Fetched(question, _) => Some(question),
@@ -45,20 +45,13 @@ impl Guard {
 
     /// Returns the file that it needs.
     pub fn file(&self) -> Option<&GuardFile> {
-        match self.authenticate.as_ref()? {
-            Authenticate::Basic(basic) => basic.file.as_ref(),
-            Authenticate::Forward(_) => None,
-            Authenticate::Jwt(jwt) => match &jwt.keys {
-                KeySource::Fetched(..) => None,
-                KeySource::File(file) => Some(file),
-            },
-        }
+        self.authenticate.as_ref().and_then(Authenticate::file)
     }
 
     /// Returns the names of the fields that report the user to applications.
     pub fn fields(&self) -> Vec<&str> {
         match &self.authenticate {
-            None => Vec::new(),
+            None | Some(Authenticate::SignedLink(_)) => Vec::new(),
             Some(Authenticate::Basic(basic)) => {
                 basic.options.field.as_deref().into_iter().collect()
             }
@@ -81,6 +74,28 @@ pub enum Authenticate {
     Jwt(Arc<Jwt>),
     /// By an authentication service.
     Forward(Arc<ForwardAuth>),
+    /// By a signed link.
+    SignedLink(Arc<SignedLink>),
+}
+
+impl Authenticate {
+    /// Returns the file that it needs.
+    pub fn file(&self) -> Option<&GuardFile> {
+        match self {
+            Authenticate::Basic(basic) => basic.file.as_ref(),
+            Authenticate::Forward(_) => None,
+            Authenticate::Jwt(jwt) => match &jwt.keys {
+                KeySource::Fetched(..) => None,
+                KeySource::File(file) => Some(file),
+            },
+            Authenticate::SignedLink(link) => link.file.as_ref(),
+        }
+    }
+
+    /// True if it tells who the client is, so that responses are the client's own.
+    pub fn names_client(&self) -> bool {
+        !matches!(self, Authenticate::SignedLink(_))
+    }
 }
 
 /// A file of secrets, which main opens.
@@ -134,6 +149,24 @@ pub struct ForwardAuth {
     pub question: AuthRequest,
     /// The remaining options.
     pub options: ForwardOptions,
+}
+
+/// The shortest secret for `hmac-sha256`, in bytes: as long as the digest (RFC 2104 §3).
+pub const LEAST_LINK_SECRET: usize = 32;
+
+/// Links that the site signs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignedLink {
+    /// A file with the secret.
+    pub file: Option<GuardFile>,
+    /// Where the signature is.
+    pub signature: Template,
+    /// Where the expiry time is; `None`: links do not expire.
+    pub expires: Option<Template>,
+    /// The signed text; `None`: the path, and the expiry time.
+    pub text: Option<Template>,
+    /// The remaining options.
+    pub options: SignedLinkOptions,
 }
 
 /// A request that the server makes to itself before it proceeds with another.

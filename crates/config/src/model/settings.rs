@@ -9,7 +9,7 @@ use tutti_script::Modules;
 
 use super::acme::AcmeAccount;
 use super::cache::CacheStore;
-use super::compression::Compression;
+use super::compression::{Compression, CompressionLevel};
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
 use super::kubernetes::Kubernetes;
@@ -19,7 +19,10 @@ use super::stored::StoredName;
 use super::telemetry::Telemetry;
 use super::upstream::Resolver;
 use crate::address::AddressSet;
-use crate::table::{HttpOptions, RequestIdOptions};
+use crate::table::{
+    HttpConnectionOptions, HttpListenerOptions, HttpOptions, Opt, RequestIdOptions,
+};
+use tutti_options::Options as _;
 
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +60,7 @@ pub struct Settings {
 pub struct Http {
     /// Numbers, switches and paths.
     pub options: HttpOptions,
-    /// `None`: responses are not compressed.
+    /// `None`, or without compressors: responses are not compressed.
     pub compression: Option<Compression>,
     /// `static.mime_types`: extensions or file names to types, added to the built-in ones.
     pub mime_types: BTreeMap<String, String>,
@@ -82,7 +85,43 @@ impl Deref for Http {
     }
 }
 
+/// `http` of a listener or an action: the options that it has, in place of the outer ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HttpLevel {
+    /// Numbers and switches; for an action, those of connections are absent.
+    pub options: HttpListenerOptions,
+    /// The names of the options that are present.
+    pub given: Vec<&'static str>,
+    /// The names of those of `websocket`.
+    pub given_websocket: Vec<&'static str>,
+    /// `compression`.
+    pub compression: CompressionLevel,
+    /// `request_id`.
+    pub request_id: Option<RequestId>,
+}
+
 impl Http {
+    /// Replaces the options that an inner level has.
+    pub fn take(&mut self, level: &HttpLevel) {
+        let outer = self.options.request.websocket.clone();
+        let mut is_given = |option: &Opt| level.given.contains(&option.name);
+        let (connection, request) = (&level.options.connection, &level.options.request);
+        self.options.connection.take(connection, &mut is_given);
+        self.options.request.take(request, &mut is_given);
+        let websocket = &mut self.options.request.websocket;
+        *websocket = outer;
+        websocket.take(&request.websocket, &mut |option| {
+            level.given_websocket.contains(&option.name)
+        });
+        if is_given(&HttpConnectionOptions::request_id) {
+            self.request_id.clone_from(&level.request_id);
+        }
+        if level.compression != CompressionLevel::default() {
+            let outer = self.compression.take().unwrap_or_default();
+            self.compression = Some(outer.with(&level.compression));
+        }
+    }
+
     /// Default time for requests in progress at a graceful stop: a service manager, container runtime or test waits 10
     /// to 15 seconds before it kills.
     pub const STOP_TIME: Duration = Duration::from_secs(10);

@@ -10,13 +10,15 @@ options! {
     /// Admits only authenticated clients. The request fields that report the user to the application are set only by
     /// the server: if a client sends such a field, or one that an application may confuse with it, it is removed, in
     /// every action of the configuration
-    pub struct AuthenticateOptions: AUTHENTICATE = "authenticate", exactly_one ["basic", "jwt", "forward"] {
+    pub struct AuthenticateOptions: AUTHENTICATE = "authenticate", exactly_one ["basic", "jwt", "forward", "signed_link"] {
         /// By name and password (RFC 7617)
         basic: Unread [kind(BasicOptions::KIND), beyond()],
         /// By a signed token (RFC 7519)
         jwt: Unread [kind(JwtOptions::KIND), beyond()],
         /// By a subrequest to an authentication service
         forward: Unread [kind(ForwardOptions::KIND), beyond()],
+        /// By a link that the site has signed, like nginx's `secure_link`. It identifies no user
+        signed_link: Unread [kind(SignedLinkOptions::KIND), beyond()],
     }
 }
 
@@ -25,7 +27,8 @@ options! {
     pub struct BasicOptions: BASIC = "basic" {
         /// The realm, which browsers show when they ask for the password
         realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
-        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt
+        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt; weak ones of other servers (`$apr1$`, `$1$`,
+        /// `{SHA}`, `{SSHA}`, traditional crypt) are a warning
         users: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// Absolute path of a file as `htpasswd -B` makes it: a name and a hash on each line. The server reads it as
         /// root, and again when it changes
@@ -129,6 +132,43 @@ options! {
         user_field: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
         /// Time until the response is complete
         timeout: Duration [kind(ValueKind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
+    }
+}
+
+options! {
+    /// Links that the site signs with a secret that it shares with the server. A link without a valid signature gets
+    /// `status`, an expired one `expired_status`. Without `text`, the path is signed, followed by a space and the
+    /// expiry time if there is one
+    pub struct SignedLinkOptions: SIGNED_LINK = "signed link" {
+        /// How links are signed: HMAC with SHA-256 (RFC 2104), or as nginx's `secure_link_md5`, only for links that
+        /// exist already: MD5 of the text, followed by the secret if there is one
+        method: LinkMethod [beyond(), default("\"hmac-sha256\"")],
+        /// The secret; for `hmac-sha256` at least 32 bytes
+        secret: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
+        /// Absolute path of a file with the secret; white space around it does not count. The server reads it as root,
+        /// and again when it changes
+        secret_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
+        /// Where a link has its signature: text with variables. The signature is in base64url or hexadecimal
+        signature: Unread [kind(ValueKind::String(Text::Template)), beyond(), default("\"$arg_signature\"")],
+        /// Where a link has the time at which it expires, in seconds since 1970: text with variables. Empty: links do
+        /// not expire
+        expires: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), default("\"$arg_expires\"")],
+        /// The text that is signed, with variables. It must contain `expires`
+        text: Unread [kind(ValueKind::String(Text::Template)), beyond()],
+        /// Status of the response to a link without a valid signature
+        status: u16 [kind(ValueKind::Integer(400, 499)), beyond(), default("403")],
+        /// Status of the response to an expired link
+        expired_status: u16 [kind(ValueKind::Integer(400, 499)), beyond(), default("410")],
+    }
+}
+
+words! {
+    /// The way in which links are signed.
+    pub enum LinkMethod {
+        /// HMAC with SHA-256.
+        HmacSha256 = "hmac-sha256",
+        /// MD5 of the text and the secret, as nginx has it.
+        Md5 = "md5",
     }
 }
 

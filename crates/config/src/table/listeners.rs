@@ -5,6 +5,8 @@ use tutti_options::{OptionalLimit, Options as _, Shape, Switch, Tree, Typed, Unr
 
 use super::kinds::ADDRESSES;
 use super::routes::ErrorOptions;
+use super::scope::ScopeOptions;
+use super::settings::HttpListenerOptions;
 use tutti_options::tls::TlsOptions;
 
 options! {
@@ -12,7 +14,7 @@ options! {
     /// `unix:@name`
     #[derive(Copy, Eq)]
     pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"],
-        followed_by [ErrorOptions::ROWS] {
+        followed_by [ScopeOptions::ROWS, ErrorOptions::ROWS] {
         /// Where requests go
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Older form of `pass`: the name of an application
@@ -25,6 +27,8 @@ options! {
         /// Connections on Unix sockets and from the proxies of `forwarded` and `proxy_protocol` are not counted. 0: no
         /// limit
         max_connections_per_client: OptionalLimit<u32> [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        /// Handling of HTTP requests on this listener
+        http: Unread [kind(HttpListenerOptions::KIND), beyond()],
         /// Accept HTTP/2 (by ALPN over TLS, otherwise by its preface); an object sets limits
         http2: Switch<Http2> [beyond(), default("true")],
         /// Accept HTTP/3 too, over QUIC on the same address and port (UDP), and announce it to clients (`Alt-Svc`).

@@ -81,11 +81,17 @@ pub(crate) const DEFAULT_LOG_FORMAT: &str = concat!(
 );
 
 /// `access_log`: one, or several.
-pub(super) const ACCESS_LOGS: ValueKind = ValueKind::OneOf(&[
-    ValueKind::String(Text::Log),
+pub(super) const ACCESS_LOGS: ValueKind =
+    ValueKind::OneOf(&[LOG_FILE, AccessLogOptions::KIND, LOG_LIST]);
+
+/// `access_log` of a listener or an action: the same, or none.
+pub(super) const OWN_ACCESS_LOGS: ValueKind = ValueKind::OneOf(&[
+    ValueKind::Boolean,
+    LOG_FILE,
     AccessLogOptions::KIND,
-    ValueKind::Array(&ValueKind::OneOf(&[
-        ValueKind::String(Text::Log),
-        AccessLogOptions::KIND,
-    ])),
+    LOG_LIST,
 ]);
+
+const LOG_FILE: ValueKind = ValueKind::String(Text::Log);
+const LOG_LIST: ValueKind =
+    ValueKind::Array(&ValueKind::OneOf(&[LOG_FILE, AccessLogOptions::KIND]));

@@ -12,6 +12,7 @@ mod listeners;
 mod logs;
 mod root;
 mod routes;
+mod scope;
 mod settings;
 mod upstreams;
 
@@ -25,7 +26,7 @@ pub use guards::{
 };
 pub use identity::{
     AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
-    JwksOptions, JwtAlgorithm, JwtOptions,
+    JwksOptions, JwtAlgorithm, JwtOptions, LinkMethod, SIGNED_LINK, SignedLinkOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use limit_stores::{
@@ -44,11 +45,13 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
     ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP, ShareOptions, StepOptions,
 };
+pub use scope::ScopeOptions;
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
-    DashboardOptions, EncodedSlashes, Encoding, HTTP, HttpOptions, KUBERNETES, KubernetesOptions,
-    RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY,
-    TelemetryOptions, WEBSOCKET, WebSocket,
+    DashboardOptions, EncodedSlashes, Encoding, HTTP, HTTP_ACTION, HTTP_LISTENER,
+    HttpConnectionOptions, HttpListenerOptions, HttpOptions, HttpRequestOptions, KUBERNETES,
+    KubernetesOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
+    TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tutti_options::tls::{
     CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,

@@ -9,7 +9,8 @@ use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
-use super::settings::Encoding;
+use super::scope::ScopeOptions;
+use super::settings::{Encoding, HttpRequestOptions};
 use super::upstreams::UpstreamOptions;
 
 options! {
@@ -43,6 +44,10 @@ options! {
         cookies: Unread [kind(COOKIES)],
         /// Header fields: an object matches if all of its members do, an array if one of its objects does
         headers: Unread [kind(HEADERS)],
+        /// The page that links here, by `Referer`: `none` (there is no such field), `blocked` (its value has no
+        /// `http://` or `https://`), `server_names` (a page of the host that the request is for), and patterns of
+        /// hosts. A pattern with a slash is compared with host and path. Ports are ignored
+        referer: Unread [kind(CASELESS_PATTERNS), beyond()],
         /// Address and port that the request comes from
         source: Unread [kind(ADDRESSES)],
         /// Address and port that the request was sent to
@@ -55,7 +60,7 @@ options! {
 options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
-        followed_by [ShareOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
+        followed_by [ShareOptions::ROWS, ScopeOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
         /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
         /// `metrics`
         pass: Unread [kind(ValueKind::String(Text::Pass))],
@@ -73,6 +78,15 @@ options! {
         status: Option<u16> [key("return"), kind(ValueKind::Integer(0, 999))],
         /// `Location` of the response
         location: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["return"])],
+        /// Body of the response, a text. The values of variables are inserted as they are, so clients may determine what
+        /// they contain. Without `body` and `json`, the body is the server's own page for a status of 400 and above, and
+        /// otherwise empty. `error_pages` do not apply to a response with a body
+        body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), needs(&["return"])],
+        /// Body of the response, a JSON value. Each string in it is a template, and the values of its variables are
+        /// escaped. Not together with `body`
+        json: Unread [kind(ValueKind::Json), beyond(), needs(&["return"])],
+        /// Media type of the body; by default `text/plain; charset=utf-8` for `body`, and `application/json` for `json`
+        content_type: Option<String> [kind(ValueKind::String(Text::MediaType)), beyond(), needs(&["body", "json"])],
         /// Serve the first of these files that exists
         share: Unread [kind(TEMPLATES)],
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
@@ -82,6 +96,8 @@ options! {
         response_headers: Unread [kind(RESPONSE_HEADERS)],
         /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
+        /// Handling of the HTTP requests of this action
+        http: Unread [kind(HttpRequestOptions::KIND), beyond()],
         /// Limits on requests: names of `limits`, or inline limits. They apply first, whatever the action is; if it
         /// passes requests on to a route, the limits of that route apply too
         limit: Unread [kind(LIMITS), beyond()],

@@ -104,27 +104,40 @@ options! {
 options! {
     /// Handling of HTTP requests
     pub struct HttpOptions: HTTP = "http" {
-        /// Time for a client to send the whole head; after that, 408
-        header_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Maximum time between two parts of a request body; after that, 408
-        body_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Maximum time without progress while a client receives a response
-        send_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Maximum time between two requests on a connection
-        idle_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("180"), unit("seconds")],
+        ..connection: HttpConnectionOptions,
+        ..request: HttpRequestOptions,
         /// Time to finish existing connections when the server stops gracefully or after an upgrade; 0: no limit. By
         /// default ten seconds at a stop and an hour after an upgrade. For applications, see `limits.drain_timeout`
         drain_timeout: Option<Duration> [kind(ValueKind::Integer(0, MAX_SECONDS)), beyond(), unit("seconds")],
-        /// Largest request body; larger ones get 413
-        max_body_size: u64 [kind(ValueKind::Size(0, i64::MAX)), default("8388608"), unit("bytes")],
         /// Bodies up to this size stay in memory
         body_buffer_size: u64 [kind(ValueKind::Size(0, MAX_BUFFER)), default("16384"), unit("bytes")],
         /// Folder for larger bodies, and for responses that wait for slow clients; by default that of `--tmpdir`
         body_temp_path: Option<PathBuf> [],
-        /// Maximum bytes of a response from an application or proxied server to store on disk for one slow client, so
-        /// that it does not occupy a worker; 0: none. The file has no name, is in the folder of `--tmpdir`, and takes
-        /// at most half of the free space there
-        response_buffering: u64 [kind(RESPONSE_BYTES), beyond(), default("1073741824"), unit("bytes")],
+        /// Decode escaped letters, digits, `-`, `.`, `_` and `~` (`%61`) in the target for applications and servers;
+        /// the meaning is the same
+        decode_unreserved: bool [beyond(), default("true"), risky("false", "`/%61dmin/x` is `/admin/x` for conditions, and not for applications and servers that compare paths without decoding them")],
+        /// Log each step a request takes through the routes
+        log_route: bool [default("false")],
+        /// Settings for files that are served
+        files: Static [key("static")],
+    }
+}
+
+options! {
+    /// Handling of HTTP requests on a listener. An option that is absent has the value of `settings.http`
+    pub struct HttpListenerOptions: HTTP_LISTENER = "listener http", inherits true {
+        ..connection: HttpConnectionOptions,
+        ..request: HttpRequestOptions,
+    }
+}
+
+options! {
+    /// The options of `http` that apply before a request is routed: of the whole server, and of a listener
+    pub struct HttpConnectionOptions: HTTP_CONNECTION = "connection http" {
+        /// Time for a client to send the whole head; after that, 408
+        header_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
+        /// Maximum time between two requests on a connection
+        idle_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("180"), unit("seconds")],
         /// Size of the first buffer for a head
         header_buffer_size: usize [kind(ValueKind::Size(1, MAX_BUFFER)), default("2048"), unit("bytes")],
         /// Size of each further buffer for a large head
@@ -140,25 +153,35 @@ options! {
         encoded_slashes: EncodedSlashes [beyond(), default("\"plain\""), risky("\"any\"", "a `uri` that protects `/admin/*` does not match `/%2Fadmin/x`, which applications and servers may take for `/admin/x`")],
         /// Accept `\` and `%5C` in paths; otherwise they get 400
         backslashes: bool [beyond(), default("false"), risky("true", "a `uri` that protects `/admin/*` does not match `/admin%5Cx`, which applications and servers may take for `/admin/x`")],
-        /// Decode escaped letters, digits, `-`, `.`, `_` and `~` (`%61`) in the target for applications and servers;
-        /// the meaning is the same
-        decode_unreserved: bool [beyond(), default("true"), risky("false", "`/%61dmin/x` is `/admin/x` for conditions, and not for applications and servers that compare paths without decoding them")],
-        /// Log each step a request takes through the routes
-        log_route: bool [default("false")],
-        /// Include the version in the `Server` field
-        server_version: bool [default("true")],
         /// Accept bodies of unknown length (`chunked`); otherwise they get 411
         chunked_transform: bool [default("true")],
         /// Send the id that a request has in logs and traces (`$request_id`) to applications and servers and, if
         /// configured, to the client
         request_id: Switch<RequestIdOptions> [beyond(), default("false")],
+    }
+}
+
+options! {
+    /// Handling of the HTTP requests of an action. An option that is absent has the value of the action or listener that
+    /// passed the request on, or of `settings.http`
+    pub struct HttpRequestOptions: HTTP_ACTION = "action http", inherits true {
+        /// Maximum time between two parts of a request body; after that, 408
+        body_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
+        /// Maximum time without progress while a client receives a response
+        send_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
+        /// Largest request body; larger ones get 413. 0: none at all
+        max_body_size: u64 [kind(ValueKind::Size(0, i64::MAX)), default("8388608"), unit("bytes")],
+        /// Maximum bytes of a response from an application or proxied server to store on disk for one slow client, so
+        /// that it does not occupy a worker; 0: none. The file has no name, is in the folder of `--tmpdir`, and takes
+        /// at most half of the free space there
+        response_buffering: u64 [kind(RESPONSE_BYTES), beyond(), default("1073741824"), unit("bytes")],
+        /// Include the version in the `Server` field
+        server_version: bool [default("true")],
         /// Clients that get 103 (Early Hints): none, those that speak HTTP/2, or those that speak HTTP/1.1 too, some of
         /// which cannot handle it
         early_hints: EarlyHints [beyond(), default("\"http2\"")],
-        /// Settings for files that are served
-        files: Static [key("static")],
-        /// Compression of responses
-        compression: Unread [kind(CompressionOptions::KIND)],
+        /// Compression of responses; `false`: none
+        compression: Unread [kind(COMPRESSION_OR_NONE)],
         /// Limits of WebSocket connections
         websocket: WebSocket [],
     }
@@ -240,6 +263,8 @@ const MIME_TYPES: ValueKind = ValueKind::Map(
         ValueKind::Array(&ValueKind::String(Text::NotEmpty)),
     ]),
 );
+const COMPRESSION_OR_NONE: ValueKind =
+    ValueKind::OneOf(&[ValueKind::Boolean, CompressionOptions::KIND]);
 const COMPRESSORS: ValueKind = ValueKind::OneOf(&[
     CompressorOptions::KIND,
     ValueKind::Array(&CompressorOptions::KIND),

@@ -19,7 +19,7 @@ pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut
             findings.note(
                 &directive.place,
                 &directive.name,
-                "the file could not be read: its hashes must be bcrypt, argon2 or SHA-crypt",
+                "the file could not be read: its hashes must be of a known kind, best bcrypt",
                 "create them with `htpasswd -B FILE NAME`",
             );
             return true;

@@ -220,7 +220,7 @@ impl Compiler<'_> {
             self.findings.note(
                 place,
                 name,
-                "the file could not be read: its hashes must be bcrypt, argon2 or SHA-crypt",
+                "the file could not be read: its hashes must be of a known kind, best bcrypt",
                 "create them with `htpasswd -B FILE NAME`",
             );
             return true;

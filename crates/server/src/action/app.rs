@@ -43,7 +43,7 @@ pub(crate) async fn run<'r>(
     body: ActionBody<'r>,
     output: &mut Output,
 ) -> Result<ExchangeStep, Gone> {
-    let (client, send_timeout) = (request.client, request.snapshot.timeouts.send);
+    let (client, send_timeout) = (request.client, request.settings().timeouts.send);
     let (called, changes) = call;
     let (collected, body) = body.parts();
     client.set_deadline(NEVER);

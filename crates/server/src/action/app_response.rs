@@ -31,7 +31,7 @@ pub(super) async fn send(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<ExchangeStep, Gone> {
-    let send_timeout = request.snapshot.timeouts.send;
+    let send_timeout = request.settings().timeouts.send;
     let (begun, body) = begin(request, head, &conversation, changes, output);
     let mut writer = match begun {
         Begun::Sent(writer) => writer,
@@ -181,7 +181,6 @@ fn begin(
     }
     // A complete response needs no chunks, unless trailers follow: a client that knows its length may ignore them. The body of a response
     // to HEAD does not show the length of that for GET: some hosts and applications make none, or a part.
-    // hosts and applications make none, or a part.
     let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);
@@ -222,7 +221,7 @@ impl RingBody {
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
-        let send_timeout = request.snapshot.timeouts.send;
+        let send_timeout = request.settings().timeouts.send;
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
                 return Err(cut_short(&request.client.channel, output));
@@ -252,7 +251,7 @@ impl RingBody {
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
-        let send_timeout = request.snapshot.timeouts.send;
+        let send_timeout = request.settings().timeouts.send;
         let channel = &request.client.channel;
         let mut left = self.declared;
         let mut plain = request.client.local.buffers.take();

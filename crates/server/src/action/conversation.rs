@@ -57,7 +57,7 @@ impl<'a> Conversation<'a> {
             exchange,
             client: request.client,
             abandonment,
-            store: request.snapshot.store.as_ref(),
+            store: request.settings().store.as_ref(),
             body,
         }
     }

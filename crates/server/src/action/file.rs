@@ -125,7 +125,7 @@ impl FileResponse<'_> {
     /// The head of a response, with the server's own fields.
     fn begin(&self, status: u16) -> OutgoingHead {
         let request = self.request;
-        respond::begin(&request.client.local, request.snapshot, status)
+        respond::begin(&request.client.local, request.settings(), status)
     }
 
     /// Completes a head with a known length. Returns the persistence of the connection.

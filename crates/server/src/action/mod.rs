@@ -3,6 +3,7 @@
 pub(crate) mod abandon;
 pub(crate) mod app;
 mod app_response;
+mod content;
 mod conversation;
 pub(crate) mod file;
 pub(crate) mod listing;
@@ -38,6 +39,7 @@ pub(crate) fn run_now(
                 false => internal_redirect::page(request, &answer, &plan.changes, output),
             }
         }
+        Act::Content(returned) => content::respond(request, *returned, &plan.changes, output),
         Act::Substitute(substitute) => ExchangeStep::Substitute(substitute),
         Act::File(served) => file::respond(request, served, &plan.changes, output),
         Act::Metrics
@@ -75,6 +77,6 @@ pub(crate) async fn run<'r>(
             spooler::run(request, (spooler, changes), body.gathered(), output).await
         }
         // These do not wait.
-        Act::Page { .. } | Act::File(_) | Act::Substitute(_) => Err(Gone::Closed),
+        Act::Page { .. } | Act::Content(_) | Act::File(_) | Act::Substitute(_) => Err(Gone::Closed),
     }
 }

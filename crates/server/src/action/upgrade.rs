@@ -20,7 +20,7 @@ pub(crate) fn accept(
     output: &mut Output,
 ) -> ExchangeStep {
     let local = &request.client.local;
-    let mut response = respond::begin(local, request.snapshot, head.status);
+    let mut response = respond::begin(local, request.settings(), head.status);
     let fields = &mut response.fields;
     for (name, value) in head.fields() {
         if !is_ours(name) {

@@ -137,8 +137,8 @@ pub(crate) async fn run<'r>(
     };
     match step {
         ExchangeStep::End(persistence) => {
-            let is_read =
-                persistence.is_open() && rest.drain(output, request.snapshot.timeouts.send).await?;
+            let is_read = persistence.is_open()
+                && rest.drain(output, request.settings().timeouts.send).await?;
             Ok(if is_read { step } else { ExchangeStep::Linger })
         }
         ExchangeStep::Send(mut response) => {
@@ -175,7 +175,7 @@ struct Requester<'c, 'r> {
 
 impl Requester<'_, '_> {
     fn send_timeout(&self) -> Millis {
-        self.request.snapshot.timeouts.send
+        self.request.settings().timeouts.send
     }
 
     fn stream(&self) -> Option<&Stream> {
@@ -378,7 +378,7 @@ impl<'r> Client for Requester<'_, 'r> {
         wake: Millis,
     ) -> Poll<Result<(), Gone>> {
         let client = self.request.client;
-        let store = self.request.snapshot.store.as_ref();
+        let store = self.request.settings().store.as_ref();
         let store = store.filter(|_| backlog.may_spill);
         loop {
             match client.room(self.output, backlog.memory, store) {

@@ -160,8 +160,8 @@ fn poll_requests(
     connection: &mut TcpConnection,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Box<Work>, Ending>> {
+    let mut input = connection.client.local.buffers.take();
     loop {
-        let mut input = connection.client.local.buffers.take();
         let received = connection.client.channel.poll_receive(&mut input, cx);
         match received {
             Poll::Ready(Ok(ReadResult::Bytes(_))) => {}
@@ -175,8 +175,11 @@ fn poll_requests(
             }
         }
         connection.counted.set_active(true);
-        match answer(connection, input) {
-            Ok(None) => connection.set_idle(),
+        match answer(connection, &mut input) {
+            Ok(None) => {
+                input.clear();
+                connection.set_idle();
+            }
             Ok(Some(work)) => return Poll::Ready(Ok(work)),
             Err(ending) => return Poll::Ready(Err(ending)),
         }
@@ -211,20 +214,26 @@ fn poll_idle(connection: &mut TcpConnection) -> Poll<Result<Box<Work>, Ending>> 
         let client = &connection.client;
         let mut output = Output::default();
         let snapshot = client.local.snapshot();
-        respond::refusal(client, &snapshot, 408, Method::Other).put(client, &mut output);
+        let settings = snapshot
+            .settings
+            .get(snapshot.settings_of(client.listener.id));
+        respond::refusal(client, settings, 408, Method::Other).put(client, &mut output);
         let _ = client.channel.try_send(&mut output);
         return Poll::Ready(Err(Ending::Close));
     }
     Poll::Pending
 }
 
-/// Answers the requests in `input`.
-fn answer(connection: &mut TcpConnection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
+/// Answers the requests in `input`, and leaves its buffer there if the connection is idle after them.
+fn answer(
+    connection: &mut TcpConnection,
+    input: &mut Vec<u8>,
+) -> Result<Option<Box<Work>>, Ending> {
     let is_first = !std::mem::replace(&mut connection.has_served, true);
     let client = &connection.client;
     // On the stack until it must live longer.
     let mut work = Work {
-        reader: Reader::new(client, input, is_first),
+        reader: Reader::new(client, std::mem::take(input), is_first),
         next: Next::Read,
     };
     work.next = work.reader.answer_complete(client);
@@ -241,9 +250,15 @@ fn answer(connection: &mut TcpConnection, input: Vec<u8>) -> Result<Option<Box<W
         Ok(false) => return Ok(Some(Box::new(work))),
         Err(_) => return Err(Ending::Abort),
     }
-    work.reader.give_back(&client.local);
+    let local = &client.local;
     match ending {
-        Ending::Idle => Ok(None),
-        other => Err(other),
+        Ending::Idle => {
+            *input = work.reader.messages.give_back_to_reuse_input(local);
+            Ok(None)
+        }
+        other => {
+            work.reader.give_back(local);
+            Err(other)
+        }
     }
 }

@@ -60,7 +60,7 @@ impl TcpConnection {
     /// Notes that it waits for a request.
     pub(crate) fn set_idle(&self) {
         self.counted.set_active(false);
-        let timeouts = self.client.local.timeouts();
+        let timeouts = self.client.local.timeouts(&self.client.listener);
         // Until its first request, a connection counts as reading a head.
         let timeout = match self.has_served {
             true => timeouts.idle,

@@ -141,8 +141,9 @@ async fn outcome_of(
 async fn answer_plain(client: &ClientSide, tls: &TlsSocket) {
     let mut output = Output::default();
     let snapshot = client.local.snapshot();
-    let head = respond::hint(&client.local, &snapshot, HINT);
-    let exchange = Exchange::new(client, None);
+    let settings = snapshot.settings_of(client.listener.id);
+    let head = respond::hint(&client.local, snapshot.settings.get(settings), HINT);
+    let exchange = Exchange::new(client, settings, None);
     Unread {
         client,
         exchange: &exchange,

@@ -75,7 +75,8 @@ impl Reader {
         let messages = &mut self.messages;
         loop {
             let rest = messages.input.get(messages.position..).unwrap_or_default();
-            let length = match messages.head.parse(rest, &messages.snapshot.limits) {
+            let settings = messages.snapshot.settings.get(messages.settings);
+            let length = match messages.head.parse(rest, &settings.limits) {
                 Ok(Progress::Incomplete) => {
                     if !rest.is_empty() {
                         self.head_begun.get_or_insert_with(Instant::now);
@@ -84,13 +85,13 @@ impl Reader {
                 }
                 Ok(Progress::Complete { length }) => length,
                 Err(error) => {
-                    let exchange = Exchange::new(client, self.head_begun.take());
+                    let exchange = Exchange::new(client, messages.settings, self.head_begun.take());
                     messages.refuse(client, &exchange, error.status(), &error.to_string());
                     return Next::Exchange(Box::new(exchange), ExchangeStep::Linger);
                 }
             };
             self.may_be_http2 = false;
-            let exchange = Exchange::new(client, self.head_begun.take());
+            let exchange = Exchange::new(client, messages.settings, self.head_begun.take());
             let (request, output) = messages.parts(client, &exchange);
             arrival::note(&request);
             match pipeline::start(&request, output) {
@@ -123,7 +124,7 @@ impl Reader {
 
     /// Reads the rest of a head; `None`: there is nothing more to do.
     async fn read_head(&mut self, client: &ClientSide) -> Result<Option<Next>, Gone> {
-        let timeouts = self.messages.snapshot.timeouts;
+        let timeouts = self.messages.listener_settings().timeouts;
         client
             .flush(&mut self.messages.output, timeouts.send)
             .await?;
@@ -137,7 +138,8 @@ impl Reader {
             match client.read_more(&mut self.messages.input, deadline).await {
                 Ok(()) => {}
                 Err(Gone::TimedOut) => {
-                    let exchange = Exchange::new(client, self.head_begun.take());
+                    let exchange =
+                        Exchange::new(client, self.messages.settings, self.head_begun.take());
                     let reason = "the head did not arrive in time (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
                     return Ok(Some(Next::Exchange(
@@ -160,7 +162,7 @@ impl Reader {
 
     /// Called when the client has disconnected in the middle of a head.
     fn broken_off(&mut self, client: &ClientSide) {
-        let exchange = Exchange::new(client, self.head_begun.take());
+        let exchange = Exchange::new(client, self.messages.settings, self.head_begun.take());
         Unread {
             client,
             exchange: &exchange,
@@ -202,7 +204,7 @@ async fn run(client: &ClientSide, work: &mut Work) -> Ending {
             }
             Next::Http2 => return Ending::Http2(std::mem::take(&mut reader.messages.input)),
             Next::Flush => {
-                let timeout = reader.messages.snapshot.timeouts.send;
+                let timeout = reader.messages.listener_settings().timeouts.send;
                 match client.flush(&mut reader.messages.output, timeout).await {
                     Ok(()) => reader.answer_complete(client),
                     Err(_) => return Ending::Abort,

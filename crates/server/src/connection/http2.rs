@@ -32,13 +32,16 @@ pub(crate) async fn serve(connection: TcpConnection, input: Vec<u8>, options: Ht
 
 impl tutti_http2::Http2Connection for TcpConnection {
     fn terms(&self) -> Http2Options {
-        let snapshot = self.client.local.snapshot_of(&self.client.listener);
+        let listener = &self.client.listener;
+        let snapshot = self.client.local.snapshot_of(listener);
+        let settings = snapshot.settings.get(snapshot.settings_of(listener.id));
         Http2Options {
-            most_head_bytes: snapshot.limits.max_head_bytes(),
+            most_head_bytes: settings.limits.max_head_bytes(),
             timeouts: Http2Timeouts {
-                head: snapshot.timeouts.header_read,
-                send: snapshot.timeouts.send,
-                idle: snapshot.timeouts.idle,
+                head: settings.timeouts.header_read,
+                // Each stream has that of its action.
+                send: snapshot.settings.longest_send(),
+                idle: settings.timeouts.idle,
             },
         }
     }

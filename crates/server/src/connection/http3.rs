@@ -136,16 +136,23 @@ impl Http3Connection {
 
 impl tutti_quic::QuicConnection for Http3Connection {
     fn timeouts(&self) -> QuicTimeouts {
-        let snapshot = self.ends.local.snapshot_of(&self.ends.listener);
+        let listener = &self.ends.listener;
+        let snapshot = self.ends.local.snapshot_of(listener);
+        let settings = snapshot.settings_of(listener.id);
+        let timeouts = snapshot.settings.get(settings).timeouts;
         QuicTimeouts {
-            head: snapshot.timeouts.header_read,
-            idle: snapshot.timeouts.idle,
+            head: timeouts.header_read,
+            idle: timeouts.idle,
         }
     }
 
     fn most_bytes(&self) -> (usize, usize) {
-        let snapshot = self.ends.local.snapshot_of(&self.ends.listener);
-        let limits = &snapshot.limits;
+        let listener = &self.ends.listener;
+        let snapshot = self.ends.local.snapshot_of(listener);
+        let limits = &snapshot
+            .settings
+            .get(snapshot.settings_of(listener.id))
+            .limits;
         (limits.max_head_bytes(), limits.max_trailer_bytes as usize)
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn begin(
     ) -> Result<(), HeadError>,
 ) {
     let mut messages = messages(&client);
-    let exchange = Exchange::new(&client, None);
+    let exchange = Exchange::new(&client, messages.settings, None);
     if asked.is_unknown {
         let reason = "CONNECT for an unknown protocol";
         messages.refuse(&client, &exchange, 501, reason);
@@ -63,9 +63,11 @@ pub(crate) fn begin(
         head,
         input,
         snapshot,
+        settings,
         ..
     } = &mut messages;
-    let step = match compose(head, input, &snapshot.limits, &writing) {
+    let limits = &snapshot.settings.get(*settings).limits;
+    let step = match compose(head, input, limits, &writing) {
         Err(error) => {
             messages.refuse(&client, &exchange, error.status(), &error.to_string());
             ExchangeStep::Linger
@@ -88,7 +90,7 @@ pub(crate) fn begin(
 /// Answers a request whose head cannot be accepted.
 pub(crate) fn refuse(client: ClientSide, status: u16, reason: &str) {
     let mut messages = messages(&client);
-    let exchange = Exchange::new(&client, None);
+    let exchange = Exchange::new(&client, messages.settings, None);
     messages.refuse(&client, &exchange, status, reason);
     finish_or_spawn(client, messages, exchange, ExchangeStep::Linger);
 }

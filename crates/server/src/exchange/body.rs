@@ -49,7 +49,7 @@ impl BodyTerms {
         Self {
             decoder,
             expects_continue: request.view.facts().expects_continue,
-            read_timeout: request.snapshot.timeouts.body_read,
+            read_timeout: request.settings().timeouts.body_read,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tutti_conn::output::Output;
 use tutti_http::{BodyDecoder, Method, RequestHead};
+use tutti_routing::ScopeNumber;
 
 use crate::exchange::Exchange;
 use crate::exchange::body::{BodyTerms, ClientBody};
@@ -15,11 +16,13 @@ use crate::exchange::refusals::Unread;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
 use crate::local::Local;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{RequestSettings, Snapshot};
 
 /// The bytes of requests and responses, and their configuration.
 pub(crate) struct Messages {
     pub(crate) snapshot: Arc<Snapshot>,
+    /// The settings of the listener's requests.
+    pub(crate) settings: ScopeNumber,
     /// Received bytes; those before `position` have been processed.
     pub(crate) input: Vec<u8>,
     pub(crate) position: usize,
@@ -32,13 +35,25 @@ impl Messages {
     /// For a client that has sent `input`.
     pub(crate) fn new(client: &ClientSide, input: Vec<u8>) -> Self {
         let local = &client.local;
+        let snapshot = local.snapshot_of(&client.listener);
         Self {
-            snapshot: local.snapshot_of(&client.listener),
+            settings: snapshot.settings_of(client.listener.id),
+            snapshot,
             input,
             position: 0,
             head: local.take_head(),
             output: Output::new(local.buffers.take()),
         }
+    }
+
+    /// The settings before a request is routed.
+    pub(crate) fn listener_settings(&self) -> &RequestSettings {
+        self.snapshot.settings.get(self.settings)
+    }
+
+    /// The settings of the request of this exchange.
+    pub(crate) fn settings(&self, exchange: &Exchange) -> &RequestSettings {
+        self.snapshot.settings.get(exchange.settings.get())
     }
 
     /// True if everything that has been read is answered.
@@ -126,7 +141,7 @@ impl Messages {
             true => Method::Head,
             false => Method::Other,
         };
-        let made = respond::refusal(client, &self.snapshot, status, method);
+        let made = respond::refusal(client, self.settings(exchange), status, method);
         Unread {
             client,
             exchange,
@@ -142,8 +157,14 @@ impl Messages {
 
     /// Returns the buffers to the thread.
     pub(crate) fn give_back(self, local: &Local) {
-        local.buffers.give(self.input);
+        let input = self.give_back_to_reuse_input(local);
+        local.buffers.give(input);
+    }
+
+    /// Returns the buffers to the thread, except that of the input, which is for the next read.
+    pub(crate) fn give_back_to_reuse_input(self, local: &Local) -> Vec<u8> {
         local.buffers.give(self.output.bytes);
         local.give_head(self.head);
+        self.input
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn refused(local: &Local, request: &impl RequestInfo, status: u16, re
 /// A WebSocket connection is closed because of its client. A limit of the configuration is logged as a warning.
 pub(crate) fn closed(local: &Local, request: &impl RequestInfo, fault: WebSocketError) {
     let (level, cure) = if fault.is_limit() {
-        (Level::Warn, " of `settings.http.websocket`")
+        (Level::Warn, " of `http.websocket`")
     } else {
         (Level::Info, "")
     };
@@ -125,7 +125,12 @@ impl Unread<'_> {
             self.exchange
                 .count(self.client, &self.snapshot.counts, self.status, took);
         }
-        if let Some(logs) = &self.snapshot.logs.access {
+        if let Some(logs) = &self
+            .snapshot
+            .settings
+            .get(self.exchange.settings.get())
+            .access_logs
+        {
             let finished = |time| Finished {
                 begun: self.exchange.begun,
                 status: self.status,

@@ -19,7 +19,7 @@ use crate::exchange::route_log;
 use crate::fields::request_id;
 use crate::fields::response_headers::{self, Refused};
 use crate::plan::Changes;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{RequestSettings, Snapshot};
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::departure::Presence;
 use tutti_conn::output::{Gone, Output};
@@ -61,9 +61,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Its settings: those of its listener, or of its action once it is routed.
+    pub(crate) fn settings(&self) -> &'a RequestSettings {
+        self.snapshot.settings.get(self.exchange.settings.get())
+    }
+
     /// Sends all of `output`.
     pub(crate) async fn flush(&self, output: &mut Output) -> Result<(), Gone> {
-        let send_timeout = self.snapshot.timeouts.send;
+        let send_timeout = self.settings().timeouts.send;
         self.exchange.flush(self.client, output, send_timeout).await
     }
 
@@ -115,7 +120,7 @@ impl<'a> Request<'a> {
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, output: &mut Output) {
         let local = &self.client.local;
-        let mut made = respond::page(local, self.snapshot, self.view.version(), page);
+        let mut made = respond::page(local, self.settings(), self.view.version(), page);
         self.adjust(changes, &mut made.head);
         self.finished(page.status, made.body_bytes(), &made.head.fields);
         made.put(self.client, output);
@@ -124,7 +129,7 @@ impl<'a> Request<'a> {
     /// Appends the head of a response that is logged later. Returns its fields if the access log needs them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
         respond::put(self.client, &head, output);
-        if self.snapshot.logs.access.is_some() {
+        if self.settings().access_logs.is_some() {
             return head.fields;
         }
         self.client.local.give_fields(head.fields);
@@ -135,7 +140,7 @@ impl<'a> Request<'a> {
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
         self.exchange.admission.add_fields(fields);
         self.exchange.traced.append_fields(fields);
-        let wanted = self.snapshot.request_id.as_deref();
+        let wanted = self.settings().request_id.as_deref();
         request_id::set_field(wanted, fields, || refusals::id(self));
     }
 
@@ -226,7 +231,7 @@ impl<'a> Request<'a> {
 
     /// Chooses how a response is compressed.
     pub(crate) fn compression(&self, response: &Described<'_>) -> Choice {
-        let Some(compression) = &self.snapshot.compression else {
+        let Some(compression) = &self.settings().compression else {
             return Choice::Never;
         };
         let accepted = self.view.get_all(b"Accept-Encoding");
@@ -279,7 +284,7 @@ impl<'a> Request<'a> {
         self.exchange
             .count(self.client, &self.snapshot.counts, status, took);
         self.note_failed_or_slow(status, now, took);
-        let Some(logs) = &self.snapshot.logs.access else {
+        let Some(logs) = &self.settings().access_logs else {
             return;
         };
         // It is part of the request that it is about.
@@ -448,6 +453,6 @@ impl RequestInfo for Request<'_> {
     }
     fn given_request_id(&self) -> Option<&[u8]> {
         let client = self.client.client_address();
-        request_id::given(self.snapshot.request_id.as_deref(), &self.view, client)
+        request_id::given(self.settings().request_id.as_deref(), &self.view, client)
     }
 }

@@ -12,7 +12,7 @@ use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 pub(crate) use crate::fields::server_date::Own;
 use crate::local::Local;
-use crate::snapshot::Snapshot;
+use crate::snapshot::RequestSettings;
 use tutti_conn::output::Output;
 
 /// The state of a connection after a response.
@@ -39,21 +39,21 @@ impl Persistence {
 }
 
 /// A head with `Server` and `Date`.
-pub(crate) fn begin(local: &Local, snapshot: &Snapshot, status: u16) -> OutgoingHead {
-    begin_with(local, snapshot, status, Own::ALL)
+pub(crate) fn begin(local: &Local, settings: &RequestSettings, status: u16) -> OutgoingHead {
+    begin_with(local, settings, status, Own::ALL)
 }
 
 /// A head with these of the server's own fields.
 pub(crate) fn begin_with(
     local: &Local,
-    snapshot: &Snapshot,
+    settings: &RequestSettings,
     status: u16,
     own: Own,
 ) -> OutgoingHead {
     let mut fields = local.take_fields();
     local
         .own_fields
-        .append(own, snapshot.shows_version, &mut fields);
+        .append(own, settings.shows_version, &mut fields);
     OutgoingHead { status, fields }
 }
 
@@ -110,8 +110,13 @@ impl Made {
 }
 
 /// Makes a response without content, or, for a status of 400 and above, with the error page.
-pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &Page<'_>) -> Made {
-    let mut head = begin(local, snapshot, page.status);
+pub(crate) fn page(
+    local: &Local,
+    settings: &RequestSettings,
+    version: Version,
+    page: &Page<'_>,
+) -> Made {
+    let mut head = begin(local, settings, page.status);
     let fields = &mut head.fields;
     fields.append(page.fields);
     let mut body = Vec::new();
@@ -134,7 +139,7 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
 /// Makes the error page for a client whose request with this method could not be parsed; its connection ends.
 pub(crate) fn refusal(
     client: &ClientSide,
-    snapshot: &Snapshot,
+    settings: &RequestSettings,
     status: u16,
     method: Method,
 ) -> Made {
@@ -144,12 +149,12 @@ pub(crate) fn refusal(
         persistence: Persistence::Close,
         fields: &NO_FIELDS,
     };
-    page(&client.local, snapshot, client.version(), &refused)
+    page(&client.local, settings, client.version(), &refused)
 }
 
 /// Makes a 400 with the content `text`, for the user of a client that speaks plain HTTP to a TLS port.
-pub(crate) fn hint(local: &Local, snapshot: &Snapshot, text: &str) -> OutgoingHead {
-    let mut head = begin(local, snapshot, 400);
+pub(crate) fn hint(local: &Local, settings: &RequestSettings, text: &str) -> OutgoingHead {
+    let mut head = begin(local, settings, 400);
     head.fields.push(b"Content-Type", b"text/plain");
     head.fields
         .push_number(b"Content-Length", text.len() as u64);

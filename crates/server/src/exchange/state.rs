@@ -17,7 +17,7 @@ use tutti_guard::Admission;
 use tutti_http::OwnedPath;
 use tutti_pool::Whereabouts;
 use tutti_request_log::{Answerer, Phases, ResponseCounts};
-use tutti_routing::RuleSet;
+use tutti_routing::{RuleSet, ScopeNumber};
 
 use crate::exchange::client::ClientSide;
 use crate::exchange::trace::Traced;
@@ -43,6 +43,8 @@ pub(crate) struct Exchange {
     pub(crate) rewritten: RefCell<Option<Rc<OwnedPath>>>,
     /// The decisions of guards.
     pub(crate) admission: Admission,
+    /// Its settings: those of its listener, or of its action once it is routed.
+    pub(crate) settings: Cell<ScopeNumber>,
     /// The rules for its response.
     pub(crate) rules: RefCell<RuleSet>,
     /// Its trace, if requests are traced.
@@ -61,11 +63,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of a request, whose first byte was received at `begun`, or just now.
-    pub(crate) fn new(client: &ClientSide, begun: Option<Instant>) -> Self {
+    /// The exchange of a request, whose first byte was received at `begun`, or just now; `settings` are those of its listener.
+    pub(crate) fn new(client: &ClientSide, settings: ScopeNumber, begun: Option<Instant>) -> Self {
         client.local.counters().requests.add(1);
         let arrived = Instant::now();
-        Self::at(&client.local, begun.unwrap_or(arrived), arrived)
+        let own = Self::at(&client.local, begun.unwrap_or(arrived), arrived);
+        own.settings.set(settings);
+        own
     }
 
     fn at(local: &Local, begun: Instant, arrived: Instant) -> Self {
@@ -78,6 +82,7 @@ impl Exchange {
             route: Cell::default(),
             rewritten: RefCell::default(),
             admission: Admission::default(),
+            settings: Cell::default(),
             rules: RefCell::default(),
             traced: Traced::default(),
             phases: Cell::default(),
@@ -94,6 +99,7 @@ impl Exchange {
         let now = Instant::now();
         let own = Self::at(local, now, now);
         own.is_logged.set(true);
+        own.settings.set(self.settings.get());
         own.answerer.set(self.answerer.get());
         own.origin.set(Origin {
             is_https: Some(is_https),

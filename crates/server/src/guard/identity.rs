@@ -1,23 +1,26 @@
 //! Authentication: `authenticate` of an action.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
+use tutti_config::template::Template;
 use tutti_conn::connection_limits::ClientKey;
 use tutti_guard::auth_request::{self, AuthClient};
 use tutti_guard::passwords::Accounts;
+use tutti_guard::signed_link::{self, LinkClaim, LinkFault};
 use tutti_guard::token::{Claims, TokenError, VerificationKeys, Verifier, claim, unfit};
 use tutti_guard::{ActionGuard, Busy, Identity, IdentityState, KeySet, PasswordDesk};
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Level;
-use tutti_routing::RequestInfo as _;
+use tutti_routing::{RequestInfo as _, Seen};
 
 use super::response::GuardResponse;
 use super::subrequest as way;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
+use crate::plan::Plan;
 
 /// The result of authentication: the fields with the user for the application, or the answer.
 pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
@@ -25,10 +28,11 @@ pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
 /// Authenticates a request.
 pub(super) async fn find(
     request: &Request<'_>,
+    plan: &Plan,
     guard: &ActionGuard,
     identity: &Identity,
-    desk: &PasswordDesk,
 ) -> Found {
+    let desk = request.snapshot.guards.desk();
     match (&identity.model, &identity.state) {
         (Authenticate::Basic(model), IdentityState::Basic(accounts)) => {
             let Some(accounts) = accounts.load_full() else {
@@ -41,6 +45,12 @@ pub(super) async fn find(
         }
         (Authenticate::Forward(model), IdentityState::Forward) => {
             forward(request, guard, model).await
+        }
+        (Authenticate::SignedLink(model), IdentityState::SignedLink(secret)) => {
+            let Some(secret) = secret.load_full() else {
+                return Err(not_read(request, guard));
+            };
+            signed_link(request, plan, model, &secret)
         }
         // State and model always match.
         _ => Err(GuardResponse::of(500)),
@@ -220,6 +230,56 @@ async fn fetched(
         (None, Some(outcome)) => Ok(outcome),
         (None, None) => Err(GuardResponse::of(502)),
     }
+}
+
+fn signed_link(
+    request: &Request<'_>,
+    plan: &Plan,
+    model: &model::SignedLink,
+    secret: &[u8],
+) -> Found {
+    let seen = Seen {
+        request,
+        rewritten: plan.changes.rewritten.as_deref(),
+        response: None,
+    };
+    let written = |template: &Template| {
+        let mut text = Vec::new();
+        let outcome = tutti_routing::render(template, &seen, &mut text);
+        outcome.map(|()| text).map_err(|_| GuardResponse::of(500))
+    };
+    let signature = written(&model.signature)?;
+    let expires = model.expires.as_ref().map(written).transpose()?;
+    let text = match &model.text {
+        Some(template) => written(template)?,
+        None => {
+            let mut text = seen.path().to_vec();
+            if let Some(expires) = &expires {
+                text.push(b' ');
+                text.extend_from_slice(expires);
+            }
+            text
+        }
+    };
+    let claim = LinkClaim {
+        signature: &signature,
+        expires: expires.as_deref(),
+        text: &text,
+    };
+    let options = &model.options;
+    let (status, reason) = match signed_link::check(options.method, secret, claim, now()) {
+        Ok(()) => return Ok(Vec::new()),
+        Err(LinkFault::Unsigned) => (options.status, "the link has no valid signature"),
+        Err(LinkFault::Expired) => (options.expired_status, "the link has expired"),
+    };
+    refusals::refused(&request.client.local, request, status, reason);
+    Err(GuardResponse::of(status))
+}
+
+/// Seconds since 1970. A clock before that makes no link valid.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(u64::MAX, |since| since.as_secs())
 }
 
 async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::ForwardAuth) -> Found {
