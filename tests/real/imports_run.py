@@ -47,7 +47,7 @@ def replay(site_class, options, folder):
         requests = list(site.requests())
         for request in requests:
             comparison.compare(request)
-        # What the test changes in the result is not in that of the command.
+        # The command has none of the changes that the test makes to the result.
         if not site.adjust:
             result, asked = trial.tried(options.dist, site, files, requests, folder, IS_ROOT)
             comparison.faults += trial.surprises(result, comparison, site.old.port)

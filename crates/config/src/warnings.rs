@@ -339,7 +339,7 @@ impl<'d> Walk<'d> {
                         });
                     }
                 }
-                // What is found may be served by a share of its own.
+                // A file that is found may be served by a share of its own.
                 for next in ["fallback", "found"] {
                     let node = node.child(next);
                     left.extend(node.map(|node| (node, pointer.child(next))));

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::Findings;
 use crate::finding::UnreadableSource;
 use crate::ini::{self, Entry};
 use crate::output::{Output, unused};
-use crate::reference::Fate;
 use crate::sources::{self, Sources};
 use crate::units::whole_seconds;
 use crate::words::Words;

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::output::{slug, when};
 use crate::program::Program;
-use crate::reference::Fate;
 use crate::sources::{self, Sources};
 use crate::words::Words;
 
@@ -409,7 +409,7 @@ fn assignments(
             // A check of clients that is not understood must not be left out.
             None if name.trim() == "cert_reqs" => {
                 let said = rest.get(begin..).unwrap_or_default().lines().next();
-                let value = match said.unwrap_or_default().trim() {
+                let value: Value = match said.unwrap_or_default().trim() {
                     "ssl.CERT_NONE" => 0.into(),
                     "ssl.CERT_OPTIONAL" => 1.into(),
                     "ssl.CERT_REQUIRED" => 2.into(),

@@ -13,6 +13,7 @@
 mod accepted;
 mod apache;
 mod caddy;
+mod fate;
 mod finding;
 mod fpm;
 mod gunicorn;
@@ -34,9 +35,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+pub use fate::Outcome;
 pub use finding::{Finding, Importance, UnreadableSource};
 pub use nginx::tree::{Statement, parse as parse_nginx};
-pub use reference::{Outcome, Row, pages as reference_pages, rows as reference_rows};
+pub use reference::{Row, pages as reference_pages, rows as reference_rows};
 pub use sources::{Disk, LARGEST_FILE, Sources};
 pub use tutti_ctl::import::ForeignServer;
 

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::program::Program;
-use crate::reference::Fate;
 use crate::sources::{self, Sources};
 use crate::words::Words;
 

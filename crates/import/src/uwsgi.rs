@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::slug;
 use crate::program::Program;
-use crate::reference::Fate;
 use crate::sources::{self, Sources};
 use crate::words::Words;
 

@@ -95,7 +95,15 @@ fn text_with(source: ForeignServer, row: &Row) -> (String, String) {
                 "stream" | "mail" => place,
                 _ => name,
             };
-            (nginx(&format!("{name} 1 2;"), place), reported.to_owned())
+            // These close where they are switched off.
+            let value = match name.ends_with("_pass_request_headers") {
+                true => "off",
+                false => "1 2",
+            };
+            (
+                nginx(&format!("{name} {value};"), place),
+                reported.to_owned(),
+            )
         }
         ForeignServer::Apache => (
             format!("Listen 80\nServerName a\nDocumentRoot /srv\n{name} 1 2 3\n"),
@@ -109,7 +117,7 @@ fn text_with(source: ForeignServer, row: &Row) -> (String, String) {
             format!("{{\n {name} 1\n}}\nhttp://a {{\n reverse_proxy 127.0.0.1:1\n}}\n"),
             (*name).to_owned(),
         ),
-        // What stands in `[global]` is not read.
+        // Entries of `[global]` are not read.
         ForeignServer::Fpm => (
             format!("[www]\nlisten = /run/x\n{name} = 1\n"),
             (*name).to_owned(),
@@ -184,7 +192,7 @@ fn a_directive_has_one_row_for_each_place() {
     }
 }
 
-/// Parts of the names of directives that keep clients out, or decide whom a server believes.
+/// Parts of the names of directives that keep clients out, or decide which proxies a server believes.
 const RESTRICTING: &[&str] = &[
     "allow",
     "auth",
@@ -223,6 +231,7 @@ const NO_RESTRICTIONS: &[(&str, &str)] = &[
     ("limit_request_field_size", "heads are bounded anyway"),
     ("sslproxycheckpeername", "always checked"),
     ("log_limit", "characters of a line of the log"),
+    ("sslinsecurerenegotiation", "there is no renegotiation"),
     (
         "ssl_stapling_verify",
         "it is about what the server itself sends",
@@ -367,11 +376,12 @@ fn no_message_denies_what_an_option_does() {
 
 /// Directives that are lost though an option has their name: the option is another thing.
 const OTHER_THINGS: &[&str] = &[
-    // Of a check of health, not of requests.
+    // It is about checks of health, not about requests.
     "match",
     // uWSGI's cache for programs, its own router of logs, its processes.
     "cache",
     "http2",
+    "json",
     "log-route",
     "mode",
     "protocol",

@@ -39,7 +39,7 @@ class Behind(NginxSite):
     )
 
 
-# What reverse proxies tell the application of its client.
+# Fields by which reverse proxies describe the client to the application.
 FORWARDED = """
         proxy_set_header Host $host;
         proxy_set_header X-Real-IP $remote_addr;

@@ -5,7 +5,7 @@ import subprocess
 
 from imports.replay import Request
 
-# What `--try` and the comparison both look at.
+# Parts of answers that `--try` and the comparison both look at.
 ASPECTS = {"status": "status", "location": "location", "content-type": "type", "body": "body"}
 
 

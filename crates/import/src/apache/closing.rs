@@ -4,8 +4,8 @@
 
 use super::grammar::Directive;
 use super::harmless_directives;
+use crate::fate::Fate;
 use crate::finding::Findings;
-use crate::reference::Fate;
 use crate::words::Words;
 
 /// Directives that refuse requests, or answer them in place of files: the names, and the cure.
@@ -76,7 +76,7 @@ fn closing(key: &str) -> Option<&'static str> {
 const GRAMMAR: Words = Words(
     "virtualhost directory directorymatch files filesmatch location locationmatch proxy limit limitexcept include
     includeoptional define undefine ifmodule ifdefine ifversion iffile ifdirective ifsection macro undefmacro use
-    loadmodule",
+    loadmodule serverroot",
 );
 
 /// The fate of a directive in lower case, for the table of all directives.

@@ -1,6 +1,6 @@
 //! Directives that refuse no request: another file of this folder reads them, they need nothing here, or they are lost.
 
-use crate::reference::Fate;
+use crate::fate::Fate;
 use crate::words::Words;
 
 /// Directives that are read elsewhere.

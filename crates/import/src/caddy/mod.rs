@@ -18,10 +18,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::{Output, step, when};
 use crate::program;
-use crate::reference::Fate;
 use crate::sources::Sources;
 use crate::words::Words;
 

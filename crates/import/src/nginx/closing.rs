@@ -4,8 +4,8 @@
 
 use super::harmless_directives;
 use super::tree::Statement;
+use crate::fate::Fate;
 use crate::finding::Findings;
-use crate::reference::Fate;
 use crate::words::Words;
 
 /// Directives that authenticate clients. Without them a place would be open; `satisfy any` counts them.
@@ -120,7 +120,12 @@ pub(crate) fn fate(name: &str, block: &str) -> Fate {
         return Fate::closed(hint);
     }
     if let Some(why) = harmless_directives::needless(name) {
-        return Fate::harmless(why);
+        return match block {
+            "if" | "lif" => Fate::lost(
+                "move it out of the `if`, whose other directives may be carried over then",
+            ),
+            _ => Fate::harmless(why),
+        };
     }
     if harmless_directives::is_read(name) {
         return super::outcomes::of_read(name, block);

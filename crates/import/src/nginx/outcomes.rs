@@ -1,6 +1,6 @@
 //! The fates that depend on where a directive stands: for the table of all directives (`docs/reference/import-nginx.md`).
 
-use crate::reference::Fate;
+use crate::fate::Fate;
 use crate::words::Words;
 
 /// Directives of `upstream`.

@@ -1,7 +1,8 @@
 //! The pages of the docs that are made from the table.
 
-use super::{Outcome, Row, rows};
+use super::{Row, rows};
 use crate::ForeignServer;
+use crate::fate::Outcome;
 use crate::finding::with_guides;
 
 /// The sources of each page: path, title, and the sources with their titles.
