@@ -159,7 +159,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("import", &["config", "ctl"]),
+    ("import", &["config", "ctl", "http", "sys", "tls"]),
     (
         "ctl",
         &[

@@ -1,4 +1,4 @@
-//! Files made from the option table and the families of metrics, and the C library's header, made from its code: written by `cargo xtask generate`, compared by `cargo xtask check`.
+//! Files made from the option table, the families of metrics and the importer's table of directives, and the C library's header, made from its code: written by `cargo xtask generate`, compared by `cargo xtask check`.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
             .map(|text| text + "\n")
             .context("a description is no JSON")
     };
-    Ok(vec![
+    let mut files = vec![
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
         (DESCRIPTION, compact(&tutti_control::openapi())),
         (
@@ -28,7 +28,9 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ),
         (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
-    ])
+    ];
+    files.extend(tutti_import::reference_pages());
+    Ok(files)
 }
 
 /// The description of the control API.

@@ -12,6 +12,9 @@ use crate::documents::all;
 /// Pages that are made by a program.
 pub(crate) const GENERATED: &[&str] = &[
     "docs/reference/command-line.md",
+    "docs/reference/import-apache.md",
+    "docs/reference/import-nginx.md",
+    "docs/reference/import-others.md",
     "docs/reference/options.md",
     "docs/reference/variables.md",
 ];

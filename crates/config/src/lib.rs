@@ -50,4 +50,4 @@ pub use tutti_document::{
 };
 pub use tutti_options::Format;
 pub use variables::variables_markdown;
-pub use warnings::warnings;
+pub use warnings::{ExposedScript, exposed_scripts, warnings};

@@ -48,6 +48,34 @@ pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) ->
     within_bounds(|| find_warnings(document, names_in))
 }
 
+/// A script that a share hands out instead of running it.
+#[derive(Clone, Debug)]
+pub struct ExposedScript {
+    /// The share.
+    pub share: Pointer,
+    /// A path that is answered with the script.
+    pub uri: String,
+    /// The pattern for `deny` of the share.
+    pub pattern: String,
+}
+
+/// Finds scripts that shares hand out, one of each share.
+pub fn exposed_scripts(
+    document: &Document,
+    names_in: &dyn Fn(&Path) -> Vec<String>,
+) -> Vec<ExposedScript> {
+    within_bounds(|| {
+        let found = Walk::new(document.root()).exposed(names_in).into_iter();
+        let scripts = found.filter(|one| matches!(one.sort, Sort::Script | Sort::Source(_)));
+        let scripts = scripts.map(|one| ExposedScript {
+            share: one.pointer,
+            uri: one.uri,
+            pattern: one.pattern,
+        });
+        scripts.collect()
+    })
+}
+
 fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
     let mut faults = Faults::new(document);
     check::check(document, &mut faults);
@@ -283,9 +311,13 @@ impl<'d> Walk<'d> {
 
     fn collect(&mut self, steps: &'d TreeNode, pointer: &Pointer) {
         for (index, step) in steps.elements().iter().enumerate() {
-            let mut pointer = pointer.index(index).child("action");
-            let mut action = step.child("action");
-            while let Some(node) = action {
+            let pointer = pointer.index(index).child("action");
+            let mut left: Vec<_> = step
+                .child("action")
+                .map(|node| (node, pointer))
+                .into_iter()
+                .collect();
+            while let Some((node, pointer)) = left.pop() {
                 if let Some(share) = node.child("share") {
                     let fixed = templates(share).filter(|path| !path.contains(['$', '`']));
                     self.fixed
@@ -307,8 +339,11 @@ impl<'d> Walk<'d> {
                         });
                     }
                 }
-                pointer = pointer.child("fallback");
-                action = node.child("fallback");
+                // A file that is found may be served by a share of its own.
+                for next in ["fallback", "found"] {
+                    let node = node.child(next);
+                    left.extend(node.map(|node| (node, pointer.child(next))));
+                }
             }
         }
     }
@@ -857,6 +892,13 @@ mod tests {
         }
         let all = ["a.php", "b.php", "c.key", "d.sql"];
         assert_eq!(with(share, &all, &[]).len(), 3, "one of each sort is named");
+        // The files that another share has found.
+        let found =
+            r#"{"share": "/srv$uri", "found": {"share": "/srv$uri"}, "fallback": {"return": 404}}"#;
+        assert_eq!(
+            with(found, &["a.php"], &[]),
+            ["/routes/0/action/found/share `GET /a.php` serves the source of a script"]
+        );
         let denied = r#"{"share": "/srv$uri", "deny": ["*.php", "*.key", "*.sql"]}"#;
         assert_eq!(with(denied, &all, &[]), [""; 0]);
         let none = [

@@ -74,11 +74,13 @@ pub(super) fn check(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the reason why a server with all modules would reject a configuration in JSON; `None` if it would accept it.
-pub fn refusal(text: &str) -> Option<String> {
-    let checked = tutti_config::read(text.as_bytes(), Format::Json)
-        .and_then(|document| tutti_config::validate(&document, &with_what_it_asks_for(&document)));
-    checked.err().map(|faults| faults.to_string())
+/// Checks a configuration in JSON as a server with all modules would.
+///
+/// # Errors
+/// The faults for which it would be rejected.
+pub fn accepted(text: &str) -> Result<(), tutti_config::Diagnostics> {
+    let document = tutti_config::read(text.as_bytes(), Format::Json)?;
+    tutti_config::validate(&document, &with_what_it_asks_for(&document)).map(drop)
 }
 
 /// Returns the configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as possible here,

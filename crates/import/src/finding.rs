@@ -83,7 +83,7 @@ impl Findings {
             importance,
             directive: directive.to_owned(),
             problem: problem.to_owned(),
-            hint: hint.to_owned(),
+            hint: with_guides(hint, |guide| format!("the guide `{guide}`")),
         };
         if self.known.insert(finding.clone()) {
             self.list.push(finding);
@@ -103,6 +103,27 @@ impl Findings {
     }
 }
 
+/// A text in which the pages of the docs are named in another way: an installed machine has no file `docs/http/tls.md`, but its reader can
+/// find the guide `http/tls`.
+pub(crate) fn with_guides(text: &str, named: impl Fn(&str) -> String) -> String {
+    let mut whole = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("`docs/") {
+        whole.push_str(before);
+        match after.split_once(".md`") {
+            Some((guide, tail)) => {
+                whole.push_str(&named(guide));
+                rest = tail;
+            }
+            None => {
+                whole.push_str("`docs/");
+                rest = after;
+            }
+        }
+    }
+    whole + rest
+}
+
 /// A source that cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", match .line { 0 => .file.clone(), line => format!("{}:{line}", .file) })]
@@ -115,4 +136,19 @@ pub struct UnreadableSource {
     pub problem: String,
     /// The cure.
     pub hint: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_named_that_an_installed_machine_does_not_have() {
+        let named = |text| with_guides(text, |guide| format!("the guide `{guide}`"));
+        assert_eq!(
+            named("see `docs/http/tls.md`, or (`docs/a.md`)"),
+            "see the guide `http/tls`, or (the guide `a`)"
+        );
+        assert_eq!(named("`docs/x` stays"), "`docs/x` stays");
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::Findings;
 use crate::finding::UnreadableSource;
 use crate::ini::{self, Entry};
@@ -171,6 +172,35 @@ const LOST: &[(&[&str], &str, &str)] = &[
         "see `isolation.rootfs` (`docs/operate/isolation.md`)",
     ),
 ];
+
+/// Entries that become options of an application.
+const CARRIED: Words = Words("user group pm.max_requests request_terminate_timeout include");
+
+/// Entries of `[global]`, which are about the processes of PHP-FPM itself.
+const GLOBAL: Words = Words(
+    "pid error_log syslog.facility syslog.ident log_buffering log_level log_limit emergency_restart_threshold
+    emergency_restart_interval process_control_timeout process.max daemonize events.mechanism systemd_interval",
+);
+
+/// The fate of an entry, for the table of all entries.
+pub(crate) fn fate(name: &str) -> Fate {
+    let lost = LOST.iter().find(|(names, ..)| names.contains(&name));
+    if let Some((_, _, hint)) = lost {
+        Fate::lost(hint)
+    } else if CARRIED.contains(name) || name.ends_with("[]") {
+        Fate::carried()
+    } else if name == "clear_env" {
+        Fate::different("an application gets the server's own environment")
+    } else if SAID_ELSEWHERE.contains(name) {
+        Fate::harmless(
+            "it describes the pool's socket and processes, which become those of an application",
+        )
+    } else if GLOBAL.contains(name) {
+        Fate::harmless("it is about the processes and the log of PHP-FPM itself")
+    } else {
+        Fate::lost("`docs/reference/options.md` lists the options of an application")
+    }
+}
 
 /// The options of an application for a pool, but for its scripts.
 pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, Value> {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::output::{slug, when};
@@ -19,6 +20,40 @@ const NEEDLESS: Words = Words(
     print_config check_config spew reload_engine reload_extra_files disable_redirect_access_to_syslog
     enable_stdio_inheritance logger_class initgroups default_proc_name",
 );
+
+/// Settings that are carried over, besides [`NUMBERS`].
+const CARRIED: Words = Words(
+    "wsgi_app chdir pythonpath bind worker_class preload_app reload user group raw_env accesslog certfile keyfile
+    forwarded_allow_ips ca_certs cert_reqs",
+);
+
+const NEEDLESS_WHY: &str =
+    "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)";
+const LOST_HINT: &str = "`docs/reference/options.md` lists every option";
+
+/// The cure for a setting that is lost.
+fn hint(name: &str) -> &'static str {
+    match name {
+        "proxy_protocol" | "proxy_allow_ips" => {
+            "`proxy_protocol` of a listener names the proxies that send it (`docs/reference/options.md`)"
+        }
+        "protocol" | "uwsgi_allow_ips" => {
+            "clients speak HTTP to a listener: let the server in front do so, too"
+        }
+        _ => LOST_HINT,
+    }
+}
+
+/// The fate of a setting, for the table of all settings.
+pub(crate) fn fate(name: &str) -> Fate {
+    if CARRIED.contains(name) || NUMBERS.iter().any(|(known, ..)| *known == name) {
+        Fate::carried()
+    } else if NEEDLESS.contains(name) {
+        Fate::harmless(NEEDLESS_WHY)
+    } else {
+        Fate::lost(hint(name))
+    }
+}
 
 /// Reads the literals of a file of gunicorn.
 pub(crate) fn import(
@@ -69,6 +104,7 @@ pub(crate) fn import(
             _ => setting(name, value, place, &mut program, findings),
         }
     }
+    client_certificates(&settings, &mut program, findings);
     let (file, place) = match files.first() {
         Some(path) => (
             path.display().to_string(),
@@ -174,6 +210,42 @@ fn certificate(name: &str, text: &str, program: &mut Program) {
     }
 }
 
+/// `cert_reqs` and `ca_certs`: no client gets in whose certificate gunicorn would have checked, and Tutti does not.
+fn client_certificates(
+    settings: &[(String, Value, SourceLocation)],
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let find = |name: &str| settings.iter().find(|(known, ..)| known == name);
+    let Some((name, wanted, place)) = find("cert_reqs").filter(|(_, wanted, _)| *wanted != 0)
+    else {
+        return;
+    };
+    let authorities = find("ca_certs").and_then(|(_, file, _)| file.as_str());
+    let authorities = authorities.filter(|file| file.starts_with('/'));
+    let verify = match wanted.as_u64() {
+        Some(1) => Some("optional"),
+        Some(2) => Some("required"),
+        _ => None,
+    };
+    let tls = program
+        .listener
+        .get_mut("tls")
+        .and_then(Value::as_object_mut);
+    if let (Some(authorities), Some(verify), Some(tls)) = (authorities, verify, tls) {
+        tls.insert("client_ca".to_owned(), authorities.into());
+        tls.insert("client_verify".to_owned(), verify.into());
+        return;
+    }
+    program.is_closed = true;
+    findings.lost(
+        place,
+        name,
+        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "set `client_ca` of the listener's `tls` before clients can connect",
+    );
+}
+
 fn forwarded(text: &str, program: &mut Program) {
     let sources: Vec<&str> = if text == "*" {
         vec!["0.0.0.0/0", "::/0", "unix"]
@@ -263,27 +335,10 @@ fn setting(
         }
         "certfile" | "keyfile" => certificate(name, text, program),
         "forwarded_allow_ips" => forwarded(text, program),
-        "ca_certs" | "cert_reqs" => {
-            program.addresses.clear();
-            findings.lost(
-                place,
-                name,
-                "client certificates are not carried over",
-                "set `client_ca` of the listener's `tls` before clients can connect",
-            );
-        }
-        _ if NEEDLESS.contains(name) => findings.note(
-            place,
-            name,
-            "it has no effect in Tutti",
-            "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)",
-        ),
-        _ => findings.lost(
-            place,
-            name,
-            "there is no option for it",
-            "`docs/reference/options.md` lists every option",
-        ),
+        // Read together, when all are known.
+        "ca_certs" | "cert_reqs" => {}
+        _ if NEEDLESS.contains(name) => {}
+        _ => findings.lost(place, name, "there is no option for it", hint(name)),
     }
 }
 
@@ -350,6 +405,18 @@ fn assignments(
             Some(value) => {
                 found.push((name.trim().to_owned(), value, place));
                 rest = tail.split_once('\n').map_or("", |(_, tail)| tail);
+            }
+            // A check of clients that is not understood must not be left out.
+            None if name.trim() == "cert_reqs" => {
+                let said = rest.get(begin..).unwrap_or_default().lines().next();
+                let value: Value = match said.unwrap_or_default().trim() {
+                    "ssl.CERT_NONE" => 0.into(),
+                    "ssl.CERT_OPTIONAL" => 1.into(),
+                    "ssl.CERT_REQUIRED" => 2.into(),
+                    _ => Value::Null,
+                };
+                found.push((name.trim().to_owned(), value, place));
+                rest = after;
             }
             None => {
                 let hint = "the file is never executed; write the resulting value";

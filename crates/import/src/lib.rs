@@ -10,8 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod apache;
 mod caddy;
+mod fate;
 mod finding;
 mod fpm;
 mod gunicorn;
@@ -22,18 +24,21 @@ mod nginx;
 mod output;
 mod program;
 mod puma;
+mod reference;
 mod sources;
 mod template;
 mod units;
 mod uwsgi;
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+pub use fate::Outcome;
 pub use finding::{Finding, Importance, UnreadableSource};
 pub use nginx::tree::{Statement, parse as parse_nginx};
+pub use reference::{Row, pages as reference_pages, rows as reference_rows};
 pub use sources::{Disk, LARGEST_FILE, Sources};
 pub use tutti_ctl::import::ForeignServer;
 
@@ -56,14 +61,14 @@ impl Imported {
     }
 }
 
-/// Reads a configuration of another server.
+/// Reads a configuration of another server. A server with all modules accepts the result.
 pub fn import(
     source: ForeignServer,
     files: &[PathBuf],
     sources: &dyn Sources,
 ) -> Result<Imported, UnreadableSource> {
     let mut findings = Findings::default();
-    let configuration = match source {
+    let mut configuration = match source {
         ForeignServer::Nginx => nginx::import(files, sources, &mut findings)?,
         ForeignServer::Apache => apache::import(files, sources, &mut findings)?,
         ForeignServer::Fpm => fpm::import(files, sources, &mut findings)?,
@@ -72,6 +77,9 @@ pub fn import(
         ForeignServer::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
         ForeignServer::Puma => puma::import(files, sources, &mut findings)?,
     };
+    let file = files.first().map_or(Path::new(""), PathBuf::as_path);
+    accepted::acceptable(&mut configuration, file, &mut findings);
+    accepted::hide_scripts(&mut configuration, file, sources, &mut findings);
     Ok(Imported {
         configuration,
         findings: findings.into_list(),

@@ -1,9 +1,8 @@
 //! `tutti-import`: the configuration of another server, as one of Tutti's own. `tutti import` starts it with its own
 //! arguments.
 //!
-//! The configuration goes to standard output or a file, findings to standard error. The result has been checked as a
-//! server
-//! would check it: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for
+//! The configuration goes to standard output or a file, findings to standard error. The importer checks its result as a
+//! server would, and leaves out what would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for
 //! a source that cannot
 //! be read. With `--try`: 0 if no answers differ, 1 if some do, 2 if there is nothing to compare.
 
@@ -51,14 +50,8 @@ fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
             }
         })?;
     let text = format!("{:#}\n", imported.configuration);
-    let problem = tutti_ctl::refusal(&text);
-    report(&imported, problem.as_deref(), arguments.format);
-    let whole = imported.is_whole() && problem.is_none();
-    let code = ExitCode::from(if whole { 0 } else { NOT_WHOLE });
-    // A configuration that would be refused is of no use, and must not be put where a server reads it.
-    if problem.is_some() {
-        return Ok(code);
-    }
+    report(&imported, arguments.format);
+    let code = ExitCode::from(if imported.is_whole() { 0 } else { NOT_WHOLE });
     if arguments.is_tried {
         if let Some(path) = &arguments.output {
             put(path, &text)?;
@@ -95,7 +88,7 @@ fn put(path: &Path, text: &str) -> Result<(), CommandError> {
         .map_err(failed)
 }
 
-fn report(imported: &Imported, problem: Option<&str>, format: Findings) {
+fn report(imported: &Imported, format: Findings) {
     let mut text = String::new();
     if format == Findings::Json {
         let findings = imported
@@ -103,7 +96,7 @@ fn report(imported: &Imported, problem: Option<&str>, format: Findings) {
             .iter()
             .map(as_json)
             .collect::<Vec<Value>>();
-        text = format!("{:#}\n", json!({"findings": findings, "refused": problem}));
+        text = format!("{:#}\n", json!({"findings": findings}));
     } else {
         for importance in [Importance::Lost, Importance::Note] {
             let of_it = imported
@@ -113,13 +106,6 @@ fn report(imported: &Imported, problem: Option<&str>, format: Findings) {
             for finding in of_it {
                 text.push_str(&as_text(finding));
             }
-        }
-        if let Some(problem) = problem {
-            let bad = style::bad("error:");
-            let hint = style::place("hint:");
-            text.push_str(&format!(
-                "{bad} the resulting configuration would be rejected: {problem}\n{hint} remove the part that it names from the source, and please report this bug\n"
-            ));
         }
         let lost = imported
             .findings

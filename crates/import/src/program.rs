@@ -10,6 +10,8 @@ use crate::output::{Output, when};
 pub(crate) struct Program {
     /// Addresses, as listeners are named.
     pub(crate) addresses: Vec<String>,
+    /// It must not listen anywhere.
+    pub(crate) is_closed: bool,
     /// Options of the application.
     pub(crate) options: Map<String, Value>,
     pub(crate) limits: Map<String, Value>,
@@ -30,6 +32,9 @@ impl Program {
     /// The configuration: files first, then the application.
     pub(crate) fn into_json(mut self, name: &str) -> Value {
         let mut out = Output::default();
+        if self.is_closed {
+            self.addresses.clear();
+        }
         for (option, part) in [
             ("limits", self.limits),
             ("environment", self.environment),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::literal::Literals;
 use crate::program::Program;
@@ -20,6 +21,26 @@ const NEEDLESS: Words = Words(
     force_shutdown_after drain_on_shutdown silence_single_worker_warning extra_runtime_dependencies clear_binds!
     supported_http_methods stdout_redirect",
 );
+
+/// Calls that are carried over.
+const CARRIED: Words = Words(
+    "port set_default_host threads workers preload_app! environment directory rackup bind ssl_bind",
+);
+
+const NEEDLESS_WHY: &str =
+    "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)";
+const LOST_HINT: &str = "`docs/languages/ruby.md` has the hooks of a worker's life, `docs/reference/options.md` every option";
+
+/// The fate of a call, for the table of all calls.
+pub(crate) fn fate(name: &str) -> Fate {
+    if CARRIED.contains(name) {
+        Fate::carried()
+    } else if NEEDLESS.contains(name) {
+        Fate::harmless(NEEDLESS_WHY)
+    } else {
+        Fate::lost(LOST_HINT)
+    }
+}
 
 /// Reads the calls of a file of Puma.
 pub(crate) fn import(
@@ -59,9 +80,16 @@ pub(crate) fn import(
                     }
                     port = as_number(&first).map(|number| (number, place));
                 }
-                "set_default_host" => drop(first.as_str().map(|address| address.clone_into(&mut host))),
+                "set_default_host" => {
+                    if let Some(address) = first.as_str() {
+                        address.clone_into(&mut host);
+                    }
+                }
                 "threads" => {
-                    let most = as_number(&second).or_else(|| as_number(&first)).unwrap_or(5).max(1);
+                    let most = as_number(&second)
+                        .or_else(|| as_number(&first))
+                        .unwrap_or(5)
+                        .max(1);
                     program.options.insert("threads".to_owned(), most.into());
                 }
                 "workers" => {
@@ -69,29 +97,32 @@ pub(crate) fn import(
                     program.options.insert("processes".to_owned(), count.into());
                 }
                 "preload_app!" => {
-                    program.options.insert("preload".to_owned(), (first != Value::Bool(false)).into());
+                    program
+                        .options
+                        .insert("preload".to_owned(), (first != Value::Bool(false)).into());
                 }
                 "environment" => {
                     for variable in ["RACK_ENV", "RAILS_ENV"] {
-                        program.environment.insert(variable.to_owned(), first.clone());
+                        program
+                            .environment
+                            .insert(variable.to_owned(), first.clone());
                     }
                 }
-                "directory" => drop(program.options.insert("working_directory".to_owned(), first)),
+                "directory" => drop(
+                    program
+                        .options
+                        .insert("working_directory".to_owned(), first),
+                ),
                 "rackup" => drop(program.options.insert("script".to_owned(), first)),
-                "bind" => bind(first.as_str().unwrap_or_default(), &place, &mut program, findings),
-                "ssl_bind" => {
-                    let options = arguments.get(2).cloned().unwrap_or_default();
-                    let certificate = json!({"file": options.get("cert").cloned().unwrap_or_default(), "key": options.get("key").cloned().unwrap_or_default()});
-                    let address = format!("{}:{}", first.as_str().unwrap_or_default(), as_number(&second).unwrap_or_default());
-                    program.listen(&address, &place, "ssl_bind", findings);
-                    program.listener.insert("tls".to_owned(), json!({"certificate": certificate}));
-                    if options.get("ca").is_some() || options.get("verify_mode").is_some_and(|mode| mode != "none") {
-                        program.addresses.clear();
-                        findings.lost(&place, "ssl_bind", "client certificates are not carried over", "set `client_ca` of the listener's `tls` before clients can connect");
-                    }
-                }
-                name if NEEDLESS.contains(name) => findings.note(&place, name, "it has no effect in Tutti", "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)"),
-                name => findings.lost(&place, name, "there is no option for it", "`docs/languages/ruby.md` has the hooks of a worker's life, `docs/reference/options.md` every option"),
+                "bind" => bind(
+                    first.as_str().unwrap_or_default(),
+                    &place,
+                    &mut program,
+                    findings,
+                ),
+                "ssl_bind" => ssl_bind(&arguments, &place, &mut program, findings),
+                name if NEEDLESS.contains(name) => {}
+                name => findings.lost(&place, name, "there is no option for it", LOST_HINT),
             }
         }
     }
@@ -121,6 +152,72 @@ fn root(path: &Path) -> PathBuf {
     }
 }
 
+/// `ssl_bind HOST, PORT, {cert: …, key: …}`
+fn ssl_bind(
+    arguments: &[Value],
+    place: &SourceLocation,
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let argument = |index: usize| arguments.get(index).cloned().unwrap_or_default();
+    let options = argument(2);
+    let file = |name: &str| options.get(name).cloned().unwrap_or_default();
+    let certificate = json!({"file": file("cert"), "key": file("key")});
+    let address = format!(
+        "{}:{}",
+        argument(0).as_str().unwrap_or_default(),
+        as_number(&argument(1)).unwrap_or_default()
+    );
+    program.listen(&address, place, "ssl_bind", findings);
+    program
+        .listener
+        .insert("tls".to_owned(), json!({"certificate": certificate}));
+    let text = |name: &str| {
+        let value = options.get(name).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    clients(
+        &text("ca"),
+        &text("verify_mode"),
+        (place, "ssl_bind"),
+        program,
+        findings,
+    );
+}
+
+/// The certificates of clients: no client gets in whose certificate Puma would have checked, and Tutti does not.
+fn clients(
+    authorities: &str,
+    mode: &str,
+    (place, name): (&SourceLocation, &str),
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let verify = match mode {
+        "" | "none" => return,
+        "peer" => Some("optional"),
+        "force_peer" => Some("required"),
+        _ => None,
+    };
+    let tls = program
+        .listener
+        .get_mut("tls")
+        .and_then(Value::as_object_mut);
+    let is_file = authorities.starts_with('/');
+    if let (Some(verify), Some(tls), true) = (verify, tls, is_file) {
+        tls.insert("client_ca".to_owned(), authorities.into());
+        tls.insert("client_verify".to_owned(), verify.into());
+        return;
+    }
+    program.is_closed = true;
+    findings.lost(
+        place,
+        name,
+        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "set `client_ca` of the listener's `tls` before clients can connect",
+    );
+}
+
 fn bind(address: &str, place: &SourceLocation, program: &mut Program, findings: &mut Findings) {
     let (bare, query) = address.split_once('?').unwrap_or((address, ""));
     if let Some(rest) = bare.strip_prefix("ssl://") {
@@ -135,15 +232,13 @@ fn bind(address: &str, place: &SourceLocation, program: &mut Program, findings: 
             "tls".to_owned(),
             json!({"certificate": {"file": value("cert"), "key": value("key")}}),
         );
-        if query.contains("verify_mode=") && !query.contains("verify_mode=none") {
-            program.addresses.clear();
-            findings.lost(
-                place,
-                "bind",
-                "client certificates are not carried over",
-                "set `client_ca` of the listener's `tls` before clients can connect",
-            );
-        }
+        clients(
+            value("ca"),
+            value("verify_mode"),
+            (place, "bind"),
+            program,
+            findings,
+        );
         return;
     }
     program.listen(bare, place, "bind", findings);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::slug;
 use crate::program::Program;
@@ -21,10 +22,76 @@ const NEEDLESS: Words = Words(
     close-on-exec2 strict auto-procname procname-prefix procname stats stats-http memory-report listen plugins-dir
     plugin-dir plugins plugin no-orphans ignore-sigpipe ignore-write-errors disable-write-exception threads-stacksize
     post-buffering http-timeout http-keepalive so-keepalive py-call-uwsgi-fork-hooks socket-timeout safe-pidfile
-    touch-reload worker-reload-mercy reload-mercy cheaper-algo cheaper-initial cheaper-step offload-threads http-to
-    http-processes manage-script-name static-expires py-autoreload autoload lazy-apps lazy no-default-app
-    abstract-socket uwsgi-socket",
+    worker-reload-mercy reload-mercy cheaper-algo cheaper-initial cheaper-step offload-threads http-to
+    http-processes manage-script-name autoload no-default-app abstract-socket",
 );
+
+/// Options that are carried over, or say what others do.
+const CARRIED: Words = Words(
+    "http http-socket http11-socket socket s module wsgi w callable wsgi-file file psgi rack chdir chdir2 pythonpath
+    python-path pp home virtualenv venv pyhome H processes workers p cheaper threads uid gid harakiri max-requests
+    reload-on-rss evil-reload-on-rss limit-post env static-map check-static master set-placeholder set-ph set cron
+    unique-cron cron2 attach-daemon mule py-autoreload python-autoreload py-auto-reload lazy-apps lazy uwsgi-socket",
+);
+
+/// Options that are lost, with a problem and a cure of their own.
+const LOST: &[(Words, &str, &str)] = &[
+    (
+        Words("mount"),
+        "applications mounted at paths are not carried over",
+        "write a target for each, with its `prefix`, and a step that passes its path there (`docs/languages/python.md`)",
+    ),
+    (
+        Words(
+            "touch-reload touch-chain-reload touch-workers-reload fs-reload",
+        ),
+        "the application is not replaced when this file or its code changes",
+        "`tutti restart NAME` replaces its processes without losing a request; `watch` of the application does so when its code changes",
+    ),
+    (
+        Words("cgroup cgroup-opt chroot"),
+        "processes are not bounded or shut in by it",
+        "`isolation` of an application has `cgroup` and `rootfs` (`docs/operate/isolation.md`)",
+    ),
+    (
+        Words(
+            "static-expires static-expires-mtime static-expires-type static-expires-type-mtime
+            static-expires-path-info static-expires-path-info-mtime static-expires-uri static-expires-uri-mtime",
+        ),
+        "files are sent without a lifetime, so browsers ask for them again",
+        "set `Cache-Control` with `response_headers` of the share (`docs/http/delivery.md`)",
+    ),
+];
+
+const NEEDLESS_WHY: &str =
+    "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)";
+const LOST_HINT: &str = "`docs/reference/options.md` lists every option";
+
+/// True for an option that may refuse requests.
+fn closes(name: &str) -> bool {
+    let is_route = ["route", "error-route", "response-route", "final-route"]
+        .iter()
+        .any(|kind| name == *kind || name.starts_with(&format!("{kind}-")));
+    is_route || name.contains("auth") || matches!(name, "static-safe" | "static-skip-ext")
+}
+
+/// The fate of an option, for the table of all options.
+pub(crate) fn fate(name: &str) -> Fate {
+    let lost = LOST.iter().find(|(names, ..)| names.contains(name));
+    if let Some((_, _, hint)) = lost {
+        Fate::lost(hint)
+    } else if CARRIED.contains(name) {
+        Fate::carried()
+    } else if let Some((_, hint)) = work::lost(name) {
+        Fate::lost(hint)
+    } else if closes(name) {
+        Fate::closed("write it as `routes`, and a listener that leads to them")
+    } else if NEEDLESS.contains(name) {
+        Fate::harmless(NEEDLESS_WHY)
+    } else {
+        Fate::lost(LOST_HINT)
+    }
+}
 
 /// An option with its value.
 struct Line {
@@ -306,7 +373,9 @@ impl Reading {
             drop(map.insert(option.to_owned(), value))
         };
         match name.as_str() {
-            "http" | "http-socket" | "http11-socket" => program.listen(value, place, name, findings),
+            "http" | "http-socket" | "http11-socket" => {
+                program.listen(value, place, name, findings)
+            }
             "socket" | "uwsgi-socket" | "s" => self.is_socket = Some(place.clone()),
             "module" | "wsgi" | "w" => {
                 let (module, callable) = value.split_once(':').unwrap_or((value, ""));
@@ -326,43 +395,98 @@ impl Reading {
                 set(&mut program.options, "script", value.as_str().into());
             }
             "mount" => match value.split_once('=') {
-                Some((path, module)) => self.mounts.push((path.to_owned(), module.to_owned(), place.clone())),
-                None => findings.lost(place, name, "it does not name an application", "write `/path=module:callable`"),
+                Some((path, module)) => {
+                    self.mounts
+                        .push((path.to_owned(), module.to_owned(), place.clone()))
+                }
+                None => findings.lost(
+                    place,
+                    name,
+                    "it does not name an application",
+                    "write `/path=module:callable`",
+                ),
             },
             "chdir" | "chdir2" => self.chdir = Some(value.clone()),
             "pythonpath" | "python-path" | "pp" => self.path.push(value.clone()),
-            "home" | "virtualenv" | "venv" | "pyhome" | "H" => set(&mut self.python, "home", value.as_str().into()),
+            "home" | "virtualenv" | "venv" | "pyhome" | "H" => {
+                set(&mut self.python, "home", value.as_str().into())
+            }
             "processes" | "workers" | "p" => self.processes = number.unwrap_or(1).clamp(1, 4096),
             "cheaper" => self.cheaper = number,
-            "threads" => set(&mut program.options, "threads", number.unwrap_or(1).max(1).into()),
+            "threads" => set(
+                &mut program.options,
+                "threads",
+                number.unwrap_or(1).max(1).into(),
+            ),
             "uid" => set(&mut program.options, "user", value.as_str().into()),
             "gid" => set(&mut program.options, "group", value.as_str().into()),
+            "py-autoreload" | "python-autoreload" | "py-auto-reload" => set(
+                &mut program.options,
+                "watch",
+                (value != "0" && value != "false").into(),
+            ),
             "harakiri" => set(&mut program.limits, "timeout", number.unwrap_or(0).into()),
             "max-requests" => set(&mut program.limits, "requests", number.unwrap_or(0).into()),
-            "reload-on-rss" | "evil-reload-on-rss" => set(&mut program.limits, "memory", (number.unwrap_or(0) << 20).into()),
-            "limit-post" => set(&mut program.http, "max_body_size", number.unwrap_or(0).into()),
+            "reload-on-rss" | "evil-reload-on-rss" => set(
+                &mut program.limits,
+                "memory",
+                (number.unwrap_or(0) << 20).into(),
+            ),
+            "limit-post" => set(
+                &mut program.http,
+                "max_body_size",
+                number.unwrap_or(0).into(),
+            ),
             "env" => match value.split_once('=') {
-                Some((variable, value)) => set(&mut program.environment, variable.trim(), value.trim().into()),
+                Some((variable, value)) => set(
+                    &mut program.environment,
+                    variable.trim(),
+                    value.trim().into(),
+                ),
                 None => set(&mut program.environment, value, "".into()),
             },
             "static-map" => match value.split_once('=') {
-                Some((path, folder)) if path.starts_with('/') => program.files.push((path.to_owned(), folder.to_owned())),
-                _ => findings.lost(place, name, "it does not name a folder", "write `/static=/srv/site/static`"),
+                Some((path, folder)) if path.starts_with('/') => {
+                    program.files.push((path.to_owned(), folder.to_owned()))
+                }
+                _ => findings.lost(
+                    place,
+                    name,
+                    "it does not name a folder",
+                    "write `/static=/srv/site/static`",
+                ),
             },
             "check-static" => program.files.push(("/".to_owned(), value.clone())),
             "lazy-apps" | "lazy" => self.lazy = value != "false",
             "master" => self.master = value != "false",
             "set-placeholder" | "set-ph" | "set" => {}
-            "cron" | "unique-cron" | "cron2" => work::schedule(name, value, place, program, findings),
+            "cron" | "unique-cron" | "cron2" => {
+                work::schedule(name, value, place, program, findings);
+            }
             "attach-daemon" => work::daemon(value, program),
             "mule" if value.ends_with(".py") => self.mules.push((value.clone(), place.clone())),
-            name if work::report(name, place, findings) => {}
-            name if NEEDLESS.contains(name) => findings.note(place, name, "it has no effect in Tutti", "Tutti does this automatically, or has a flag for it (`docs/reference/command-line.md`)"),
-            name if name.starts_with("route") || name.contains("auth") => {
-                self.closed(place, name, findings);
-            }
-            name => findings.lost(place, name, "there is no option for it", "`docs/reference/options.md` lists every option"),
+            name => self.report(name, place, findings),
         }
+    }
+
+    /// Reports an option that is not carried over.
+    fn report(&mut self, name: &str, place: &SourceLocation, findings: &mut Findings) {
+        if work::report(name, place, findings) {
+            return;
+        }
+        if closes(name) {
+            self.closed(place, name, findings);
+            return;
+        }
+        if NEEDLESS.contains(name) {
+            return;
+        }
+        let known = LOST.iter().find(|(names, ..)| names.contains(name));
+        let (problem, hint) = known.map_or(
+            ("there is no option for it", LOST_HINT),
+            |(_, problem, hint)| (*problem, *hint),
+        );
+        findings.lost(place, name, problem, hint);
     }
 
     /// Rules of uWSGI's own router may deny access: all clients are denied instead.

@@ -60,6 +60,13 @@ fn host(text: &str) -> Imported {
     ))
 }
 
+/// The same host, in a file that loads Apache's modules, of which none runs PHP.
+fn with_modules(text: &str) -> Imported {
+    imported(&format!(
+        "LoadModule dir_module dir.so\n<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n{text}\n</VirtualHost>"
+    ))
+}
+
 /// The directives that are lost, with their lines.
 fn lost(imported: &Imported) -> Vec<(usize, &str)> {
     let lost = imported
@@ -1070,7 +1077,7 @@ fn scripts_without_a_handler_are_not_shown() {
         "<Directory /srv>\nAllowOverride All\n</Directory>",
         "DirectoryIndex index.cgi\nAddHandler cgi-script .cgi",
     ] {
-        let imported = host(text);
+        let imported = with_modules(text);
         let steps = imported.configuration["routes"]["s"]
             .as_array()
             .unwrap()
@@ -1098,8 +1105,8 @@ fn scripts_without_a_handler_are_not_shown() {
         }
     }
     assert_eq!(
-        lost(&host("DirectoryIndex index.php")),
-        [(4, "DirectoryIndex")]
+        lost(&with_modules("DirectoryIndex index.php")),
+        [(5, "DirectoryIndex")]
     );
 }
 
@@ -1198,4 +1205,49 @@ fn a_field_that_cannot_be_set_is_not_the_clients_to_say() {
     let text = imported.configuration["routes"]["s"].to_string();
     assert!(text.contains(r#""X-User":null"#), "{text}");
     assert!(!imported.is_whole());
+}
+
+/// Issue 31, section 3: Debian's packages ship such files, without the one that names PHP's handler.
+#[test]
+fn a_site_of_mod_php_alone_runs_its_scripts() {
+    let with_settings = host("php_value memory_limit 64M\nDirectoryIndex index.php");
+    let site = "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n</VirtualHost>";
+    let with_scripts = files(&[
+        (MAIN, site),
+        ("/srv/index.php", "<?php"),
+        ("/srv/a.txt", "a"),
+    ]);
+    for imported in [with_settings, with_scripts.unwrap()] {
+        assert_eq!(lost(&imported), []);
+        let whole = &imported.configuration;
+        let applications = whole["applications"].as_object().unwrap();
+        let (_, application) = applications.iter().next().unwrap();
+        assert_eq!(
+            (&application["type"], &application["root"]),
+            (&"php".into(), &"/srv".into())
+        );
+        let steps = whole["routes"]["s"].to_string();
+        assert!(steps.contains("applications/"), "{steps}");
+        // Names that mod_php does not run either are not shown.
+        assert!(steps.contains("phps") || steps.contains("403"), "{steps}");
+    }
+    // Where all modules are known and none of them runs PHP, sources are not shown.
+    let main = files(&[
+        (MAIN, &format!("LoadModule dir_module x.so\n{site}")),
+        ("/srv/index.php", "<?php"),
+    ]);
+    let main = main.unwrap().configuration;
+    assert_eq!(main["applications"], Value::Null);
+    assert!(main["routes"]["s"].to_string().contains("403"));
+}
+
+/// The authorities of servers behind were replaced by those of the system, without a word.
+#[test]
+fn the_authorities_of_servers_behind_are_carried_over() {
+    let host = host(
+        "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile /etc/ca.pem\nProxyPass / https://b.example/",
+    );
+    assert_eq!(lost(&host), []);
+    let text = host.configuration.to_string();
+    assert!(text.contains(r#""tls":{"ca":"/etc/ca.pem"}"#), "{text}");
 }

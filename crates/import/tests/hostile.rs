@@ -34,7 +34,13 @@ const KINDS: [ForeignServer; 7] = [
 fn read(bytes: &[u8]) {
     for kind in KINDS {
         for name in ["/x/a.conf", "/x/a.yaml", "/x/a.json", "/x/a.xml"] {
-            let _ = import(kind, &[PathBuf::from(name)], &Everywhere(bytes.to_vec()));
+            let done = import(kind, &[PathBuf::from(name)], &Everywhere(bytes.to_vec()));
+            // Whatever is lost, a server accepts the rest.
+            if let Ok(imported) = done {
+                let text = imported.configuration.to_string();
+                let refused = tutti_ctl::accepted(&text).err();
+                assert!(refused.is_none(), "{kind:?} {name}: {refused:?}\n{text}");
+            }
         }
     }
 }

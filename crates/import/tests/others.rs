@@ -325,3 +325,214 @@ fn caddys_files_stay_hidden() {
     assert_eq!(lost, ["request_header"]);
     assert!(text.contains(r#""X-User":null"#), "{text}");
 }
+
+/// Issue 31, section 3.
+#[test]
+fn http_3_of_caddy_is_carried_over() {
+    let site = "shop.com {\n respond 204\n}\n";
+    let listener = |text: &str| {
+        let (whole, lost) = imported(ForeignServer::Caddy, text);
+        assert_eq!(lost, [""; 0], "{text}");
+        whole["listeners"]["*:443"]["http3"].clone()
+    };
+    assert_eq!(listener(site), true);
+    let without = format!("{{\n servers {{\n protocols h1 h2\n }}\n}}\n{site}");
+    assert_eq!(listener(&without), Value::Null);
+    let (plain, _) = imported(ForeignServer::Caddy, "http://shop.com {\n respond 204\n}\n");
+    assert_eq!(plain["listeners"]["*:80"]["http3"], Value::Null);
+}
+
+/// Issue 31, section 3: `Server` is the server's own field, and made the whole import fail.
+#[test]
+fn a_field_that_is_the_servers_own_does_not_fail_the_import() {
+    for fields in [
+        "header -Server",
+        "header {\n -Server\n X-A b\n }",
+        "header Server x",
+    ] {
+        let text = format!(":80 {{\n {fields}\n respond 204\n}}\n");
+        let (whole, lost) = imported(ForeignServer::Caddy, &text);
+        assert_eq!(lost, [""; 0], "{text}");
+        assert_eq!(whole["settings"]["http"]["server_version"], false);
+        assert_eq!(whole["routes"]["site"][0]["action"]["return"], 204);
+    }
+}
+
+/// Issue 31, section 3: both were said to have no effect.
+#[test]
+fn what_uwsgi_does_with_files_is_reported_as_lost() {
+    let text = "[uwsgi]\nhttp = :80\nmodule = site\ntouch-reload = /srv/reload\nstatic-expires = /* 3600\nlistening = 1\nbuffer-size = 1\n";
+    let (_, lost) = imported(ForeignServer::Uwsgi, text);
+    assert_eq!(lost, ["touch-reload", "static-expires", "listening"]);
+    let (whole, lost) = imported(
+        ForeignServer::Uwsgi,
+        "[uwsgi]\nhttp = :80\nmodule = site\npy-autoreload = 1\n",
+    );
+    assert_eq!(lost, [""; 0]);
+    assert_eq!(whole["applications"]["config"]["watch"], true);
+}
+
+/// The ports of Caddy's options were taken for those of the addresses.
+#[test]
+fn caddys_ports_are_those_of_its_options() {
+    let text = "{\n http_port 8080\n https_port 8443\n}\nhttp://a.com {\n respond 204\n}\nb.com {\n respond 204\n}\n";
+    let (whole, lost) = imported(ForeignServer::Caddy, text);
+    assert_eq!(lost, [""; 0]);
+    let listeners: Vec<&String> = whole["listeners"].as_object().unwrap().keys().collect();
+    assert_eq!(listeners, ["*:8443", "*:8080"], "{whole:#}");
+    assert!(whole["listeners"]["*:8443"]["tls"].is_object());
+}
+
+/// Files in folders, and the file that is imported.
+struct Folders(&'static [(&'static str, &'static [&'static str])], String);
+
+impl Sources for Folders {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match path == Path::new("/etc/it") {
+            true => Ok(self.1.clone().into_bytes()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn names_in(&self, folder: &Path) -> Vec<String> {
+        let found = self.0.iter().find(|(name, _)| Path::new(name) == folder);
+        let names = found.map(|(_, names)| *names).unwrap_or_default();
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+}
+
+/// Issue 31, section 3: a share beside an application hands out none of its sources, nor scripts that the old server ran.
+#[test]
+fn no_share_hands_out_scripts_of_a_language_that_was_run() {
+    let folders: &[(&str, &[&str])] = &[
+        ("/srv/site", &["app.py", "logo.png", "sub", "index.php"]),
+        ("/srv/site/sub", &["tool.py", "a.css"]),
+    ];
+    for (kind, text) in [
+        (
+            ForeignServer::Uwsgi,
+            "[uwsgi]\nhttp = :80\nmodule = app\nchdir = /srv/site\ncheck-static = /srv/site\n",
+        ),
+        (
+            ForeignServer::Nginx,
+            "server { listen 80; root /srv/site; location ^~ /sub/ { } location / { } location ~ \\.php$ { fastcgi_pass 127.0.0.1:9; } }",
+        ),
+    ] {
+        let sources = Folders(folders, text.to_owned());
+        let imported = import(kind, &[PathBuf::from("/etc/it")], &sources).unwrap();
+        let text = imported.configuration.to_string();
+        assert!(text.contains("deny") && text.contains(".py"), "{text}");
+        let notes = imported.findings.iter();
+        let told = notes
+            .filter(|finding| finding.problem.contains("served a script"))
+            .count();
+        assert!(told > 0, "{:?}", imported.findings);
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let names_in = |folder: &Path| sources.names_in(folder);
+        assert!(
+            tutti_config::exposed_scripts(&document, &names_in).is_empty(),
+            "{text}"
+        );
+    }
+    // A mirror of sources runs nothing: they are what it is for.
+    let text = "server { listen 80; root /srv/site; }";
+    let sources = Folders(folders, text.to_owned());
+    let imported = import(ForeignServer::Nginx, &[PathBuf::from("/etc/it")], &sources).unwrap();
+    assert!(!imported.configuration.to_string().contains("deny"));
+}
+
+/// Issue 31, section 1: each of these made the whole import fail.
+#[test]
+fn whatever_is_lost_the_rest_is_written() {
+    for (kind, text) in [
+        (
+            ForeignServer::Nginx,
+            "server { listen 80; location /x/ { add_header Content-Length 5; root /srv; } location /kept { return 204; } }",
+        ),
+        (
+            ForeignServer::Nginx,
+            "server { listen 80; location /x/ { fastcgi_pass $backend; } location /kept { return 204; } }",
+        ),
+        (
+            ForeignServer::Nginx,
+            "server { listen 80; location /x/ { proxy_pass http://in_another_file; } location /kept { return 204; } }",
+        ),
+        (
+            ForeignServer::Caddy,
+            ":80 {\n header Content-Length 5\n respond /kept 204\n respond 404\n}\n",
+        ),
+        (
+            ForeignServer::Caddy,
+            ":80 {\n header {\n -Server\n Transfer-Encoding x\n }\n respond /kept 204\n respond 404\n}\n",
+        ),
+    ] {
+        let sources = Memory(&[], text.to_owned());
+        let imported = import(kind, &[PathBuf::from("/srv/config.ini")], &sources).unwrap();
+        let whole = imported.configuration.to_string();
+        let refused = tutti_ctl::accepted(&whole).err();
+        assert!(refused.is_none(), "{text}: {refused:?}");
+        assert!(whole.contains("*:80"), "{text}: {whole}");
+    }
+}
+
+/// Issue 31: client certificates were said not to be carried over, and gunicorn's default address was open instead.
+#[test]
+fn gunicorns_clients_show_certificates() {
+    let text = "wsgi_app = \"a:b\"\nbind = \"0.0.0.0:8443\"\ncertfile = \"/c.pem\"\nkeyfile = \"/k.pem\"\n";
+    let with = |more: &str| imported(ForeignServer::Gunicorn, &format!("{text}{more}"));
+    let (whole, lost) = with("ca_certs = \"/ca.pem\"\ncert_reqs = 2\n");
+    assert_eq!(lost, [""; 0]);
+    let tls = &whole["listeners"]
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap()["tls"];
+    assert_eq!(
+        (&tls["client_ca"], &tls["client_verify"]),
+        (&"/ca.pem".into(), &"required".into())
+    );
+    let (whole, _) = with("ca_certs = \"/ca.pem\"\ncert_reqs = ssl.CERT_OPTIONAL\n");
+    assert!(
+        whole.to_string().contains(r#""client_verify":"optional""#),
+        "{whole:#}"
+    );
+    for unknown in [
+        "cert_reqs = 2\n",
+        "cert_reqs = mode()\n",
+        "ca_certs = \"ca.pem\"\ncert_reqs = 1\n",
+    ] {
+        let (whole, lost) = with(unknown);
+        assert_eq!(lost, ["cert_reqs"]);
+        assert_eq!(whole["listeners"], Value::Null, "{whole:#}");
+    }
+}
+
+/// Issue 31: Puma's default address was open where the one with client certificates was left out.
+#[test]
+fn pumas_clients_show_certificates() {
+    let with = |more: &str| {
+        let text = format!("ssl_bind \"0.0.0.0\", 9293, cert: \"/c.pem\", key: \"/k.pem\"{more}\n");
+        imported(ForeignServer::Puma, &text)
+    };
+    let (whole, lost) = with(", ca: \"/ca.pem\", verify_mode: \"force_peer\"");
+    assert_eq!(lost, [""; 0]);
+    assert!(
+        whole
+            .to_string()
+            .contains(r#""client_ca":"/ca.pem","client_verify":"required""#),
+        "{whole:#}"
+    );
+    for unknown in [
+        ", verify_mode: \"peer\"",
+        ", ca: \"/ca.pem\", verify_mode: \"other\"",
+    ] {
+        let (whole, lost) = with(unknown);
+        assert_eq!(lost, ["ssl_bind"]);
+        assert_eq!(whole["listeners"], Value::Null, "{whole:#}");
+    }
+    let bound = "bind \"ssl://0.0.0.0:9292?cert=/c.pem&key=/k.pem&verify_mode=peer\"\n";
+    let (whole, lost) = imported(ForeignServer::Puma, bound);
+    assert_eq!(lost, ["bind"]);
+    assert_eq!(whole["listeners"], Value::Null, "{whole:#}");
+}

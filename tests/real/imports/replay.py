@@ -79,6 +79,10 @@ class Comparison:
         self.faults = []
         self.asked = 0
         self.statuses = {}
+        # Requests whose answers differ, be it in an allowed way.
+        self.differed = []
+        # The result of `tutti import --try`, in one line.
+        self.tried = ""
 
     def cleaned(self, body):
         for pattern, by in self.scrub:
@@ -95,6 +99,7 @@ class Comparison:
         differing = self.differing(request, old, new)
         if not differing:
             return
+        self.differed.append(request)
         for reason, may in self.allowed:
             if may(request, old, new, differing):
                 self.used[reason] = self.used.get(reason, 0) + 1

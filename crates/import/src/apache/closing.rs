@@ -4,6 +4,7 @@
 
 use super::grammar::Directive;
 use super::harmless_directives;
+use crate::fate::Fate;
 use crate::finding::Findings;
 use crate::words::Words;
 
@@ -69,6 +70,30 @@ pub(super) const REFUSES: &str = "(refuses)";
 fn closing(key: &str) -> Option<&'static str> {
     let found = CLOSING.iter().find(|(names, _)| names.contains(key));
     found.map(|(_, hint)| *hint)
+}
+
+/// Sections and their like: the parts of the grammar that the reader itself understands.
+const GRAMMAR: Words = Words(
+    "virtualhost directory directorymatch files filesmatch location locationmatch proxy limit limitexcept include
+    includeoptional define undefine ifmodule ifdefine ifversion iffile ifdirective ifsection macro undefmacro use
+    loadmodule serverroot",
+);
+
+/// The fate of a directive in lower case, for the table of all directives.
+pub(crate) fn fate(key: &str) -> Fate {
+    if GRAMMAR.contains(key) {
+        return Fate::carried();
+    }
+    if let Some(hint) = closing(key) {
+        return Fate::closed(hint);
+    }
+    if matches!(key, "if" | "elseif" | "else" | "proxymatch") {
+        return Fate::lost("write its contents as a step with a `match`");
+    }
+    let known = harmless_directives::fate(key);
+    known.unwrap_or(Fate::closed(
+        "if it does not restrict access, remove it from the source and import again",
+    ))
 }
 
 /// Reports what is not read, in all sections.

@@ -1,5 +1,7 @@
 //! The content of a folder: scripts by their handler, folders by their index, files.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
@@ -14,6 +16,9 @@ use crate::template::{Piece, Text, quoted};
 
 /// Names of scripts of PHP, under whatever ending.
 const PHP_NAMES: &str = r"(?i).+\.ph(?:p[0-9]?|ar|tml|t|ps)(?:\.|$)";
+
+/// Names of the scripts that Debian's mod_php runs.
+const MOD_PHP_NAMES: &str = r".+\.ph(?:ar|p|tml)$";
 
 /// The handler of files of a kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -363,37 +368,72 @@ impl Compiler<'_> {
         all
     }
 
-    /// Scripts of PHP for which the source names no handler: it is in a file which was not given, so that their source
-    /// is not served.
-    fn unhandled(&mut self, spot: &Spot, handled: &[Handled]) -> Option<Handled> {
+    /// Scripts of PHP for which the source names no handler: it is in a file which was not given. A site's file alone runs them as
+    /// mod_php would, if it has any. All others are closed, so that their source is not served.
+    fn unhandled(&mut self, spot: &Spot, handled: &[Handled]) -> Vec<Handled> {
         let sample = format!("{}/index.php", spot.sub.at);
         if handled.iter().any(|one| may_hold(&one.wide, &sample)) {
-            return None;
+            return Vec::new();
         }
-        let inner = Section {
+        let section = |names: &str| Section {
             stage: Stage::Files,
-            file: Some(PHP_NAMES.to_owned()),
+            file: Some(names.to_owned()),
             ..Section::default()
         };
-        let wide = inner.place(&spot.sub, Extent::Wide)?;
-        let mut sections = spot.site.sections.iter();
-        let names_php = |directive: &&Directive| {
-            directive.key.starts_with("php_")
-                || directive.arguments.iter().any(|word| word.contains(".php"))
+        let Some(wide) = section(PHP_NAMES).place(&spot.sub, Extent::Wide) else {
+            return Vec::new();
         };
-        let named = sections.find_map(|section| section.directives.iter().find(names_php));
-        let problem = "no handler for PHP scripts is configured: they get 403, so that their source is not served";
-        let hint = "also pass the file with the handler: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
-        if let Some(named) = named {
-            self.findings.lost(&named.place, &named.name, problem, hint);
+        let mut all = Vec::new();
+        let named = names_php(spot);
+        match self.runs_php(spot, named.as_ref()) {
+            Some(directive) => {
+                let problem = "PHP scripts are run by an application, as with mod_php: the file that names their handler was not given";
+                let hint = "give `apache2.conf` too, so that its settings for PHP are carried over";
+                self.findings
+                    .note(&directive.place, &directive.name, problem, hint);
+                let run = section(MOD_PHP_NAMES);
+                let places =
+                    [Extent::Narrow, Extent::Wide].map(|extent| run.place(&spot.sub, extent));
+                if let [Some(place), Some(wide)] = places {
+                    all.push(Handled {
+                        place,
+                        wide,
+                        handler: Handler::Php,
+                        directive: Some(directive),
+                        is_plain: false,
+                    });
+                }
+            }
+            None => {
+                let problem = "no handler for PHP scripts is configured: they get 403, so that their source is not served";
+                let hint = "also pass the file with the handler: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
+                if let Some(named) = named {
+                    self.findings.lost(&named.place, &named.name, problem, hint);
+                }
+            }
         }
-        Some(Handled {
+        all.push(Handled {
             place: wide.clone(),
             wide,
             handler: Handler::Closed,
             directive: None,
             is_plain: false,
-        })
+        });
+        all
+    }
+
+    /// The directive that says that a site's file alone is one of mod_php: it speaks of PHP, or its folder has scripts.
+    fn runs_php(&self, spot: &Spot, named: Option<&Directive>) -> Option<Directive> {
+        if !self.is_alone {
+            return None;
+        }
+        if let Some(named) = named {
+            return Some(named.clone());
+        }
+        let names = self.sources.names_in(Path::new(&spot.base.folder));
+        let has_scripts = names.iter().any(|name| name.ends_with(".php"));
+        let own = spot.site.own.iter().find(|one| one.is("documentroot"));
+        own.filter(|_| has_scripts).cloned()
     }
 
     /// The handler of a directive, and an expression for names of files where it is about endings.
@@ -527,6 +567,17 @@ impl Compiler<'_> {
             hint,
         );
     }
+}
+
+/// The first directive of a place that speaks of PHP.
+fn names_php(spot: &Spot) -> Option<Directive> {
+    let speaks = |directive: &&Directive| {
+        directive.key.starts_with("php_")
+            || directive.arguments.iter().any(|word| word.contains(".php"))
+    };
+    let mut sections = spot.site.sections.iter();
+    let found = sections.find_map(|section| section.directives.iter().find(speaks));
+    found.cloned()
 }
 
 /// True if `Options` follows links; `None` if it has no word about it. Tutti cannot test for links of the owner alone:

@@ -1,5 +1,6 @@
 //! Directives that refuse no request: another file of this folder reads them, they need nothing here, or they are lost.
 
+use crate::fate::Fate;
 use crate::words::Words;
 
 /// Directives that are read elsewhere.
@@ -16,46 +17,67 @@ const READ: Words = Words(
     sslcacertificatefile sslcarevocationcheck sslocspenable sslcertificatechainfile sslcertificatefile
     sslcertificatekeyfile sslciphersuite sslengine sslprotocol sslproxyverify sslsessiontickets sslrequiressl
     sslverifyclient timeout transferlog user wsgicallableobject wsgidaemonprocess wsgiprocessgroup wsgipythonhome
-    wsgipythonpath wsgiscriptalias wsgiscriptaliasmatch",
+    wsgipythonpath wsgiscriptalias wsgiscriptaliasmatch authtype authname authuserfile authgroupfile
+    authbasicprovider authdigestprovider authdigestdomain authbasicauthoritative authzowner sslproxycacertificatefile",
 );
 
-/// Directives for which nothing has to be written: Tutti behaves so anyway, or they are about parts that do not exist.
-const NOTHING: &[Words] = &[
-    // Lists of folders, which are reported with `Options`, and languages.
-    Words(
-        "addalt addaltbyencoding addaltbytype addcharset adddescription addencoding addicon addiconbyencoding
-        addiconbytype addlanguage defaulticon defaultlanguage forcelanguagepriority headername indexheadinsert
-        indexoptions indexorderdefault indexstylesheet languagepriority readmename removecharset removeencoding
-        removelanguage mimemagicfile typesconfig traceenable",
+/// Directives for which nothing has to be written: Tutti behaves so anyway, or they are about parts that do not exist; with the reason.
+const NOTHING: &[(Words, &str)] = &[
+    (
+        Words(
+            "addalt addaltbyencoding addaltbytype addcharset adddescription addicon addiconbyencoding
+            addiconbytype addlanguage defaulticon defaultlanguage forcelanguagepriority headername indexheadinsert
+            indexoptions indexorderdefault indexstylesheet languagepriority readmename removecharset removeencoding
+            removelanguage mimemagicfile typesconfig",
+        ),
+        "it changes how lists of folders look, or labels files; `Options Indexes` is reported where a list looks different",
     ),
-    // Processes, files and logs of Apache itself.
-    Words(
-        "acceptfilter acceptmutex coredumpdirectory defaultruntimedir enablemmap enablesendfile errorlog errorlogformat
-        extendedstatus gracefulshutdowntimeout hostnamelookups listenbacklog lockfile loglevel maxconnectionsperchild
-        maxkeepaliverequests maxmemfree maxrangeoverlaps maxranges maxrequestsperchild maxsparethreads maxspareservers
-        minsparethreads minspareservers mutex namevirtualhost pidfile proxystatus receivebuffersize requestreadtimeout
-        scoreboardfile sendbuffersize serveradmin serverlimit serversignature startservers threadlimit threadsperchild
-        threadstacksize unlisten usecanonicalname usecanonicalphysicalport contentdigest asyncrequestworkerfactor
-        proxybadheader proxyiobuffersize proxymaxforwards proxyreceivebuffersize proxyvia proxyerroroverride
-        proxyrequests proxyfcgibackendtype proxypassinherit proxyhctemplate",
+    (Words("traceenable"), "Tutti itself never answers TRACE"),
+    (
+        Words(
+            "acceptfilter acceptmutex coredumpdirectory defaultruntimedir enablemmap enablesendfile errorlog
+            errorlogformat extendedstatus gracefulshutdowntimeout hostnamelookups listenbacklog lockfile loglevel
+            maxconnectionsperchild maxkeepaliverequests maxmemfree maxrangeoverlaps maxranges maxrequestsperchild
+            maxsparethreads maxspareservers minsparethreads minspareservers mutex namevirtualhost pidfile proxystatus
+            receivebuffersize requestreadtimeout scoreboardfile sendbuffersize serveradmin serverlimit serversignature
+            startservers threadlimit threadsperchild threadstacksize unlisten usecanonicalname
+            usecanonicalphysicalport contentdigest asyncrequestworkerfactor",
+        ),
+        "it is about Apache's own processes, files and logs",
     ),
-    // Old browsers, and what TLS has by itself.
-    Words(
-        "browsermatch browsermatchnocase sslcompression sslhonorcipherorder sslinsecurerenegotiation sslmutex
-        ssloptions sslpassphrasedialog sslrandomseed sslsessioncache sslsessioncachetimeout sslstrictsnivhostcheck
-        sslusestapling sslstaplingcache sslstaplingrespondertimeout sslstaplingreturnrespondererrors sslproxyengine
-        sslproxycheckpeername sslproxycheckpeercn sslproxycheckpeerexpire sslproxycacertificatefile sslproxyprotocol
-        sslproxyciphersuite protocols protocolshonororder h2direct h2upgrade h2push h2maxsessionstreams h2windowsize
-        h2minworkers h2maxworkers h2moderntlsonly h2serializeheaders h2streammaxmemsize",
+    (
+        Words(
+            "proxybadheader proxyiobuffersize proxymaxforwards proxyreceivebuffersize proxyvia
+            proxyrequests proxyfcgibackendtype proxypassinherit proxyhctemplate sslproxyengine",
+        ),
+        "Tutti does this for every server behind it in one way",
     ),
-    // Details of rules, filters, logins and scripts.
-    Words(
-        "rewritelog rewriteloglevel filterdeclare filterchain filterprovider deflatebuffersize deflatefilternote
-        deflatememlevel deflatewindowsize brotlicompressionquality brotlicompressionwindow wsgiapplicationgroup
-        wsgirestrictembedded wsgipassauthorization wsgisocketprefix wsgiverboselevel wsgilazyinitialization
-        acceptpathinfo fileetag checkspelling checkcaseonly mergeslashes regexdefaultoptions authtype authname
-        authuserfile authgroupfile authbasicprovider authdigestprovider authdigestdomain authbasicauthoritative
-        authzowner passenv xbithack ssiendtag ssistarttag scriptsock scriptlog",
+    (
+        Words(
+            "browsermatch browsermatchnocase sslcompression sslhonorcipherorder sslinsecurerenegotiation sslmutex
+            ssloptions sslpassphrasedialog sslrandomseed sslsessioncache sslsessioncachetimeout
+            sslstrictsnivhostcheck sslusestapling sslstaplingcache sslstaplingrespondertimeout
+            sslstaplingreturnrespondererrors sslproxyprotocol sslproxyciphersuite protocols protocolshonororder
+            h2direct h2upgrade h2push h2maxsessionstreams h2windowsize h2minworkers h2maxworkers h2moderntlsonly
+            h2serializeheaders h2streammaxmemsize",
+        ),
+        "it is for old browsers, or about TLS and HTTP/2, for which Tutti has safe values of its own",
+    ),
+    (
+        Words(
+            "sslproxycheckpeername sslproxycheckpeercn sslproxycheckpeerexpire",
+        ),
+        "a server behind is trusted by its certificate and its name, always",
+    ),
+    (
+        Words(
+            "rewritelog rewriteloglevel filterdeclare filterchain filterprovider deflatebuffersize deflatefilternote
+            deflatememlevel deflatewindowsize brotlicompressionquality brotlicompressionwindow wsgiapplicationgroup
+            wsgirestrictembedded wsgipassauthorization wsgisocketprefix wsgiverboselevel wsgilazyinitialization
+            acceptpathinfo fileetag mergeslashes regexdefaultoptions passenv xbithack
+            ssiendtag ssistarttag scriptsock scriptlog",
+        ),
+        "it is a detail of rules, filters and scripts that Tutti settles by itself",
     ),
 ];
 
@@ -87,6 +109,21 @@ const LOST: &[(Words, &str, &str)] = &[
         "write it as a script (`docs/http/scripting.md`)",
     ),
     (
+        Words("addencoding"),
+        "files get no `Content-Encoding` for their names",
+        "name the type of the files in `settings.http.static.mime_types`, or set the field with `response_headers`",
+    ),
+    (
+        Words("proxyerroroverride"),
+        "pages of servers behind are not replaced",
+        "`error_pages` of the action replaces them (`docs/http/delivery.md`)",
+    ),
+    (
+        Words("checkspelling checkcaseonly"),
+        "names with mistakes are not corrected",
+        "write redirects for the names that are asked for",
+    ),
+    (
         Words("serverpath"),
         "hosts are distinguished by name",
         "leave it out",
@@ -98,8 +135,8 @@ const LOST: &[(Words, &str, &str)] = &[
     ),
     (
         Words("cacheenable cacheroot cachedisable cachelock"),
-        "responses are not cached",
-        "put a cache in front",
+        "its rules are not carried over",
+        "`cache` of an action stores responses, in memory and on disk (`docs/http/cache.md`)",
     ),
     (
         Words("multiviewsmatch"),
@@ -143,7 +180,13 @@ pub(super) fn is_known(key: &str) -> bool {
 
 /// True for a directive that needs no report: it is read elsewhere, or nothing has to be written for it.
 pub(super) fn is_settled(key: &str) -> bool {
-    READ.contains(key) || NOTHING.iter().any(|names| names.contains(key))
+    READ.contains(key) || needless(key).is_some()
+}
+
+/// The reason why nothing is written for a directive that needs nothing here.
+pub(super) fn needless(key: &str) -> Option<&'static str> {
+    let found = NOTHING.iter().find(|(names, _)| names.contains(key));
+    found.map(|(_, why)| *why)
 }
 
 /// The problem with a directive that is lost, and the cure.
@@ -158,6 +201,20 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     )
 }
 
+/// The fate of a directive, for the table of all directives.
+pub(super) fn fate(key: &str) -> Option<Fate> {
+    Some(if READ.contains(key) {
+        Fate::carried()
+    } else if let Some(why) = needless(key) {
+        Fate::harmless(why)
+    } else if is_known(key) {
+        let (_, hint) = lost(key);
+        Fate::lost(hint)
+    } else {
+        return None;
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +222,7 @@ mod tests {
     #[test]
     fn each_directive_has_one_fate() {
         let lost = LOST.iter().flat_map(|(names, _, _)| names.iter());
-        let nothing = NOTHING.iter().flat_map(Words::iter);
+        let nothing = NOTHING.iter().flat_map(|(names, _)| names.iter());
         let mut all: Vec<&str> = READ.iter().chain(nothing).chain(lost).collect();
         all.sort_unstable();
         let count = all.len();

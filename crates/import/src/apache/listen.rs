@@ -457,7 +457,7 @@ impl Compiler<'_> {
 }
 
 /// A path that may be relative to the server's folder.
-fn path(directive: &Directive) -> String {
+pub(super) fn path(directive: &Directive) -> String {
     let path = directive.argument(0);
     if path.starts_with('/') {
         path.to_owned()

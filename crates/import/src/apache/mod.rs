@@ -9,7 +9,7 @@
 //! without a finding, and never open what the source closes.
 
 mod access;
-mod closing;
+pub(crate) mod closing;
 mod condition;
 mod content;
 mod effect;
@@ -70,7 +70,8 @@ pub(crate) fn import(
     }
     let mut reader = Reader::new(sources);
     let mut all = read(&mut reader, &own)?;
-    if !reader.has_modules() {
+    let is_alone = !reader.has_modules();
+    if is_alone {
         reader = Reader::new(sources).with_modules();
         all = read(&mut reader, &own)?;
     }
@@ -84,6 +85,8 @@ pub(crate) fn import(
         workers: None,
         user: None,
         group: None,
+        is_alone,
+        sources,
         has_lists: reader.has_module("autoindex_module"),
         doubts_address: false,
     };

@@ -204,9 +204,8 @@ impl Compiler<'_> {
                 }
             };
             if protocol == "https" {
-                let verify = verifies(site);
-                options.insert("tls".to_owned(), json!({"verify": verify}));
-                if !verify {
+                options.insert("tls".to_owned(), server_tls(site));
+                if !verifies(site) {
                     let hint = "remove `verify` if the server has a valid certificate";
                     self.findings.note(
                         &directive.place,
@@ -365,7 +364,7 @@ impl Compiler<'_> {
                         return None;
                     }
                     if scheme == "https" {
-                        upstream.insert("tls".to_owned(), json!({"verify": verifies(site)}));
+                        upstream.insert("tls".to_owned(), server_tls(site));
                     }
                     let mut options = Map::new();
                     for option in member.arguments.iter().skip(1) {
@@ -434,6 +433,15 @@ impl Compiler<'_> {
 fn verifies(site: &Site) -> bool {
     let verify = site.setting("sslproxyverify");
     verify.is_some_and(|verify| verify.word(0) == "require")
+}
+
+/// The TLS of servers behind, with the authorities that the source names.
+fn server_tls(site: &Site) -> Value {
+    let authorities = site.setting("sslproxycacertificatefile");
+    match authorities.filter(|_| verifies(site)) {
+        Some(file) => json!({"ca": super::listen::path(file)}),
+        None => json!({"verify": verifies(site)}),
+    }
 }
 
 /// Access control of requests that are passed on: `<Proxy>`, and sections without folders. A rule for some servers

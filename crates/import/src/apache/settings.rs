@@ -210,9 +210,13 @@ impl Compiler<'_> {
             || path.contains("${")
             || !path.starts_with('/')
         {
-            let hint = "log to a file with its full path, and process that file";
-            self.findings
-                .lost(&first.place, &first.name, "a log goes to one file", hint);
+            let hint = "`access_log` takes files with their full path, and syslog servers (`docs/operate/logs.md`)";
+            self.findings.lost(
+                &first.place,
+                &first.name,
+                "a log of this kind is not carried over",
+                hint,
+            );
             return;
         }
         let mut log = Map::from_iter([("path".to_owned(), path.into())]);
@@ -252,11 +256,12 @@ impl Compiler<'_> {
             .chain(&others)
             .filter(|other| other.arguments != first.arguments)
         {
-            let hint = "use `$host` in its `format` to distinguish the sites";
+            let hint =
+                "`access_log` can be an array, each log with its `if` (`docs/operate/logs.md`)";
             self.findings.note(
                 &other.place,
                 &other.name,
-                "there is one log for all requests, the first one",
+                "only the first log is carried over, with all requests",
                 hint,
             );
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::finding::Findings;
 use crate::fpm::Pool;
 use crate::output::Output;
+use crate::sources::Sources;
 
 use super::condition::Meaning;
 use super::grammar::Directive;
@@ -26,6 +27,9 @@ pub(super) struct Compiler<'f> {
     pub(super) workers: Option<u64>,
     pub(super) user: Option<String>,
     pub(super) group: Option<String>,
+    /// The file that loads Apache's modules was not given.
+    pub(super) is_alone: bool,
+    pub(super) sources: &'f dyn Sources,
     /// The module that lists folders is there.
     pub(super) has_lists: bool,
     /// The clients' addresses of the host that is being made may differ from those that the source means.

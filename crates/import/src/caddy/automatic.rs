@@ -1,4 +1,4 @@
-//! Listeners with certificates, and port 80 beside them.
+//! Listeners with certificates, and the port of `http` beside them.
 
 use serde_json::{Map, Value, json};
 
@@ -47,15 +47,16 @@ impl Caddy<'_> {
             let automatic = self.out.listeners.get(address);
             let automatic = automatic.and_then(|listener| listener.pointer("/tls/certificate"));
             let names = automatic.map_or_else(String::new, Value::to_string);
-            let (Some(interface), true) =
-                (address.strip_suffix(":443"), names.contains("\"acme\""))
-            else {
+            let (Some(interface), true) = (
+                address.strip_suffix(&format!(":{}", self.ports.1)),
+                names.contains("\"acme\""),
+            ) else {
                 continue;
             };
             let is_automatic = |host: &str| names.contains(&format!("\"{host}\""));
             for (host, _) in hosts {
                 if host.as_deref().is_some_and(is_automatic) {
-                    redirected.push((format!("{interface}:80"), host.clone()));
+                    redirected.push((format!("{interface}:{}", self.ports.0), host.clone()));
                 }
             }
         }

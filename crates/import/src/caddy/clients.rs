@@ -11,6 +11,23 @@ impl Caddy<'_> {
     pub(super) fn option_of_all(&mut self, option: &Directive) -> bool {
         match option.name() {
             "default_bind" => self.default_bind = Some(option.argument(0).to_owned()),
+            "servers" => {
+                for inner in option.inner() {
+                    if inner.name() == "protocols" {
+                        self.has_http3 = inner.arguments().iter().any(|word| word == "h3");
+                        continue;
+                    }
+                    let hint = "the options of a listener are in `docs/reference/options.md`";
+                    self.findings.lost(
+                        &inner.place,
+                        inner.name(),
+                        "there is no option for it",
+                        hint,
+                    );
+                }
+            }
+            "http_port" => option.argument(0).clone_into(&mut self.ports.0),
+            "https_port" => option.argument(0).clone_into(&mut self.ports.1),
             // No public authority vouches for such certificates.
             "local_certs" => self.certificates.is_off = true,
             "order" => {

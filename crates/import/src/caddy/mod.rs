@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::output::{Output, step, when};
 use crate::program;
@@ -42,10 +43,49 @@ const MOST_BLOCKS: usize = 2_000;
 const MOST_STEPS: usize = 100;
 const MOST_REWRITES: usize = 6;
 
-/// Directives that refuse no request, and change no answer.
+/// Directives that refuse no request: they are lost, and close nothing.
 const HARMLESS: Words = Words(
     "copy_response_headers intercept log_append log_name log_skip map push skip_log tracing vars",
 );
+
+/// Directives that are carried over.
+const CARRIED: Words = Words(
+    "root header request_body redir rewrite uri try_files basicauth basic_auth forward_auth request_header encode handle
+    handle_path route abort error respond reverse_proxy php_fastcgi file_server bind tls handle_errors import",
+);
+
+/// Options for all sites that are carried over.
+const OPTIONS: Words =
+    Words("email acme_ca auto_https default_bind local_certs order http_port https_port servers");
+
+/// Options for all sites for which nothing has to be written.
+const NEEDLESS_OPTIONS: Words = Words("admin debug log persist_config grace_period storage");
+
+const OPTION_HINT: &str = "see `docs/reference/command-line.md` for the server's flags, `docs/reference/options.md` for settings";
+
+/// The fate of a directive, for the table of all directives.
+pub(crate) fn fate(name: &str) -> Fate {
+    if name == "log" {
+        Fate::different("logs of sites are not carried over: write `access_log`")
+    } else if CARRIED.contains(name) {
+        Fate::carried()
+    } else if HARMLESS.contains(name) {
+        Fate::lost("`docs/reference/options.md` lists every option")
+    } else {
+        Fate::closed("if it does not restrict access, remove it from the source and import again")
+    }
+}
+
+/// The fate of an option for all sites.
+pub(crate) fn fate_of_option(name: &str) -> Fate {
+    if OPTIONS.contains(name) {
+        Fate::carried()
+    } else if NEEDLESS_OPTIONS.contains(name) {
+        Fate::harmless(OPTION_HINT)
+    } else {
+        Fate::lost(OPTION_HINT)
+    }
+}
 
 /// Directives that are no steps.
 const ASIDE: &[&str] = &["bind", "tls", "log", "handle_errors", "@"];
@@ -68,6 +108,8 @@ pub(crate) fn import(
         certificates: certificates::Certificates::default(),
         order: ORDER.iter().map(str::to_owned).collect(),
         default_bind: None,
+        ports: ("80".to_owned(), "443".to_owned()),
+        has_http3: true,
     };
     // The first block may have options for all; a file may be one site without a block.
     if sites.iter().all(|site| site.block.is_none()) && sites.len() > 1 {
@@ -122,6 +164,9 @@ pub(crate) fn import(
             .or_insert_with(|| json!({}));
         if let Some(listener) = entry.as_object_mut() {
             listener.insert("pass".to_owned(), pass.into());
+            if caddy.has_http3 && listener.contains_key("tls") {
+                listener.insert("http3".to_owned(), true.into());
+            }
         }
     }
     Ok(caddy.out.into_json())
@@ -138,6 +183,10 @@ struct Caddy<'f> {
     order: Vec<String>,
     /// The address of sites that name none.
     default_bind: Option<String>,
+    /// The ports of `http` and `https`.
+    ports: (String, String),
+    /// Listeners with TLS speak HTTP/3, too: Caddy's default.
+    has_http3: bool,
 }
 
 /// Where a directive stands.
@@ -155,33 +204,15 @@ struct Scope {
 impl Caddy<'_> {
     fn options(&mut self, block: &Directive) {
         for option in block.inner() {
-            let needless = [
-                "admin",
-                "debug",
-                "log",
-                "persist_config",
-                "grace_period",
-                "storage",
-                "http_port",
-                "https_port",
-            ];
-            let hint = "see `docs/reference/command-line.md` for the server's flags, `docs/reference/options.md` for settings";
             if self.certificates.option(option) || self.option_of_all(option) {
                 continue;
             }
-            if needless.contains(&option.name()) {
-                self.findings.note(
-                    &option.place,
-                    option.name(),
-                    "it has no effect in Tutti",
-                    hint,
-                );
-            } else {
+            if !NEEDLESS_OPTIONS.contains(option.name()) {
                 self.findings.lost(
                     &option.place,
                     option.name(),
                     "there is no option for it",
-                    hint,
+                    OPTION_HINT,
                 );
             }
         }
@@ -273,14 +304,16 @@ impl Caddy<'_> {
             _ => (
                 rest,
                 if scheme == "http" {
-                    "80".to_owned()
+                    self.ports.0.clone()
                 } else {
-                    "443".to_owned()
+                    self.ports.1.clone()
                 },
             ),
         };
         let is_tls = scheme == "https"
-            || (scheme.is_empty() && port != "80" && (!host.is_empty() || port == "443"))
+            || (scheme.is_empty()
+                && port != self.ports.0
+                && (!host.is_empty() || port == self.ports.1))
             || (tls.is_some() && scheme != "http");
         let automatic = match is_tls && tls.is_none() {
             true => self.certificates.of(site, host),

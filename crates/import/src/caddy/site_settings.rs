@@ -95,8 +95,8 @@ impl Caddy<'_> {
             "log" => self.findings.note(
                 place,
                 "log",
-                "there is one log for all requests",
-                "write `access_log` (`docs/reference/variables.md`)",
+                "logs of sites are not carried over",
+                "`access_log` can be an array, each log with its `if` (`docs/operate/logs.md`)",
             ),
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(
@@ -140,6 +140,17 @@ impl Caddy<'_> {
                         "`{name}` for some responses, or with a variable value, is not carried over"
                     ),
                     hint,
+                );
+            } else if name.trim_start_matches('-').eq_ignore_ascii_case("server") {
+                // The field is the server's own.
+                self.out
+                    .http
+                    .insert("server_version".to_owned(), false.into());
+                self.findings.note(
+                    &directive.place,
+                    "header",
+                    "`Server` stays in answers, without the version",
+                    "a proxy in front can remove it",
                 );
             } else if let Some(removed) = name.strip_prefix('-') {
                 scope.always.insert(removed.to_owned(), Value::Null);

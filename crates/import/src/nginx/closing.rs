@@ -4,6 +4,7 @@
 
 use super::harmless_directives;
 use super::tree::Statement;
+use crate::fate::Fate;
 use crate::finding::Findings;
 use crate::words::Words;
 
@@ -107,6 +108,36 @@ fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
     login.or_else(|| find(CLOSING).map(|hint| (Closing::Always, problem, hint)))
 }
 
+/// The fate of a directive in a block, for the table of all directives.
+pub(crate) fn fate(name: &str, block: &str) -> Fate {
+    if matches!(block, "stream" | "mail" | "zone_sync") || matches!(name, "stream" | "mail") {
+        return Fate::lost(harmless_directives::cure("stream"));
+    }
+    if block == "upstream" {
+        return super::outcomes::of_upstream(name);
+    }
+    if let Some((_, _, hint)) = closed_by(name) {
+        return Fate::closed(hint);
+    }
+    if let Some(why) = harmless_directives::needless(name) {
+        return match block {
+            "if" | "lif" => Fate::lost(
+                "move it out of the `if`, whose other directives may be carried over then",
+            ),
+            _ => Fate::harmless(why),
+        };
+    }
+    if harmless_directives::is_read(name) {
+        return super::outcomes::of_read(name, block);
+    }
+    match harmless_directives::is_known(name) {
+        true => Fate::lost(harmless_directives::cure(name)),
+        false => Fate::closed(
+            "if it does not restrict access, remove it from the source and import again",
+        ),
+    }
+}
+
 /// Reports the fate of a directive that is not read. Those that close their place are reported where they do ([`closes`]).
 pub(super) fn report(statement: &Statement, findings: &mut Findings) {
     if closes(statement).is_none() {
@@ -120,8 +151,7 @@ fn report_open(statement: &Statement, findings: &mut Findings) {
     if harmless_directives::is_read(name) {
         return;
     }
-    if let Some(why) = harmless_directives::needless(name) {
-        findings.note(&statement.place, name, "it has no effect in Tutti", why);
+    if harmless_directives::needless(name).is_some() {
         return;
     }
     // `off` is the behaviour here anyway.

@@ -26,6 +26,7 @@ impl Compiler<'_> {
         let mut all = Vec::new();
         for statement in statements.iter().filter(is_except) {
             let mut inner = site.clone();
+            super::closing::report_all(statement.inner(), self.findings);
             inner.scope = inner.scope.enter(statement.inner(), self.findings);
             let mut methods: Vec<String> = statement
                 .arguments()

@@ -96,6 +96,14 @@ const NEEDLESS: &[(Words, &str)] = &[
 const LOST: &[(Words, &str)] = &[
     (Words("random_index"), "let an application choose"),
     (
+        Words("early_hints"),
+        "`early_hints` of an action sends them, and `settings.http.early_hints` passes those of servers on",
+    ),
+    (
+        Words("health_check health_check_timeout"),
+        "`health_check` of an upstream asks its servers (`docs/reference/options.md`)",
+    ),
+    (
         Words("proxy_cache_purge fastcgi_cache_purge"),
         "purge responses with the control API (`docs/http/cache.md`)",
     ),

@@ -6,7 +6,7 @@
 mod cache;
 mod caching;
 mod clients;
-mod closing;
+pub(crate) mod closing;
 mod condition;
 mod content;
 mod error_page;
@@ -17,6 +17,7 @@ mod if_block;
 mod limits;
 mod listen;
 mod location;
+mod outcomes;
 mod pages;
 mod protect;
 mod proxy;

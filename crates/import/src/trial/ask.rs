@@ -65,7 +65,7 @@ impl Client<'_> {
 
     fn exchange(&self, site: &Site, address: SocketAddr, request: &Request) -> io::Result<Answer> {
         let mut text = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tutti-import/{}\r\nAccept: */*\r\nConnection: close\r\n",
+            "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tutti-import/{}\r\nConnection: close\r\n",
             request.method,
             request.target,
             site.authority(&request.host),

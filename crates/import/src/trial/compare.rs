@@ -66,6 +66,7 @@ pub(super) fn differences(
         .collect();
     for name in names {
         let is_ignored = NEVER_COMPARED.contains(&name)
+            || name == "expires" && (has_age(old) && has_age(new))
             || ignored.iter().any(|one| one.eq_ignore_ascii_case(name))
             || is_own && name == "content-type";
         if is_ignored {
@@ -95,6 +96,12 @@ pub(super) fn differences(
         }
     }
     found
+}
+
+/// True if `Cache-Control` gives a lifetime: it goes before `Expires` (RFC 9111 §5.3).
+fn has_age(answer: &Answer) -> bool {
+    let said = answer.field("cache-control").unwrap_or_default();
+    said.to_ascii_lowercase().contains("max-age")
 }
 
 /// A value without what differs by itself: the port of the server on trial, values of cookies, moments.
@@ -169,13 +176,18 @@ fn is_own_page(answer: &Answer) -> bool {
     let has = |part: &str| position(body, part.as_bytes()).is_some();
     body.is_empty()
         || body == own
+        || body.starts_with(format!("<!DOCTYPE html><title>{} ", answer.status).as_bytes())
         || has("<hr><center>nginx")
         || has("<address>Apache")
-        || body.starts_with(b"<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">")
+        || body.starts_with(b"<!DOCTYPE HTML PUBLIC") && has(&format!("<title>{} ", answer.status))
         || (has("<h1><p>") && body.starts_with(b"<html>\n  <head>\n    <title>"))
         || matches!(
             body,
-            b"Not Found" | b"Internal Server Error" | b"uWSGI Error" | b"File not found.\n"
+            b"Not Found"
+                | b"400 Bad Request"
+                | b"Internal Server Error"
+                | b"uWSGI Error"
+                | b"File not found.\n"
         )
 }
 
@@ -271,6 +283,17 @@ mod tests {
                     "<hr><center>nginx/1</center>",
                 ),
                 answer(301, &[("location", "/x/y/")], ""),
+            ),
+            (
+                answer(
+                    200,
+                    &[
+                        ("cache-control", "max-age=1"),
+                        ("expires", "Thu, 01 Jan 1970 00:00:00 GMT"),
+                    ],
+                    "",
+                ),
+                answer(200, &[("cache-control", "max-age=1")], ""),
             ),
             (
                 answer(301, &[("location", "http://a.com:8080/")], ""),

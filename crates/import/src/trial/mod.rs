@@ -10,7 +10,7 @@ mod report;
 mod requests;
 mod sites;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -471,6 +471,3 @@ fn read_requests(path: &Path, queue: &mut Queue<'_>) -> Result<usize, CommandErr
     }
     Ok(unread)
 }
-
-/// Counts of answers by status, as a trial reports them.
-type Statuses = BTreeMap<u16, usize>;

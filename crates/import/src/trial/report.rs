@@ -1,11 +1,12 @@
 //! The result of a trial: a table for people, or JSON.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tutti_ctl::import::Findings;
 use tutti_ctl::report::{CommandError, write};
 use tutti_ctl::style;
 
-use super::Statuses;
 use super::compare::Difference;
 
 /// Requests with differences that the table has; JSON has all.
@@ -23,7 +24,8 @@ pub(super) struct Compared {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) asked: usize,
-    pub(super) statuses: Statuses,
+    /// Answers of the old server by status.
+    pub(super) statuses: BTreeMap<u16, usize>,
     /// The requests whose answers differ.
     pub(super) compared: Vec<Compared>,
     /// Parts of answers that the old server itself does not say twice.

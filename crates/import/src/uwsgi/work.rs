@@ -15,7 +15,16 @@ const LONGEST_RUN: u64 = 86_400;
 
 /// Reports an option about work for functions of uWSGI's own. False if the option is none of these.
 pub(super) fn report(name: &str, place: &SourceLocation, findings: &mut Findings) -> bool {
-    let (problem, hint) = match name {
+    let lost = lost(name);
+    if let Some((problem, hint)) = lost {
+        findings.lost(place, name, problem, hint);
+    }
+    lost.is_some()
+}
+
+/// The problem with an option about work for functions of uWSGI's own, and the cure; `None` for other options.
+pub(super) fn lost(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
         "spooler" | "spooler-external" => (
             "its jobs are submitted and run by functions of `uwsgi`, which do not exist here",
             "jobs for `spoolers` are submitted as requests (`docs/operate/jobs.md`)",
@@ -45,10 +54,8 @@ pub(super) fn report(name: &str, place: &SourceLocation, findings: &mut Findings
             "modules of `uwsgidecorators` need functions of `uwsgi`, which do not exist here",
             "`mules` and `schedules` run commands (`docs/operate/jobs.md`)",
         ),
-        _ => return false,
-    };
-    findings.lost(place, name, problem, hint);
-    true
+        _ => return None,
+    })
 }
 
 /// A field of `cron`: -1 is any, -5 each fifth.

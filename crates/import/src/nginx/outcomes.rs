@@ -1,0 +1,65 @@
+//! The fates that depend on where a directive stands: for the table of all directives (`docs/reference/import-nginx.md`).
+
+use crate::fate::Fate;
+use crate::words::Words;
+
+/// Directives of `upstream`.
+const UPSTREAM: Words = Words("server least_conn ip_hash hash keepalive keepalive_timeout");
+
+/// Directives of `upstream` for which nothing has to be written.
+const UPSTREAM_NEEDLESS: Words = Words("zone keepalive_requests keepalive_time state");
+
+/// Directives that mean something slightly different here: the blocks, the names, and the difference, which is reported.
+const DIFFERENT: &[(Words, Words, &str)] = &[
+    (
+        Words("server location"),
+        Words(
+            "client_max_body_size client_body_timeout client_header_timeout send_timeout keepalive_timeout
+            client_body_buffer_size server_tokens gzip gzip_types gzip_comp_level gzip_min_length types",
+        ),
+        "it applies to the whole server",
+    ),
+    (
+        Words("http server location lif limit_except"),
+        Words("access_log"),
+        "only one log is carried over, with all requests",
+    ),
+    (
+        Words("http server location"),
+        Words("limit_req limit_conn"),
+        "requests with another bound or status are counted apart",
+    ),
+    (
+        Words("http server location"),
+        Words("default_type"),
+        "only files without a known ending would have it",
+    ),
+    (
+        Words("server location"),
+        Words("set_real_ip_from real_ip_header real_ip_recursive"),
+        "a listener trusts the same proxies for all its servers: a place that trusts others answers 403",
+    ),
+];
+
+/// The fate of a directive that is read.
+pub(super) fn of_read(name: &str, block: &str) -> Fate {
+    let is_here =
+        |(blocks, names, _): &&(Words, Words, &str)| blocks.contains(block) && names.contains(name);
+    match DIFFERENT.iter().find(is_here) {
+        Some((_, _, difference)) => Fate::different(difference),
+        None => Fate::carried(),
+    }
+}
+
+/// The fate of a directive of `upstream`.
+pub(super) fn of_upstream(name: &str) -> Fate {
+    if UPSTREAM.contains(name) {
+        Fate::carried()
+    } else if UPSTREAM_NEEDLESS.contains(name) {
+        Fate::harmless("groups are always shared by all threads")
+    } else if name == "random" {
+        Fate::different("servers take turns")
+    } else {
+        Fate::lost("see `upstream` in `docs/reference/options.md`")
+    }
+}

@@ -1,0 +1,146 @@
+"""Public applications on Apache, each configuration in our own words with the directives that its files use."""
+
+from imports.apache import PHP, ApacheSite
+from imports.nginx import PICTURE, PROBE
+
+
+class WithAccessFile(ApacheSite):
+    """A site of PHP with a `.htaccess` in its folder."""
+
+    def configuration(self, port):
+        return f"""
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.root}
+    DirectoryIndex index.php index.html
+    <Directory {self.root}/>
+        AllowOverride All
+        Require all granted
+    </Directory>
+    {PHP}
+</VirtualHost>
+"""
+
+    def prepare(self):
+        for name in self.programs:
+            self.write(name, PROBE)
+        for name in self.names:
+            self.write(name, f"the content of {name}\n" * 3)
+        self.write("picture.jpg", PICTURE)
+        self.write(".htaccess", self.access)
+
+
+class DrupalOnApache(WithAccessFile):
+    """Drupal's `.htaccess`: names of its sources are closed, clean addresses, scripts that may be called."""
+
+    name = "apache-drupal"
+    scripts = ("/index.php", "/core/install.php", "/update.php", "/core/lib/x.php", "/sites/default/settings.php")
+    folders = ("/", "/core/", "/sites/", "/modules/", "/themes/")
+    programs = ("index.php", "core/install.php", "update.php", "core/lib/x.php", "sites/default/settings.php")
+    names = ("robots.txt", "core/misc/a.js", "core/misc/b.css", "core/c.yml", "core/d.module", "themes/e.twig", "themes/f.svg", "modules/g.txt", "sites/default/files/h.txt", "composer.json", "web.config", "core/i.inc", "core/j.sql")
+    allowed = (
+        ("a folder without an index: the front controller answers, Apache says 403", lambda request, old, new, differing: old.status == 403 and new.status == 200 and b"SCRIPT_NAME=/index.php" in new.body and request.target.split("?")[0].endswith("/")),
+    )
+    access = r"""
+<FilesMatch "\.(engine|inc|install|make|module|profile|po|sh|.*sql|theme|twig|tpl(\.php)?|xtmpl|yml)(~|\.sw[op]|\.bak|\.orig|\.save)?$|^(\.(?!well-known).*|Entries.*|Repository|Root|Tag|Template|composer\.(json|lock)|web\.config)$">
+  <IfModule mod_authz_core.c>
+    Require all denied
+  </IfModule>
+</FilesMatch>
+Options -Indexes
+DirectoryIndex index.php index.html index.htm
+AddType image/svg+xml svg svgz
+<IfModule mod_expires.c>
+  ExpiresActive On
+  ExpiresDefault A1209600
+  <FilesMatch \.php$>
+    ExpiresActive Off
+  </FilesMatch>
+</IfModule>
+ErrorDocument 404 /index.php
+<IfModule mod_rewrite.c>
+  RewriteEngine on
+  RewriteRule "/\.|^\.(?!well-known/)" - [F]
+  RewriteCond %{REQUEST_FILENAME} !-f
+  RewriteCond %{REQUEST_FILENAME} !-d
+  RewriteCond %{REQUEST_URI} !=/favicon.ico
+  RewriteRule ^ index.php [L]
+</IfModule>
+Header always set X-Content-Type-Options nosniff
+"""
+
+    def extra(self):
+        return ["/node/1", "/node/1?destination=x", "/admin/config", "/user/login", "/core", "/sites/default/files/none.txt", "/favicon.ico", "/core/c.yml~"]
+
+
+class MatomoOnApache(WithAccessFile):
+    """A `.htaccess` that closes folders by files of their own."""
+
+    name = "apache-matomo"
+    scripts = ("/index.php", "/matomo.php", "/core/x.php", "/config/config.ini.php")
+    folders = ("/", "/core/", "/config/", "/js/", "/tmp/")
+    programs = ("index.php", "matomo.php", "core/x.php", "config/config.ini.php")
+    names = ("matomo.js", "robots.txt", "js/a.js", "js/b.txt", "core/c.txt", "config/d.txt", "tmp/e.txt", "plugins/f.css", "plugins/g.svg", "LICENSE", "README.md", "h.html", "js/i.json")
+    access = r"""
+<Files ~ "\.md$">
+  Require all denied
+</Files>
+<Files "console">
+  Require all denied
+</Files>
+<FilesMatch "\.(js|css|svg)$">
+  Header set Cache-Control "max-age=3600"
+</FilesMatch>
+"""
+
+    def prepare(self):
+        super().prepare()
+        for folder in ("core", "config", "tmp"):
+            self.write(f"{folder}/.htaccess", "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>\n")
+
+    def extra(self):
+        return ["/matomo.php?idsite=1&rec=1", "/index.php?module=Login", "/core", "/config/none", "/README.MD", "/js/none.js"]
+
+
+class Boilerplate(WithAccessFile):
+    """The rules that h5bp recommends: types, lifetimes, closed names, fields of security, addresses without www."""
+
+    name = "apache-h5bp"
+    scripts = ("/index.php", "/app/b.php")
+    folders = ("/", "/css/", "/img/", "/app/")
+    programs = ("index.php", "app/b.php")
+    fields = ("x-content-type-options", "referrer-policy")
+    hosts = ("site.example",)
+    names = ("css/a.css", "css/b.css", "img/c.svg", "img/d.png", "e.webmanifest", "f.json", "robots.txt", "g.html", "h.bak", "i.conf", "j.sql", "k.log", "fonts/l.woff2", "404.html")
+    access = r"""
+Options -MultiViews -Indexes
+AddType application/manifest+json webmanifest
+AddType font/woff2 woff2
+AddType image/svg+xml svg svgz
+<IfModule mod_rewrite.c>
+    RewriteEngine On
+    RewriteCond %{HTTP_HOST} ^www\.(.+)$ [NC]
+    RewriteRule ^ http://%1%{REQUEST_URI} [R=301,L]
+    RewriteRule "/\." - [F]
+</IfModule>
+<FilesMatch "(^#.*#|\.(bak|conf|dist|fla|in[ci]|log|orig|psd|sh|sql|sw[op])|~)$">
+    Require all denied
+</FilesMatch>
+<IfModule mod_headers.c>
+    Header always set X-Content-Type-Options "nosniff"
+    Header always set Referrer-Policy "strict-origin-when-cross-origin"
+    Header unset X-Powered-By
+</IfModule>
+<IfModule mod_expires.c>
+    ExpiresActive on
+    ExpiresDefault "access plus 1 month"
+    ExpiresByType text/css "access plus 1 year"
+    ExpiresByType text/html "access plus 0 seconds"
+</IfModule>
+"""
+
+    def extra(self):
+        return ["/css/none.css", "/h.bak~", "/app", "/img/.hidden/x", "/.well-known/security.txt"]
+
+
+PUBLIC_APACHE = (DrupalOnApache, MatomoOnApache, Boilerplate)
