@@ -69,8 +69,8 @@ options! {
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// Options for requests to that server
         proxy_options: Unread [kind(UpstreamOptions::KIND), beyond(), needs(&["proxy"])],
-        /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
-        /// keeps existing ones
+        /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a value
+        /// of variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
@@ -92,9 +92,10 @@ options! {
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx response; `null` removes one
+        /// Fields to set in a 2xx or 3xx response; `null` removes one, and so does a value of variables that is empty
         response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one, and
+        /// so does a value of variables that is empty
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Handling of the HTTP requests of this action
         http: Unread [kind(HttpRequestOptions::KIND), beyond()],
