@@ -6,8 +6,8 @@ use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::model::{
-    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route, RouteStep,
-    Routes, Share,
+    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route,
+    RouteStep, Routes, Share,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
 use crate::table::{
@@ -111,6 +111,9 @@ impl<'d> Builder<'d> {
         let found = reader
             .inner(&ShareOptions::found)
             .and_then(|reader| self.action(reader));
+        let folder = reader
+            .inner(&ShareOptions::folder)
+            .and_then(|reader| self.action(reader));
         let fallback = reader
             .inner(&ShareOptions::fallback)
             .and_then(|reader| self.action(reader));
@@ -120,6 +123,7 @@ impl<'d> Builder<'d> {
             types: reader.patterns(&ShareOptions::types, CASELESS),
             deny: reader.patterns(&ShareOptions::deny, DECODED),
             found: found.map(Box::new),
+            folder: folder.map(Box::new),
             fallback: fallback.map(Box::new),
             chroot: reader.some_template(&ShareOptions::chroot),
             options,

@@ -142,6 +142,9 @@ options! {
         /// method and type of the request do not matter; a folder is not a file, unless the path ends with a slash and
         /// the folder contains its `index`
         found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
+        /// The action for a folder that exists and has neither its `index` nor a `listing`, instead of `fallback`: for
+        /// example `{"return": 403}`. With `found`, which makes this a test, the path of a folder need not end with a slash
+        folder: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
         /// The action if no file can be served
         fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
         /// MIME types that may be served, in any case of letters; others get 403
