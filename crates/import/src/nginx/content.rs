@@ -4,11 +4,15 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::if_block::is_handler;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::SourceLocation;
 use crate::output::{step, when};
 use crate::template::{Piece, Text};
+
+/// The folder in which relative paths of files begin, as Debian has it.
+const PREFIX: &str = "/usr/share/nginx";
 
 impl Compiler<'_> {
     /// The steps of a location's content, its guards before them; the last one takes every request.
@@ -55,16 +59,7 @@ impl Compiler<'_> {
         let mut steps = Vec::new();
         let named = |name: &str| statements.iter().find(|statement| statement.name() == name);
         let tries = named("try_files");
-        let handler = [
-            "fastcgi_pass",
-            "proxy_pass",
-            "grpc_pass",
-            "uwsgi_pass",
-            "scgi_pass",
-        ];
-        let handler = statements
-            .iter()
-            .find(|statement| handler.contains(&statement.name()));
+        let handler = statements.iter().find(|statement| is_handler(statement));
         let action = match handler {
             Some(handler) => self.handler(site, handler),
             None => {
@@ -136,10 +131,11 @@ impl Compiler<'_> {
         let mut share = Map::new();
         let mut path = match site.scope.folder.clone() {
             Some(folder) => {
-                let source = folder.path.strip_prefix('/').map_or_else(
-                    || format!("/etc/nginx/{}", folder.path),
-                    |_| folder.path.clone(),
-                );
+                // A variable begins with a whole path.
+                let source = match folder.path.starts_with(['/', '$']) {
+                    true => folder.path.clone(),
+                    false => format!("{PREFIX}/{}", folder.path),
+                };
                 let trimmed = source.trim_end_matches('/');
                 let is_whole = folder.is_alias && (site.is_exact || folder.at.is_none());
                 let source = if is_whole { source.as_str() } else { trimmed };
@@ -160,7 +156,7 @@ impl Compiler<'_> {
                 path
             }
             // nginx's own default, below where it was built for.
-            None => Text::literal("/usr/share/nginx/html"),
+            None => Text::literal(format!("{PREFIX}/html")),
         };
         path.extend(item);
         share.insert("share".to_owned(), path.template().into());
@@ -238,31 +234,25 @@ impl Compiler<'_> {
             Some(last) => last,
             None => self.status(site, 404),
         };
-        if let Some(listing) = site.scope.listing() {
-            let uri = Text(vec![Piece::Variable("uri".to_owned())]);
-            if let Some(mut share) = self.share(site, uri) {
-                share.insert("index".to_owned(), "".into());
-                share.insert("listing".to_owned(), listing.into());
-                share.insert("fallback".to_owned(), action);
-                action = self.finish(site, share);
-            }
+        let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        if let Some(mut share) = self.share(site, uri) {
+            share.insert("index".to_owned(), "".into());
+            self.without_index(site, &mut share);
+            share.insert("fallback".to_owned(), action);
+            action = self.finish(site, share);
         }
         for name in index.iter().rev() {
             if name.starts_with('/') {
-                let place = site
-                    .scope
-                    .folder
-                    .as_ref()
-                    .map(|folder| folder.place.clone());
-                let place = place.unwrap_or(SourceLocation {
-                    file: "".into(),
-                    line: 0,
-                });
+                let place = place_of(site);
                 action = self.internal(site, name, &place);
                 continue;
             }
+            let place = place_of(site);
             let mut item = Text(vec![Piece::Variable("uri".to_owned())]);
-            item.push(name);
+            match self.text(site, name, &place, "index") {
+                Some(name) => item.extend(name),
+                None => continue,
+            }
             let Some(mut share) = self.share(site, item.clone()) else {
                 continue;
             };
@@ -280,6 +270,14 @@ impl Compiler<'_> {
             }
         }
         action
+    }
+
+    /// Gives a folder without an index its answer: a list, or 403.
+    fn without_index(&mut self, site: &Site, share: &mut Map<String, Value>) {
+        match site.scope.listing() {
+            Some(listing) => share.insert("listing".to_owned(), listing.into()),
+            None => share.insert("folder".to_owned(), self.status(site, 403)),
+        };
     }
 
     /// The shares of `try_files`, one in another's fallback.
@@ -302,15 +300,7 @@ impl Compiler<'_> {
             if with_file {
                 position -= 1;
             }
-            let place = site
-                .scope
-                .folder
-                .as_ref()
-                .map(|folder| folder.place.clone());
-            let place = place.unwrap_or(SourceLocation {
-                file: "".into(),
-                line: 0,
-            });
+            let place = place_of(site);
             let Some(item_text) = self.text(site, item.trim_end_matches('/'), &place, "try_files")
             else {
                 continue;
@@ -323,12 +313,8 @@ impl Compiler<'_> {
                 Some(index) if is_folder => drop(share.insert("index".to_owned(), index.into())),
                 _ => drop(share.insert("index".to_owned(), "".into())),
             }
-            if let Some(listing) = site
-                .scope
-                .listing()
-                .filter(|_| index.is_some() && is_folder)
-            {
-                share.insert("listing".to_owned(), listing.into());
+            if index.is_some() && is_folder {
+                self.without_index(site, &mut share);
             }
             if item == "$uri" && !with_file {
                 // A folder is not what is looked for: it must not be redirected.
@@ -394,4 +380,16 @@ impl Compiler<'_> {
             None => self.status(site, 404),
         }
     }
+}
+
+/// The place of the folder's directive.
+fn place_of(site: &Site) -> SourceLocation {
+    let folder = site.scope.folder.as_ref();
+    folder.map_or_else(
+        || SourceLocation {
+            file: "".into(),
+            line: 0,
+        },
+        |folder| folder.place.clone(),
+    )
 }

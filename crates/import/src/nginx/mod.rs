@@ -25,7 +25,9 @@ mod scope;
 mod server;
 mod settings;
 mod site;
+mod text_type;
 pub(crate) mod tree;
+mod types;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -34,8 +36,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tutti_config::pattern::Case;
 
-use crate::finding::Findings;
 use crate::finding::UnreadableSource;
+use crate::finding::{Findings, SourceLocation};
 use crate::fpm::{self, Pool};
 use crate::ini;
 use crate::output::Output;
@@ -79,17 +81,64 @@ pub(crate) fn import(
         pools,
         rewritten: BTreeMap::new(),
         depth: 0,
+        variants: 0,
         groups: BTreeMap::new(),
         sources,
+        folder: folder(files),
         zones: guards::Zone::all(&http),
+        maps: BTreeMap::new(),
         stores: BTreeMap::new(),
     };
     closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
         closing::report_main(statement.inner(), compiler.findings);
     }
-    compiler.http(&http);
+    compiler.http(&in_server(http));
+    if compiler.out.listeners.is_empty()
+        && compiler.findings.is_whole()
+        && let Some(file) = files.first()
+    {
+        let place = SourceLocation {
+            file: file.display().to_string().into(),
+            line: 1,
+        };
+        let problem = "there is no `server` in it: nothing is carried over";
+        let hint = "pass the main file, `/etc/nginx/nginx.conf`, or the file of a site";
+        compiler.findings.lost(&place, "server", problem, hint);
+    }
     Ok(compiler.out.into_json())
+}
+
+/// Puts a `server` around the directives of a file that is included in one: locations without a server.
+fn in_server(statements: Vec<Statement>) -> Vec<Statement> {
+    let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
+    let (true, Some(first)) = (has("location") && !has("server"), statements.first()) else {
+        return statements;
+    };
+    let place = first.place.clone();
+    let is_of_http = |statement: &Statement| {
+        matches!(
+            statement.name(),
+            "upstream" | "map" | "geo" | "split_clients" | "log_format"
+        ) || statement.name().ends_with("_zone")
+            || statement.name().ends_with("_cache_path")
+    };
+    let (mut http, inside): (Vec<_>, Vec<_>) = statements.into_iter().partition(is_of_http);
+    http.push(Statement {
+        place,
+        words: vec!["server".to_owned()],
+        block: Some(inside),
+    });
+    http
+}
+
+/// The folder of the main file; that of Debian, if only files of sites are given.
+fn folder(files: &[PathBuf]) -> PathBuf {
+    let main = files
+        .iter()
+        .find(|path| path.file_name().is_some_and(|name| name == "nginx.conf"));
+    let folder = main.and_then(|path| path.parent());
+    folder.map_or_else(|| PathBuf::from("/etc/nginx"), PathBuf::from)
 }
 
 impl Compiler<'_> {
@@ -112,10 +161,12 @@ impl Compiler<'_> {
             named: BTreeMap::new(),
             special: Vec::new(),
             prefix: None,
+            expression: None,
             is_exact: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
+            variant: 0,
             by_answer: None,
             believed: Vec::new(),
         };
@@ -157,23 +208,8 @@ impl Compiler<'_> {
         meaning.unknown.extend(declared(http));
         for statement in http.iter().filter(|statement| statement.name() == "map") {
             let name = statement.argument(1).trim_start_matches('$').to_owned();
-            let Ok(subject) = meaning.text(statement.argument(0)) else {
-                continue;
-            };
-            let mut entries = Vec::new();
-            let mut default = Text::literal("");
-            let mut is_whole = true;
-            for entry in statement.inner() {
-                match (entry.name(), meaning.text(entry.argument(0))) {
-                    ("hostnames" | "volatile", _) if entry.arguments().is_empty() => {
-                        is_whole = entry.name() == "volatile"
-                    }
-                    ("default", Ok(value)) => default = value,
-                    (source, Ok(value)) => entries.push((source.to_owned(), value)),
-                    (_, Err(_)) => is_whole = false,
-                }
-            }
-            match variables::map(&subject, &entries, &default).filter(|_| is_whole) {
+            self.maps.insert(name.clone(), statement.clone());
+            match meaning.mapped(statement, &|value| Some(value.to_owned())) {
                 Some(text) => {
                     meaning.unknown.remove(&name);
                     meaning.named.insert(name, text);
@@ -260,6 +296,7 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
         let host = Text(vec![crate::template::Piece::Variable("host".to_owned())]);
         if let Some(captured) = variables::captures(pattern, Case::Ignore, &host) {
             meaning.groups.extend(variables::groups(pattern, &captured));
+            meaning.captures = Some(captured);
         }
     }
     meaning

@@ -7,6 +7,7 @@ use super::closing::{self, Closing};
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::tree::Statement;
+use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
@@ -124,6 +125,7 @@ pub(super) struct Scope {
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,
     pub(super) hidden: Vec<String>,
+    pub(super) types: Types,
     pub(super) follow_symlinks: bool,
 }
 
@@ -167,6 +169,7 @@ impl Scope {
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
+            scope.types.take(statement);
             caching::take(&mut scope.caches, statement, findings);
         }
         scope

@@ -5,6 +5,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
+use super::if_block::is_handler;
 use super::location::{
     Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
 };
@@ -47,8 +48,9 @@ impl Compiler<'_> {
         let exits = Exits {
             content: &site.entry.clone(),
             rewritten: &site.entry.clone(),
+            block: None,
         };
-        if has_internal {
+        if has_handler(block) {
             self.leads_on(&mut site);
         }
         let mut first = self.rewrites(&mut site, block, &exits);
@@ -256,6 +258,7 @@ impl Compiler<'_> {
             Match::Regex(source, case) => {
                 // An alias of the location around it stands at that one's path.
                 self.enter(&mut site, block, None);
+                site.expression = Some(source.clone());
                 let uri = Text(vec![Piece::Variable("uri".to_owned())]);
                 // After a `rewrite` the expression would be matched against the new path: its captures are no longer
                 // known.
@@ -296,6 +299,7 @@ impl Compiler<'_> {
         let exits = Exits {
             content: &content_destination,
             rewritten: &site.entry.clone(),
+            block: Some(block),
         };
         let mut steps = self.rewrites(site, block, &exits);
         let nested = self.nested(site, location, block);
@@ -348,6 +352,7 @@ impl Compiler<'_> {
         site.scope = site.scope.enter(block, self.findings);
         site.meaning.unknown.extend(answer_variables(block));
         site.is_exact = false;
+        site.expression = None;
         site.prefix = prefix.map(str::to_owned);
         let has_alias = block.iter().any(|statement| statement.name() == "alias");
         if let Some(folder) = site.scope.folder.as_mut().filter(|_| has_alias) {
@@ -364,6 +369,14 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// True if an application or a server answers in a block or one within it. The depth is that of blocks, which the parser
+/// bounds.
+fn has_handler(block: &[Statement]) -> bool {
+    block
+        .iter()
+        .any(|statement| is_handler(statement) || has_handler(statement.inner()))
 }
 
 /// Returns the variables of `auth_request_set`: the answer of another server gives them a value, even if built-in

@@ -18,20 +18,18 @@ impl Compiler<'_> {
     pub(super) fn settings(&mut self, http: &[Statement]) {
         let mut all = Vec::new();
         flatten(http, 0, &mut all);
-        let mut types = BTreeMap::new();
+        // Outer ones come first.
+        let mut types: Option<BTreeMap<String, String>> = None;
         let mut seen: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for (depth, statement) in &all {
             let value = statement.arguments().join(" ");
             match statement.name() {
-                "types" if *depth == 0 => {
-                    for entry in statement.inner() {
-                        for ending in entry.arguments() {
-                            types.insert(ending.clone(), entry.name().to_owned());
-                        }
+                "types" => {
+                    let own = types_of(statement);
+                    match types.get_or_insert_with(|| own.clone()) {
+                        known if *known == own => {}
+                        _ => self.for_all(statement, "types for a single location"),
                     }
-                }
-                "types" if !statement.inner().is_empty() => {
-                    self.for_all(statement, "types for a single location")
                 }
                 "default_type" if value != "application/octet-stream" => {
                     let hint = "unknown files get no type here; list their endings in `settings.http.static.mime_types`";
@@ -70,7 +68,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        let differences = mime::differences(&types);
+        let differences = mime::differences(&types.unwrap_or_default());
         if !differences.is_empty() {
             self.out
                 .http
@@ -222,6 +220,16 @@ impl Compiler<'_> {
             chosen = Some(this);
         }
     }
+}
+
+/// The types of a block, by ending.
+fn types_of(statement: &Statement) -> BTreeMap<String, String> {
+    let entries = statement.inner().iter();
+    let entries = entries.flat_map(|entry| {
+        let endings = entry.arguments().iter();
+        endings.map(|ending| (ending.clone(), entry.name().to_owned()))
+    });
+    entries.collect()
 }
 
 /// The option of `settings.http` for a directive.
