@@ -6,8 +6,8 @@ use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::model::{
-    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route, RouteStep,
-    Routes, Share,
+    Action, ActionKind, Conditions, FieldPatterns, FieldSets, Referers, ResponseHeader, Route,
+    RouteStep, Routes, Share,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
 use crate::table::{

@@ -1,6 +1,6 @@
 //! The condition of an `if`, as it is written.
 
-use super::variables::Meaning;
+use super::variables::{Meaning, captures, groups};
 use crate::template::{case, regex};
 
 /// The condition of an `if`.
@@ -51,6 +51,24 @@ impl Condition {
             }
             Condition::File { .. } => None,
         }
+    }
+
+    /// The meaning of variables where the condition holds: with the captures of its expression.
+    pub(super) fn within(&self, meaning: &Meaning) -> Meaning {
+        let mut inner = meaning.clone();
+        if let Condition::Compare {
+            variable,
+            operator,
+            value,
+        } = self
+            && matches!(operator.as_str(), "~" | "~*")
+            && let Ok(subject) = meaning.text(&format!("${{{variable}}}"))
+            && let Some(captured) = captures(value, case(operator.ends_with('*')), &subject)
+        {
+            inner.groups.extend(groups(value, &captured));
+            inner.captures = Some(captured);
+        }
+        inner
     }
 
     /// Reads the words between `if` and the block, with their parentheses.

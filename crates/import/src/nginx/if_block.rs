@@ -11,8 +11,10 @@ pub(super) fn acts(statement: &Statement) -> bool {
 /// The effect of what stands in an `if`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inside {
-    /// Variables and fields alone.
+    /// Variables alone.
     Settings,
+    /// Other settings for the location's content: fields, another folder or server.
+    Content,
     /// Requests are led elsewhere: to another path, or by a redirect.
     Leads,
     /// Requests are refused, or answered here.
@@ -25,9 +27,9 @@ impl Inside {
     pub(super) fn of(inner: &[Statement]) -> Inside {
         let has_content = inner.iter().any(Inside::is_of_content);
         let Some(first) = inner.iter().find(|one| acts(one)) else {
-            return match has_content {
-                true => Inside::Unknown,
-                false => Inside::Settings,
+            return match inner.iter().all(|one| one.name() == "set") {
+                true => Inside::Settings,
+                false => Inside::Content,
             };
         };
         let stays = |one: &Statement| one.name() == "break" || one.argument(2) == "break";
@@ -35,9 +37,27 @@ impl Inside {
         match first.name() {
             "return" if !is_redirect => Inside::Answers,
             "return" => Inside::Leads,
-            _ if has_content && inner.iter().any(stays) => Inside::Unknown,
+            "break" if inner.iter().any(|one| !acts(one)) => Inside::Content,
+            _ if inner.iter().any(stays) => match has_content {
+                true => Inside::Content,
+                false => Inside::Leads,
+            },
             _ => Inside::Leads,
         }
+    }
+
+    /// True for a directive that changes no more than fields of the answer.
+    pub(super) fn adds_fields(statement: &Statement) -> bool {
+        matches!(
+            statement.name(),
+            "add_header"
+                | "expires"
+                | "set"
+                | "etag"
+                | "default_type"
+                | "access_log"
+                | "log_not_found"
+        )
     }
 
     /// True for a directive that changes the answer, or the clients that get it.

@@ -44,6 +44,46 @@ impl Match {
         matches!(self, Match::Regex(..) | Match::Unknown)
     }
 
+    /// The endings of names of files that paths which match have, in lower case; none if they are not known.
+    pub(super) fn endings(&self) -> Vec<String> {
+        let ending = match self {
+            Match::Exact(path) => path
+                .rsplit('/')
+                .next()
+                .and_then(|name| name.rsplit_once('.')),
+            Match::Regex(source, _) => {
+                let tail = source.strip_suffix('$');
+                tail.and_then(|source| source.rsplit_once("\\."))
+            }
+            _ => None,
+        };
+        let tail = ending.map_or("", |(_, tail)| tail);
+        let tail = tail.strip_prefix("(?:").unwrap_or(tail);
+        let mut endings = Vec::new();
+        for ending in tail.trim_matches(['(', ')']).split('|') {
+            // `jpe?g` is both.
+            match ending.split_once('?') {
+                Some((before, after)) => {
+                    let mut shorter = before.to_owned();
+                    shorter.pop();
+                    endings.push(format!("{before}{after}"));
+                    endings.push(shorter + after);
+                }
+                None => endings.push(ending.to_owned()),
+            }
+        }
+        let is_plain = |ending: &String| {
+            !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        match endings.iter().all(is_plain) {
+            true => endings
+                .iter()
+                .map(|ending| ending.to_ascii_lowercase())
+                .collect(),
+            false => Vec::new(),
+        }
+    }
+
     pub(super) fn pattern(&self) -> String {
         match self {
             Match::Exact(path) | Match::Named(path) => literal(path),

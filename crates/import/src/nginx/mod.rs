@@ -7,6 +7,7 @@ mod cache;
 mod caching;
 mod clients;
 mod closing;
+mod compression;
 mod condition;
 mod content;
 mod error_page;
@@ -17,6 +18,7 @@ mod if_block;
 mod limits;
 mod listen;
 mod location;
+mod logs;
 mod pages;
 mod protect;
 mod proxy;
@@ -62,7 +64,7 @@ pub(crate) fn import(
             pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
         } else {
             // The file of a site has no `http` around it.
-            let statements = tree::read(path, sources)?;
+            let statements = tree::read(path, sources, findings)?;
             let has_http = statements.iter().any(|one| one.name() == "http");
             for statement in statements {
                 match statement.name() {
@@ -79,6 +81,7 @@ pub(crate) fn import(
         pools,
         rewritten: BTreeMap::new(),
         depth: 0,
+        formats: logs::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
         zones: guards::Zone::all(&http),
@@ -88,11 +91,36 @@ pub(crate) fn import(
     for statement in main.iter().filter(|one| one.name() == "events") {
         closing::report_main(statement.inner(), compiler.findings);
     }
+    compiler.report_outside(&http);
     compiler.http(&http);
+    if compiler.out.listeners.is_empty()
+        && !http.iter().any(|one| one.name() == "server")
+        && let Some(first) = main.iter().chain(&http).next()
+    {
+        let problem = "there is no `server` in the source: the configuration has no listeners";
+        let hint = "pass the file that includes this one, `/etc/nginx/nginx.conf`";
+        compiler
+            .findings
+            .lost(&first.place, "server", problem, hint);
+    }
     Ok(compiler.out.into_json())
 }
 
 impl Compiler<'_> {
+    /// Reports directives of servers and locations that stand outside of a server.
+    fn report_outside(&mut self, http: &[Statement]) {
+        const INSIDE: crate::words::Words = crate::words::Words(
+            "location if return rewrite break set try_files listen server_name alias internal limit_except
+            proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass",
+        );
+        for statement in http.iter().filter(|one| INSIDE.contains(one.name())) {
+            let problem = "it stands outside of a `server`, so that no request comes to it";
+            let hint = "pass the file with the `server` that includes this one";
+            self.findings
+                .lost(&statement.place, statement.name(), problem, hint);
+        }
+    }
+
     fn http(&mut self, http: &[Statement]) {
         closing::report_all(http, self.findings);
         for statement in http
@@ -104,7 +132,7 @@ impl Compiler<'_> {
         }
         self.settings(http);
         self.stores = caching::stores(http, self.findings);
-        let outermost = Site {
+        let mut outermost = Site {
             name: String::new(),
             scope: Scope::outermost().enter(http, self.findings),
             meaning: self.maps(http),
@@ -113,12 +141,24 @@ impl Compiler<'_> {
             special: Vec::new(),
             prefix: None,
             is_exact: false,
+            endings: Vec::new(),
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
             by_answer: None,
             believed: Vec::new(),
         };
+        outermost.scope.kinds.own = None;
+        let scope = &outermost.scope;
+        self.out.http.extend(scope.http.clone());
+        let compression = scope.gzip.compression();
+        self.out
+            .http
+            .extend(compression.map(|value| ("compression".to_owned(), value)));
+        if !scope.logs.is_empty() {
+            let logs = self.logs(scope, &outermost.meaning);
+            self.out.access_log = Some(logs).filter(|logs| *logs != Value::Bool(false));
+        }
         let mut servers = Vec::new();
         for statement in http.iter().filter(|statement| statement.name() == "server") {
             servers.push((statement, self.listens(statement, http)));
@@ -163,18 +203,22 @@ impl Compiler<'_> {
             let mut entries = Vec::new();
             let mut default = Text::literal("");
             let mut is_whole = true;
+            let mut has_hosts = false;
             for entry in statement.inner() {
-                match (entry.name(), meaning.text(entry.argument(0))) {
-                    ("hostnames" | "volatile", _) if entry.arguments().is_empty() => {
-                        is_whole = entry.name() == "volatile"
-                    }
+                let value = variables::in_entry(&meaning, entry.name());
+                match (entry.name(), value.text(entry.argument(0))) {
+                    ("volatile", _) if entry.arguments().is_empty() => {}
+                    ("hostnames", _) if entry.arguments().is_empty() => has_hosts = true,
                     ("default", Ok(value)) => default = value,
                     (source, Ok(value)) => entries.push((source.to_owned(), value)),
                     (_, Err(_)) => is_whole = false,
                 }
             }
-            match variables::map(&subject, &entries, &default).filter(|_| is_whole) {
+            let map = variables::map(&subject, &entries, &default, has_hosts);
+            match map.filter(|_| is_whole) {
                 Some(text) => {
+                    let values = entries.iter().map(|(_, value)| value);
+                    meaning.learn(&name, values.chain([&default]));
                     meaning.unknown.remove(&name);
                     meaning.named.insert(name, text);
                 }
@@ -245,7 +289,13 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
             meaning
                 .named
                 .insert("document_root".to_owned(), text.clone());
-            meaning.named.insert("realpath_root".to_owned(), text);
+            meaning
+                .named
+                .insert("realpath_root".to_owned(), text.clone());
+            let requested = server::requested_file(text, false, None);
+            meaning
+                .named
+                .insert("request_filename".to_owned(), requested);
         }
     }
     // `server_name` with names in it: `~^(?<user>.+)\.example$`.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
+use super::closing;
 use super::condition::Condition;
 use super::if_block::{Inside, acts};
 use super::site::{Compiler, Site, ends};
@@ -16,6 +17,9 @@ use crate::template::{Piece, Text, case, regex};
 /// Rewrites that follow one another in a block; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 32;
 
+/// Blocks of `if` with settings, one after another, each of which has a content of its own for what comes after it.
+const DEEPEST_CONTENT: usize = 4;
+
 /// The longest expression for a variable that conditions choose, in bytes.
 const LONGEST_CHOICE: usize = 4096;
 
@@ -25,6 +29,8 @@ pub(super) struct Exits<'e> {
     pub(super) content: &'e str,
     /// At the end of a block in which something was rewritten.
     pub(super) rewritten: &'e str,
+    /// The location's block, whose content an `if` may change.
+    pub(super) block: Option<&'e [Statement]>,
 }
 
 impl Compiler<'_> {
@@ -67,6 +73,7 @@ impl Compiler<'_> {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
+            site.meaning.learn(&name, [&text].into_iter());
             site.meaning.unknown.remove(&name);
             site.meaning.named.insert(name, text);
         } else {
@@ -82,6 +89,11 @@ impl Compiler<'_> {
             Ok(status) => (status, second),
             Err(_) => (302, first),
         };
+        if text.is_empty()
+            && let Some(route) = site.goes_to(status)
+        {
+            return json!({"pass": route});
+        }
         // nginx's own: the connection is closed without a word.
         if status == 444 {
             let hint = "the client gets 403 instead of a closed connection";
@@ -94,11 +106,22 @@ impl Compiler<'_> {
             if let Some(text) = self.text(site, text, &statement.place, "return") {
                 action.insert("location".to_owned(), text.template().into());
             }
-        } else if !text.is_empty() {
-            let problem = "the status is carried over, but not its text";
-            let hint = "write the text into a file, and `share` it";
-            self.findings
-                .lost(&statement.place, "return", problem, hint);
+        } else if !text.is_empty()
+            && !matches!(status, 100..200 | 204 | 205 | 304)
+            && let Some(text) = self.text(site, text, &statement.place, "return")
+        {
+            action.insert("body".to_owned(), text.template().into());
+            let kinds = &site.scope.kinds;
+            let first = kinds.of_ending(site.endings.first().map_or("", String::as_str));
+            action.insert("content_type".to_owned(), first.into());
+            if site
+                .endings
+                .iter()
+                .any(|ending| kinds.of_ending(ending) != first)
+            {
+                let by_ending = kinds.of_endings(&site.endings);
+                action.insert("response_headers_always".to_owned(), by_ending);
+            }
         }
         self.finish(site, action)
     }
@@ -321,15 +344,16 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         let condition = Condition::read(statement.arguments());
         let inner = statement.inner();
-        let effect = Inside::of(inner);
+        let effect = self.effect(inner, exits);
         self.report_inside_if(inner, effect);
         self.choose(site, condition.as_ref(), statement);
         if effect == Inside::Settings {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
-        let is_of_folders =
-            matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
+        let is_of_folders = matches!(condition, Some(Condition::File { .. }))
+            && effect == Inside::Leads
+            || inner.iter().all(Inside::adds_fields);
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
         let Some(compiled) = read else {
             let problem = match is_of_folders {
@@ -354,16 +378,21 @@ impl Compiler<'_> {
             true => self.rest(site, rest, exits, exits.rewritten),
             false => exits.rewritten.to_owned(),
         };
+        let content = match (effect, exits.block) {
+            (Inside::Content, Some(block)) => self.content_inside(site, &mut scoped, inner, block),
+            _ => exits.content.to_owned(),
+        };
         let exits_inside = Exits {
-            content: exits.content,
+            content: &content,
             rewritten: &rewritten,
+            block: exits.block,
         };
         let mut actions = inner.iter().filter(|one| acts(one));
         // One rule is a step by itself, unless both are about the path.
         if let (Some(only), None, Compiled::Step(conditions, ..)) =
             (actions.next(), actions.next(), &compiled)
             && only.name() == "rewrite"
-            && effect != Inside::Unknown
+            && !matches!(effect, Inside::Unknown | Inside::Content)
             && !conditions.contains_key("uri")
         {
             return self.rewrite(&mut scoped, only, &[], &exits_inside, conditions.clone());
@@ -372,6 +401,16 @@ impl Compiler<'_> {
             Inside::Unknown => vec![json!({"action": {"return": 403}})],
             _ => self.rewrites(&mut scoped, inner, &exits_inside),
         };
+        if !ends(&taken) && effect == Inside::Content {
+            // What comes after sees the settings of this block.
+            self.depth += 1;
+            let rest = self.rewrites(&mut scoped, rest, &exits_inside);
+            self.depth -= 1;
+            taken.extend(rest);
+            if !ends(&taken) {
+                taken.push(json!({"action": {"pass": content}}));
+            }
+        }
         if !ends(&taken) {
             let other = self.rest(site, rest, exits, exits.content);
             taken.push(json!({"action": {"pass": other}}));
@@ -395,6 +434,40 @@ impl Compiler<'_> {
         }
     }
 
+    /// The effect of an `if`; a content that cannot be made is an unknown one.
+    fn effect(&self, inner: &[Statement], exits: &Exits<'_>) -> Inside {
+        let is_possible = exits.block.is_some_and(|block| {
+            let has_methods = block.iter().any(|one| one.name() == "limit_except");
+            !has_methods && self.depth < DEEPEST_CONTENT
+        });
+        match Inside::of(inner) {
+            Inside::Content if !is_possible => Inside::Unknown,
+            effect => effect,
+        }
+    }
+
+    /// The destination of the content that a location has by the settings of an `if`.
+    fn content_inside(
+        &mut self,
+        site: &Site,
+        scoped: &mut Site,
+        inner: &[Statement],
+        block: &[Statement],
+    ) -> String {
+        let block = match inner.iter().any(|one| one.name().ends_with("_pass")) {
+            true => inner,
+            false => block,
+        };
+        for set in inner.iter().filter(|one| one.name() == "set") {
+            self.set(scoped, set);
+        }
+        let steps = self.content(scoped, block);
+        let settings = self.place_settings(scoped, &site.scope);
+        let steps = self.wrapped(scoped, steps, settings);
+        self.out
+            .add_route(&format!("{}-if-content", site.name), steps)
+    }
+
     /// `set` within `if`: the variable is one text or another.
     fn choose(&mut self, site: &mut Site, condition: Option<&Condition>, statement: &Statement) {
         let sets = statement.inner().iter();
@@ -403,9 +476,10 @@ impl Compiler<'_> {
             let test = condition.and_then(|condition| condition.script(&site.meaning));
             let is_known = !site.meaning.unknown.contains(&name);
             let former = site.meaning.text(&format!("${{{name}}}"));
+            let inside = condition.map(|condition| condition.within(&site.meaning));
             let chosen = test
                 .filter(|_| is_known)
-                .zip(site.meaning.text(set.argument(1)).ok())
+                .zip(inside.and_then(|inside| inside.text(set.argument(1)).ok()))
                 .map(|(test, text)| {
                     let former = former.unwrap_or_default().expression();
                     format!("({test}) ? {} : {former}", text.expression())
@@ -415,6 +489,14 @@ impl Compiler<'_> {
                 .filter(|script| site.knows_address() || !uses_address(script));
             match chosen {
                 Some(script) => {
+                    let mut texts: Vec<Text> = Vec::new();
+                    let known = site.meaning.values.get(&name).cloned();
+                    texts.extend(known.unwrap_or_default().into_iter().map(Text::literal));
+                    texts.extend(site.meaning.text(set.argument(1)));
+                    match texts.len() {
+                        0 | 1 => drop(site.meaning.values.remove(&name)),
+                        _ => site.meaning.learn(&name, texts.iter()),
+                    }
                     let text = crate::template::script_text(script);
                     site.meaning.named.insert(name, text);
                 }
@@ -430,18 +512,25 @@ impl Compiler<'_> {
 
     fn report_inside_if(&mut self, inner: &[Statement], effect: Inside) {
         for statement in inner {
-            let carried = ["return", "rewrite", "break", "set", "add_header", "expires"];
-            if !carried.contains(&statement.name()) {
-                let hint = "write a step with this condition and its own action";
-                let problem = match effect {
-                    Inside::Unknown => {
-                        "within `if` it is not carried over: requests that match the condition get 403"
-                    }
-                    _ => "within `if` it is not carried over",
-                };
-                self.findings
-                    .lost(&statement.place, statement.name(), problem, hint);
+            let carried = ["return", "rewrite", "break", "set"];
+            if carried.contains(&statement.name()) {
+                continue;
             }
+            if effect == Inside::Content {
+                closing::report(statement, self.findings);
+                continue;
+            }
+            let hint = "write a step with this condition and its own action";
+            let problem = match effect {
+                Inside::Unknown => {
+                    "within `if` it is not carried over: requests that match the condition get 403"
+                }
+                // The answer is made here.
+                _ if Inside::adds_fields(statement) => continue,
+                _ => "within `if` it is not carried over",
+            };
+            self.findings
+                .lost(&statement.place, statement.name(), problem, hint);
         }
     }
 
@@ -465,13 +554,24 @@ impl Compiler<'_> {
                 ("share".to_owned(), text.template().into()),
                 ("index".to_owned(), "".into()),
             ]);
-            return (test == 'f').then_some(Compiled::File {
+            if test == 'e' {
+                let hint = "write a path with a file's name";
+                self.findings
+                    .note(place, "if", "a folder does not count as existing", hint);
+            }
+            return matches!(test, 'f' | 'e').then_some(Compiled::File {
                 share,
                 when_there: !negated,
             });
         }
-        // A folder is no file: `-e` differs for folders, which are served by their index.
-        let share = self.file_test(site)?;
+        let mut share = self.file_test(site)?;
+        // A folder exists here if it has its index, and the path ends with a slash.
+        if let Some(index) = site.scope.index.first().filter(|_| test == 'e') {
+            match index.contains(['$', '/']) {
+                true => {}
+                false => drop(share.insert("index".to_owned(), index.clone().into())),
+            }
+        }
         matches!(test, 'f' | 'e').then_some(Compiled::File {
             share,
             when_there: !negated,
@@ -513,7 +613,7 @@ impl Compiler<'_> {
                 };
                 let plain_name = match variable.as_str() {
                     "request_method" => Some("method"),
-                    "host" | "http_host" => Some("host"),
+                    "host" => Some("host"),
                     "uri" | "document_uri" => Some("uri"),
                     "scheme"
                         if !is_regex && !negated && matches!(value.as_str(), "http" | "https") =>

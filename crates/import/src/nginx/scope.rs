@@ -1,13 +1,18 @@
 //! Settings that a block inherits from the one around it, as nginx's modules merge them.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 
 use super::caching::{self, Caches};
 use super::closing::{self, Closing};
+use super::compression::Gzip;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
+use super::settings;
 use super::tree::Statement;
 use crate::finding::{Findings, SourceLocation};
+use crate::template::{quoted, script_text};
 use crate::units::seconds;
 
 /// A field of `add_header`.
@@ -94,9 +99,90 @@ impl RealIp {
     }
 }
 
+/// Types of files: `types` and `default_type`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds {
+    /// By ending; nginx's own three where no block around has `types`.
+    by_ending: Option<BTreeMap<String, String>>,
+    usual: Option<String>,
+    /// The place of a directive that makes them others than those of the whole server.
+    pub(super) own: Option<SourceLocation>,
+}
+
+/// The most endings in one expression.
+const MOST_ENDINGS: usize = 12;
+
+impl Kinds {
+    /// `Content-Type` of files, where it is not that of the whole server; `None` where there are too many types.
+    pub(super) fn field(&self) -> Option<Value> {
+        let endings: Vec<String> = match &self.by_ending {
+            Some(types) => types.keys().cloned().collect(),
+            None => ["html", "gif", "jpg"].map(str::to_owned).to_vec(),
+        };
+        match endings.len() {
+            0 => Some(self.of_ending("").into()),
+            1..=MOST_ENDINGS => self.of_endings(&endings).get("Content-Type").cloned(),
+            _ => None,
+        }
+    }
+
+    /// `Content-Type` of an answer to a path with one of several endings.
+    pub(super) fn of_endings(&self, endings: &[String]) -> Value {
+        let mut script = String::new();
+        for ending in endings {
+            let (tail, kind) = (format!(".{ending}"), self.of_ending(ending));
+            script.push_str(&format!(
+                "vars.uri.toLowerCase().endsWith({}) ? {} : ",
+                quoted(&tail),
+                quoted(kind)
+            ));
+        }
+        script.push_str(&quoted(self.of_ending("")));
+        json!({"Content-Type": script_text(script).template()})
+    }
+
+    /// The type of a file whose name ends so.
+    pub(super) fn of_ending(&self, ending: &str) -> &str {
+        let own = |ending: &str| match ending {
+            "html" => Some("text/html"),
+            "gif" => Some("image/gif"),
+            "jpg" => Some("image/jpeg"),
+            _ => None,
+        };
+        let known = match &self.by_ending {
+            Some(types) => types.get(ending).map(String::as_str),
+            None => own(ending),
+        };
+        let usual = || self.usual.as_deref().unwrap_or("text/plain");
+        known.unwrap_or_else(usual)
+    }
+
+    fn take(&mut self, statement: &Statement) {
+        self.own = Some(statement.place.clone());
+        match statement.name() {
+            "default_type" => self.usual = Some(statement.argument(0).to_owned()),
+            "types" => {
+                let types = self.by_ending.get_or_insert_default();
+                for entry in statement.inner() {
+                    for ending in entry.arguments() {
+                        types.insert(ending.to_ascii_lowercase(), entry.name().to_owned());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
+    pub(super) kinds: Kinds,
+    /// Options of `http` of an action.
+    pub(super) http: Map<String, Value>,
+    pub(super) gzip: Gzip,
+    /// The words of each `access_log`.
+    pub(super) logs: Vec<(Vec<String>, SourceLocation)>,
     pub(super) folder: Option<Folder>,
     pub(super) index: Vec<String>,
     pub(super) headers: Vec<Header>,
@@ -119,12 +205,16 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `fastcgi_split_path_info`.
+    pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
     /// `proxy_options`.
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,
     pub(super) hidden: Vec<String>,
     pub(super) follow_symlinks: bool,
+    /// `etag off`.
+    pub(super) has_no_etag: bool,
 }
 
 impl Scope {
@@ -147,6 +237,12 @@ impl Scope {
         }
         if has("index") {
             scope.index.clear();
+        }
+        if has("access_log") {
+            scope.logs.clear();
+        }
+        if has("types") {
+            scope.kinds.by_ending = None;
         }
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
@@ -235,6 +331,7 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
             "proxy_hide_header"
@@ -243,12 +340,22 @@ impl Scope {
             | "scgi_hide_header"
             | "grpc_hide_header" => self.hidden.push(first.to_owned()),
             "disable_symlinks" => self.follow_symlinks = first == "off",
+            "gzip" | "gzip_comp_level" | "gzip_min_length" | "gzip_types" => {
+                self.gzip.take(statement);
+            }
+            "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
+            "default_type" | "types" => self.kinds.take(statement),
+            "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }
     }
 
     /// Takes a directive that `proxy_options` has.
     fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
+        if let Some((option, value)) = settings::of_place(name, value) {
+            self.http.insert(option.to_owned(), value);
+            return;
+        }
         let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"];
         let Some(rest) = gateway.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
             return;
@@ -279,6 +386,26 @@ impl Scope {
             "ssl_name" => {
                 self.upstream_tls
                     .insert("server_name".to_owned(), value.into());
+            }
+            "http_version" if name == "proxy_http_version" => {
+                // Versions of HTTP/1 are chosen by themselves.
+                match value.starts_with('2') {
+                    true => drop(self.options.insert(rest.to_owned(), 2.into())),
+                    false => drop(self.options.remove(rest)),
+                }
+            }
+            "next_upstream" if value == "off" => {
+                self.options.insert("retries".to_owned(), 0.into());
+            }
+            "next_upstream_tries" => {
+                let tries = value
+                    .parse::<u32>()
+                    .ok()
+                    .and_then(|tries| tries.checked_sub(1));
+                if let Some(retries) = tries.filter(|_| !self.options.contains_key("retries")) {
+                    self.options
+                        .insert("retries".to_owned(), retries.min(1000).into());
+                }
             }
             _ => {}
         }

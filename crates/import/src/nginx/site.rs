@@ -20,6 +20,7 @@ pub(super) struct Compiler<'f> {
     pub(super) rewritten: BTreeMap<(usize, String), String>,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
+    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -46,6 +47,8 @@ pub(super) struct Site {
     pub(super) prefix: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// The endings that its paths have, if they are known.
+    pub(super) endings: Vec<String>,
     /// Its requests are the authentication requests of `auth_request`.
     pub(super) is_question: bool,
     /// Destinations that `auth_request` asks, by path.
@@ -59,6 +62,14 @@ pub(super) struct Site {
 }
 
 impl Site {
+    /// The named location to which a status leads, whose answer is that of the location: `error_page 418 = @name`.
+    pub(super) fn goes_to(&self, status: u16) -> Option<&String> {
+        let mut pages = self.scope.error_pages.iter();
+        let page = pages.find(|page| page.statuses.contains(&status))?;
+        let is_own = page.answer == super::error_page::ResponseStatus::Own;
+        is_own.then(|| self.named.get(&page.target)).flatten()
+    }
+
     /// True if the client's address is the one that the source means here. A listener trusts the same proxies for all
     /// its requests,
     /// and a block of the source may trust others.
@@ -95,9 +106,27 @@ impl Compiler<'_> {
     /// Adds fields of the answer to an action that ends the processing of a request.
     pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
         let mut sometimes = Map::new();
-        let mut always = Map::new();
+        let mut always = match action.remove("response_headers_always") {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
         for hidden in &site.scope.hidden {
             always.insert(hidden.clone(), Value::Null);
+        }
+        if site.scope.has_no_etag && action.contains_key("share") {
+            always.insert("ETag".to_owned(), Value::Null);
+        }
+        if let Some(place) = site.scope.kinds.own.clone()
+            && action.contains_key("share")
+        {
+            match site.scope.kinds.field() {
+                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field)),
+                None => {
+                    let problem = "the types of a single place are not carried over";
+                    let hint = "list them in `settings.http.static.mime_types`, for all places";
+                    self.findings.lost(&place, "types", problem, hint);
+                }
+            }
         }
         if let Some((expires, place)) = site.scope.expires.clone() {
             match cache_control(&expires) {

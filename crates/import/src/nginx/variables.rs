@@ -18,7 +18,12 @@ pub(super) struct Meaning {
     pub(super) groups: BTreeMap<String, String>,
     /// Variables whose value is not known.
     pub(super) unknown: BTreeSet<String>,
+    /// All values that a variable may have, where they are known.
+    pub(super) values: BTreeMap<String, Vec<String>>,
 }
+
+/// The most values of a variable for which there are steps of their own.
+const MOST_VALUES: usize = 64;
 
 /// A variable that has no counterpart.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +46,47 @@ impl Meaning {
         }
         text.push(rest);
         Ok(text)
+    }
+
+    /// The variable with several known values on which the server in an address depends, if it is the only one.
+    pub(super) fn choice(&self, address: &str) -> Option<(String, Vec<String>)> {
+        let at = address.find("://").map_or(0, |at| at + 3);
+        let path = address.get(at..)?.find('/').map(|end| at + end);
+        let server = address.get(..path.unwrap_or(address.len()))?;
+        let mut found = None;
+        for part in server.split('$').skip(1) {
+            let (name, _) = name(part);
+            if self
+                .text(&format!("${{{name}}}"))
+                .ok()?
+                .as_literal()
+                .is_some()
+            {
+                continue;
+            }
+            let values = self.values.get(name)?;
+            if found.is_some() {
+                return None;
+            }
+            found = Some((name.to_owned(), values.clone()));
+        }
+        found
+    }
+
+    /// Learns the values of a variable.
+    pub(super) fn learn<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t Text>) {
+        let mut values = Vec::new();
+        for text in texts {
+            match text.as_literal() {
+                Some(value) if values.contains(&value) || value.is_empty() => {}
+                Some(value) if values.len() < MOST_VALUES => values.push(value),
+                _ => {
+                    self.values.remove(name);
+                    return;
+                }
+            }
+        }
+        self.values.insert(name.to_owned(), values);
     }
 
     fn variable(&self, name: &str) -> Result<Text, Unknown> {
@@ -89,6 +135,9 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "uri" | "document_uri" => "uri",
         "host" => "host",
         "http_host" => "header_host",
+        "content_type" => "header_content_type",
+        "content_length" => "header_content_length",
+        "fastcgi_script_name" => "uri",
         "request_uri" => "request_uri",
         "request_method" => "method",
         "remote_addr" | "binary_remote_addr" => "remote_addr",
@@ -155,32 +204,75 @@ pub(super) fn groups(pattern: &str, captures: &str) -> BTreeMap<String, String> 
     groups
 }
 
-/// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
-pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
-    // An exact value comes before any pattern, whatever their order.
-    let (patterns, exact): (Vec<_>, Vec<_>) = entries
-        .iter()
-        .partition(|(source, _)| source.starts_with('~'));
-    let mut script = "((value) => ".to_owned();
-    for (source, value) in exact {
-        let source = source.strip_prefix('\\').unwrap_or(source).to_lowercase();
-        script.push_str(&format!(
-            "value.toLowerCase() === {} ? {} : ",
-            quoted(&source),
-            value.expression()
-        ));
+/// The meaning of variables in the value of an entry of `map`: its expression has captures.
+pub(super) fn in_entry(meaning: &Meaning, source: &str) -> Meaning {
+    let mut inner = meaning.clone();
+    if let Some((case, pattern)) = expression_of(source)
+        && let Some(expression) = regex(pattern, case)
+    {
+        let captured = format!("{expression}.exec(value)");
+        inner.groups.extend(groups(pattern, &captured));
+        inner.captures = Some(captured);
     }
-    for (source, value) in patterns {
-        let pattern = source.trim_start_matches('~');
-        let (case, pattern) = match source.strip_prefix("~*") {
-            Some(rest) => (Case::Ignore, rest),
-            None => (Case::Exact, pattern),
+    inner
+}
+
+/// The expression of an entry that is one.
+fn expression_of(source: &str) -> Option<(Case, &str)> {
+    match source.strip_prefix("~*") {
+        Some(pattern) => Some((Case::Ignore, pattern)),
+        None => Some((Case::Exact, source.strip_prefix('~')?)),
+    }
+}
+
+/// The test of an entry that is no expression. `has_hosts`: it may be a name with a wildcard.
+fn test(source: &str, has_hosts: bool) -> String {
+    let source = source.to_lowercase();
+    let value = "value.toLowerCase()";
+    if has_hosts {
+        if let Some(bare) = source.strip_prefix('.') {
+            let ending = quoted(&source);
+            let bare = quoted(bare);
+            return format!("({value} === {bare} || {value}.endsWith({ending}))");
+        }
+        if let Some(ending) = source
+            .strip_prefix('*')
+            .filter(|rest| rest.starts_with('.'))
+        {
+            return format!("{value}.endsWith({})", quoted(ending));
+        }
+        if let Some(beginning) = source.strip_suffix('*').filter(|rest| rest.ends_with('.')) {
+            return format!("{value}.startsWith({})", quoted(beginning));
+        }
+    }
+    let plain = source.strip_prefix('\\').unwrap_or(&source);
+    format!("{value} === {}", quoted(plain))
+}
+
+/// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
+pub(super) fn map(
+    subject: &Text,
+    entries: &[(String, Text)],
+    default: &Text,
+    has_hosts: bool,
+) -> Option<Text> {
+    // An exact value comes before a name with a wildcard, longer ones of these before shorter ones, and all before any
+    // expression, whatever their order.
+    let rank = |source: &str| match source {
+        source if source.starts_with('~') => (3, 0),
+        source if has_hosts && source.starts_with(['.', '*']) => (1, usize::MAX - source.len()),
+        source if has_hosts && source.ends_with(".*") => (2, usize::MAX - source.len()),
+        _ => (0, 0),
+    };
+    let mut entries: Vec<&(String, Text)> = entries.iter().collect();
+    entries.sort_by_key(|(source, _)| rank(source));
+    let mut script = "((value) => ".to_owned();
+    for (source, value) in entries {
+        let test = match expression_of(source) {
+            Some((case, pattern)) => format!("{}.test(value)", regex(pattern, case)?),
+            None => test(source, has_hosts),
         };
-        let expression = regex(pattern, case)?;
-        script.push_str(&format!(
-            "{expression}.test(value) ? {} : ",
-            value.expression()
-        ));
+        script.push_str(&format!("{test} ? {} : ", value.expression()));
     }
     script.push_str(&format!(
         "{})({})",
