@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tutti_config::TreeNode;
 use tutti_config::table::ApplicationType;
-use tutti_config::{Document, File, Format, ValidationContext};
+use tutti_config::{Diagnostics, Document, File, Format, ValidationContext};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::StoreKind;
 use tutti_unprivileged::{automatic, context, js_modules};
@@ -76,9 +76,15 @@ pub(super) fn check(
 
 /// Returns the reason why a server with all modules would reject a configuration in JSON; `None` if it would accept it.
 pub fn refusal(text: &str) -> Option<String> {
+    let faults = faults(text);
+    (!faults.0.is_empty()).then(|| faults.to_string())
+}
+
+/// Returns the faults for which a server with all modules would reject a configuration in JSON.
+pub fn faults(text: &str) -> Diagnostics {
     let checked = tutti_config::read(text.as_bytes(), Format::Json)
         .and_then(|document| tutti_config::validate(&document, &with_what_it_asks_for(&document)));
-    checked.err().map(|faults| faults.to_string())
+    checked.err().unwrap_or_default()
 }
 
 /// Returns the configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as possible here,

@@ -39,7 +39,7 @@ mod wrap;
 
 use std::process::ExitCode;
 
-pub use check::refusal;
+pub use check::{faults, refusal};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use control_address::ControlArguments;
 use report::CommandError;

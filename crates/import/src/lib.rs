@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptance;
 mod apache;
 mod caddy;
 mod finding;
@@ -63,7 +64,7 @@ pub fn import(
     sources: &dyn Sources,
 ) -> Result<Imported, UnreadableSource> {
     let mut findings = Findings::default();
-    let configuration = match source {
+    let mut configuration = match source {
         ForeignServer::Nginx => nginx::import(files, sources, &mut findings)?,
         ForeignServer::Apache => apache::import(files, sources, &mut findings)?,
         ForeignServer::Fpm => fpm::import(files, sources, &mut findings)?,
@@ -72,6 +73,8 @@ pub fn import(
         ForeignServer::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
         ForeignServer::Puma => puma::import(files, sources, &mut findings)?,
     };
+    let file = files.first().map(|file| file.display().to_string());
+    acceptance::make_acceptable(&mut configuration, &file.unwrap_or_default(), &mut findings);
     Ok(Imported {
         configuration,
         findings: findings.into_list(),

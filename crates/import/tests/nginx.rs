@@ -1019,7 +1019,12 @@ fn variables_of_gateways_are_carried_over() {
         json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}},
                "internal": "routes/s-by-answer"})
     );
-    for (pass, scheme) in [("fastcgi", "fastcgi"), ("scgi", "scgi")] {
+    // A program that is no script needs no SCRIPT_FILENAME: it gets the path.
+    let path = json!({"REMOTE_USER": "$remote_user", "SCRIPT_NAME": "$uri", "PATH_INFO": null});
+    for (pass, params) in [
+        ("fastcgi", path),
+        ("scgi", json!({"REMOTE_USER": "$remote_user"})),
+    ] {
         let (whole, findings) = location(
             "",
             "",
@@ -1027,11 +1032,7 @@ fn variables_of_gateways_are_carried_over() {
         );
         assert!(findings.is_empty(), "{findings:?}");
         let action = &whole["routes"]["s"][0]["action"];
-        assert_eq!(
-            action[scheme]["params"],
-            json!({"REMOTE_USER": "$remote_user"}),
-            "{action}"
-        );
+        assert_eq!(action[pass]["params"], params, "{action}");
     }
 }
 
@@ -1155,12 +1156,137 @@ fn a_named_page_of_a_return_gets_the_request_itself() {
 #[test]
 fn a_file_without_a_server_is_not_nothing() {
     let imported = imported("location / { return 204; }");
-    assert!(imported.is_whole());
+    assert_eq!(lost(&imported), [(1, "location")]);
     assert_eq!(
         imported.configuration["listeners"]["*:80"]["pass"],
         "routes/site"
     );
     for text in ["", "user nobody;", "include conf.d/*.conf;"] {
         assert!(!self::imported(text).is_whole(), "{text}");
+    }
+}
+
+#[test]
+fn a_return_has_its_text_and_the_type_of_the_place() {
+    let route = steps(
+        r#"location = /health { return 200 "up $uri\n"; } location /p { default_type text/html; return 503 "<p>"; } location = /x.gif { return 404 x; } location / { return 204 x; }"#,
+    );
+    let actions: Vec<&Value> = route.as_array().unwrap().iter().collect();
+    assert_eq!(
+        actions[0]["action"],
+        json!({"return": 200, "body": "up $uri\n", "content_type": "text/plain"})
+    );
+    assert_eq!(
+        actions[1]["action"],
+        json!({"return": 404, "body": "x", "content_type": "image/gif"})
+    );
+    assert_eq!(actions[2]["action"]["body"], "<p>");
+    assert_eq!(actions[2]["action"]["content_type"], "text/html");
+    assert_eq!(actions[3]["action"], json!({"return": 204}));
+}
+
+#[test]
+fn a_source_without_a_server_is_not_whole() {
+    for source in [
+        "location / { return 204; }",
+        "include /etc/nginx/no-such-folder/*.conf;",
+        "upstream u { server 127.0.0.1:1; }",
+    ] {
+        let imported = imported(source);
+        assert!(
+            !imported.is_whole() || source.starts_with("include"),
+            "{source}: {:?}",
+            imported.findings
+        );
+        assert!(!imported.findings.is_empty(), "{source}");
+    }
+}
+
+#[test]
+fn a_status_that_leads_to_a_named_location_is_a_way() {
+    let route = steps(
+        "error_page 418 = @special; location / { if ($arg_x) { return 418; } return 204; } location @special { return 201; }",
+    );
+    let text = route.to_string();
+    assert!(!text.contains("418"), "{text}");
+}
+
+#[test]
+fn zones_with_equal_bounds_are_counted_apart() {
+    let http = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=b:1m rate=1r/s;";
+    let (whole, findings) = location(
+        http,
+        "location /b { limit_req zone=b; }",
+        "limit_req zone=a;",
+    );
+    assert_eq!(findings, []);
+    let names: Vec<&String> = whole["limits"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn settings_within_an_if_change_the_content() {
+    let (whole, findings) = location(
+        "",
+        "",
+        "add_header X-A a; if ($arg_x) { add_header X-B b; } if ($arg_y) { proxy_pass http://127.0.0.1:2; } proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole["routes"].to_string();
+    for part in [
+        r#""X-B":"b""#,
+        r#""X-A":"a""#,
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:2",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A check that is not known refuses those that the condition is about.
+    let closed = location("", "", "if ($arg_x) { no_such_check on; } return 204;").0;
+    assert!(closed["routes"].to_string().contains("403"), "{closed}");
+}
+
+#[test]
+fn a_server_that_a_constant_or_a_map_names_is_known() {
+    let (whole, findings) = location(
+        "",
+        "set $back 127.0.0.1:1;",
+        "proxy_pass http://$back$request_uri;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    assert!(
+        whole["routes"]
+            .to_string()
+            .contains("\"http://127.0.0.1:1\""),
+        "{whole:#}"
+    );
+    let (whole, findings) = location(
+        "map $arg_s $back { default 127.0.0.1:1; b 127.0.0.1:2; }",
+        "",
+        "proxy_pass http://$back;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole["routes"].to_string();
+    for server in ["\"http://127.0.0.1:1\"", "\"http://127.0.0.1:2\""] {
+        assert!(text.contains(server), "{text}");
+    }
+    // A client must not choose among all servers.
+    let (whole, findings) = location("", "", "proxy_pass http://$arg_s;");
+    assert_eq!(findings, [(3, "proxy_pass".to_owned())]);
+    assert!(whole["routes"].to_string().contains("503"), "{whole:#}");
+}
+
+#[test]
+fn an_address_that_is_not_known_makes_no_configuration_that_is_rejected() {
+    for pass in [
+        "fastcgi_pass $no_such_variable;",
+        "fastcgi_pass group-elsewhere;",
+        "uwsgi_pass $arg_server;",
+        "add_header Content-Length 5; return 200 x;",
+    ] {
+        let (whole, findings) = location("", "", pass);
+        assert!(!findings.is_empty(), "{pass}");
+        assert_eq!(tutti_ctl::refusal(&whole.to_string()), None, "{pass}");
+        assert!(whole["listeners"].is_object(), "{pass}: {whole:#}");
     }
 }

@@ -9,7 +9,7 @@ use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::SourceLocation;
 use crate::output::{step, when};
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, quoted};
 
 /// The folder in which relative paths of files begin, as Debian has it.
 const PREFIX: &str = "/usr/share/nginx";
@@ -75,36 +75,89 @@ impl Compiler<'_> {
             Some(split) => split,
             None => return steps,
         };
-        let by_script = items.iter().any(|item| {
+        let is_of_script = |item: &String| {
             matches!(
                 item.as_str(),
                 "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name"
             )
-        });
+        };
+        let by_script = items.iter().any(is_of_script);
         let is_script = matches!(handler.map(Statement::name), Some("fastcgi_pass"));
         // A script that is not there is 404 anyway.
         if is_script && by_script && last == "=404" {
             steps.push(json!({"action": action}));
             return steps;
         }
-        let fallback = self.internal(site, last, &tries.place);
-        let action = match self.file_test(site) {
-            Some(mut share) if by_script => {
-                share.insert("found".to_owned(), action);
-                share.insert("fallback".to_owned(), fallback);
-                Value::Object(share)
+        let mut next = self.internal(site, last, &tries.place);
+        let mut handlers = vec![json!({"action": action})];
+        // The server behind gets the path of the file that is there.
+        for item in items.iter().rev() {
+            if item.ends_with('/') {
+                let problem = format!("`{item}` is skipped: a server behind gets no folders");
+                let hint = "name the index file: `$uri/index.html`";
+                self.findings
+                    .note(&tries.place, "try_files", &problem, hint);
+                continue;
             }
-            _ => fallback,
-        };
-        steps.push(json!({"action": action}));
+            let is_own = is_of_script(item);
+            let path = match is_own {
+                true => Some(Text(vec![Piece::Variable("uri".to_owned())])),
+                false => self.text(site, item, &tries.place, "try_files"),
+            };
+            let share = path.and_then(|path| Some((path.template(), self.share(site, path)?)));
+            let Some((path, mut share)) = share else {
+                continue;
+            };
+            let mut found = self.as_action(&format!("{}-handler", site.name), handlers.clone());
+            if !is_own
+                && items.len() > 1
+                && let Some(Value::String(_)) = found.get("pass")
+            {
+                handlers = vec![json!({"action": found.clone()})];
+            }
+            if !is_own && let Some(found) = found.as_object_mut() {
+                found.insert("rewrite".to_owned(), path.into());
+            }
+            share.insert("index".to_owned(), "".into());
+            share.insert("found".to_owned(), found);
+            share.insert("fallback".to_owned(), next);
+            next = Value::Object(share);
+        }
+        steps.push(json!({"action": next}));
         steps
     }
 
+    /// Steps for a server that a variable with a few known values chooses.
+    fn by_value(&mut self, site: &Site, handler: &Statement) -> Option<Vec<Value>> {
+        let (name, values) = site.meaning.choice(handler.argument(0))?;
+        let text = site.meaning.text(&format!("${{{name}}}")).ok()?;
+        let mut steps = Vec::new();
+        for value in values {
+            let mut own = site.clone();
+            let literal = Text::literal(value.clone());
+            own.meaning.named.insert(name.clone(), literal);
+            let test = format!("{} === {} ? 1 : ''", text.expression(), quoted(&value));
+            let action = self.handler(&own, handler);
+            steps.push(step(when("if", format!("`${{{test}}}`")), action));
+        }
+        // An empty address, or one that is none.
+        let action = self.status(site, 500);
+        steps.push(json!({"action": action}));
+        Some(steps)
+    }
+
     fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        if let Some(steps) = self.by_value(site, handler) {
+            return self.as_action(&format!("{}-server", site.name), steps);
+        }
         let kind = handler.name().trim_end_matches("_pass");
         let action = match handler.name() {
-            "fastcgi_pass" => self.fastcgi(site, handler),
-            _ => self.proxy(site, handler),
+            "proxy_pass" | "grpc_pass" => self.proxy(site, handler),
+            _ => match self.at_gateway(site, handler) {
+                Some(handler) if kind == "fastcgi" => self.fastcgi(site, &handler),
+                Some(handler) => self.proxy(site, &handler),
+                None => None,
+            },
         };
         match action {
             Some(mut action) => {

@@ -42,6 +42,20 @@ pub(super) enum Inside {
 }
 
 impl Inside {
+    /// True for a directive that changes no more than fields of the answer.
+    pub(super) fn adds_fields(statement: &Statement) -> bool {
+        matches!(
+            statement.name(),
+            "add_header"
+                | "expires"
+                | "set"
+                | "etag"
+                | "default_type"
+                | "access_log"
+                | "log_not_found"
+        )
+    }
+
     pub(super) fn of(inner: &[Statement]) -> Inside {
         let first = inner.iter().find(|one| acts(one));
         if let Some(answer) = first.filter(|first| first.name() == "return") {

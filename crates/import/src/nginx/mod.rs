@@ -7,6 +7,7 @@ mod cache;
 mod caching;
 mod clients;
 mod closing;
+mod compression;
 mod condition;
 mod content;
 mod error_page;
@@ -17,7 +18,9 @@ mod if_block;
 mod limits;
 mod listen;
 mod location;
+mod logs;
 mod pages;
+mod place_options;
 mod protect;
 mod proxy;
 mod rewrite;
@@ -64,7 +67,7 @@ pub(crate) fn import(
             pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
         } else {
             // The file of a site has no `http` around it.
-            let statements = tree::read(path, sources)?;
+            let statements = tree::read(path, sources, findings)?;
             let has_http = statements.iter().any(|one| one.name() == "http");
             for statement in statements {
                 match statement.name() {
@@ -82,18 +85,22 @@ pub(crate) fn import(
         rewritten: BTreeMap::new(),
         depth: 0,
         variants: 0,
+        formats: logs::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
         folder: folder(files),
         zones: guards::Zone::all(&http),
         maps: BTreeMap::new(),
+        types: BTreeMap::new(),
         stores: BTreeMap::new(),
     };
     closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
         closing::report_main(statement.inner(), compiler.findings);
     }
-    compiler.http(&in_server(http));
+    let http = in_server(http, compiler.findings);
+    compiler.report_outside(&http);
+    compiler.http(&http);
     if compiler.out.listeners.is_empty()
         && compiler.findings.is_whole()
         && let Some(file) = files.first()
@@ -110,12 +117,15 @@ pub(crate) fn import(
 }
 
 /// Puts a `server` around the directives of a file that is included in one: locations without a server.
-fn in_server(statements: Vec<Statement>) -> Vec<Statement> {
+fn in_server(statements: Vec<Statement>, findings: &mut Findings) -> Vec<Statement> {
     let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
     let (true, Some(first)) = (has("location") && !has("server"), statements.first()) else {
         return statements;
     };
     let place = first.place.clone();
+    let problem = "it stands outside of a `server`: one on port 80 is made of it";
+    let hint = "pass the file with the `server` that includes this one";
+    findings.lost(&place, first.name(), problem, hint);
     let is_of_http = |statement: &Statement| {
         matches!(
             statement.name(),
@@ -142,6 +152,20 @@ fn folder(files: &[PathBuf]) -> PathBuf {
 }
 
 impl Compiler<'_> {
+    /// Reports directives of servers and locations that stand outside of a server.
+    fn report_outside(&mut self, http: &[Statement]) {
+        const INSIDE: crate::words::Words = crate::words::Words(
+            "location if return rewrite break set try_files listen server_name alias internal limit_except
+            proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass",
+        );
+        for statement in http.iter().filter(|one| INSIDE.contains(one.name())) {
+            let problem = "it stands outside of a `server`, so that no request comes to it";
+            let hint = "pass the file with the `server` that includes this one";
+            self.findings
+                .lost(&statement.place, statement.name(), problem, hint);
+        }
+    }
+
     fn http(&mut self, http: &[Statement]) {
         closing::report_all(http, self.findings);
         for statement in http
@@ -153,7 +177,7 @@ impl Compiler<'_> {
         }
         self.settings(http);
         self.stores = caching::stores(http, self.findings);
-        let outermost = Site {
+        let mut outermost = Site {
             name: String::new(),
             scope: Scope::outermost().enter(http, self.findings),
             meaning: self.maps(http),
@@ -170,6 +194,17 @@ impl Compiler<'_> {
             by_answer: None,
             believed: Vec::new(),
         };
+        outermost.scope.types.own = None;
+        let scope = &outermost.scope;
+        self.out.http.extend(scope.http.clone());
+        let compression = scope.gzip.compression();
+        self.out
+            .http
+            .extend(compression.map(|value| ("compression".to_owned(), value)));
+        if !scope.logs.is_empty() {
+            let logs = self.logs(scope, &outermost.meaning);
+            self.out.access_log = Some(logs).filter(|logs| *logs != Value::Bool(false));
+        }
         let mut servers = Vec::new();
         for statement in http.iter().filter(|statement| statement.name() == "server") {
             servers.push((statement, self.listens(statement, http)));
@@ -211,6 +246,12 @@ impl Compiler<'_> {
             self.maps.insert(name.clone(), statement.clone());
             match meaning.mapped(statement, &|value| Some(value.to_owned())) {
                 Some(text) => {
+                    let entries = statement.inner().iter();
+                    let entries = entries.filter(|entry| !entry.arguments().is_empty());
+                    let values = entries.map(|entry| meaning.text(entry.argument(0)));
+                    if let Ok(values) = values.collect::<Result<Vec<Text>, _>>() {
+                        meaning.learn(&name, values.iter());
+                    }
                     meaning.unknown.remove(&name);
                     meaning.named.insert(name, text);
                 }
@@ -281,7 +322,13 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
             meaning
                 .named
                 .insert("document_root".to_owned(), text.clone());
-            meaning.named.insert("realpath_root".to_owned(), text);
+            meaning
+                .named
+                .insert("realpath_root".to_owned(), text.clone());
+            let requested = server::requested_file(text, false, None);
+            meaning
+                .named
+                .insert("request_filename".to_owned(), requested);
         }
     }
     // `server_name` with names in it: `~^(?<user>.+)\.example$`.

@@ -7,6 +7,7 @@ use tutti_config::table::DECODED;
 use super::closing;
 use super::condition::Condition;
 use super::if_block::{Inside, acts, is_handler, sets_query};
+use super::scope::Scope;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
@@ -94,6 +95,7 @@ impl Compiler<'_> {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
+            site.meaning.learn(&name, [&text].into_iter());
             site.meaning.unknown.remove(&name);
             site.meaning.named.insert(name, text);
         } else {
@@ -375,8 +377,9 @@ impl Compiler<'_> {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
-        let is_of_folders =
-            matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
+        let is_of_folders = matches!(condition, Some(Condition::File { .. }))
+            && effect == Inside::Leads
+            || inner.iter().all(Inside::adds_fields);
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
         let Some(compiled) = read else {
             let problem = match is_of_folders {
@@ -398,7 +401,7 @@ impl Compiler<'_> {
         }
         let is_branch = effect == Inside::Content || !is_chosen;
         let content = match is_branch {
-            true => match self.branch(&mut scoped, inner, exits) {
+            true => match self.branch(&mut scoped, inner, exits, &site.scope) {
                 Some(content) => content,
                 None => {
                     let problem = "within `if`, it is not carried over: requests that match the condition get 403";
@@ -453,6 +456,7 @@ impl Compiler<'_> {
         scoped: &mut Site,
         inner: &[Statement],
         exits: &Exits<'_>,
+        around: &Scope,
     ) -> Option<String> {
         let block = exits.block?;
         if self.variants >= MOST_VARIANTS {
@@ -474,6 +478,8 @@ impl Compiler<'_> {
         let own = inner.iter().filter(|one| is_handler(one));
         let statements: Vec<Statement> = block.iter().filter(stays).chain(own).cloned().collect();
         let steps = self.content(scoped, &statements);
+        let settings = self.place_settings(scoped, around);
+        let steps = self.wrapped(scoped, steps, settings);
         Some(self.out.add_route(&format!("{}-if", scoped.name), steps))
     }
 
@@ -546,12 +552,28 @@ impl Compiler<'_> {
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
                 .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
                 .filter(|script| site.knows_address() || !uses_address(script));
-            match chosen {
-                Some(script) => chosen_all.push((name, crate::template::script_text(script))),
-                None => return false,
+            let Some(script) = chosen else {
+                return false;
+            };
+            // It has one of its former values, or this one.
+            let mut values = site.meaning.values.get(&name).cloned();
+            let own = inside.text(set.argument(1)).ok();
+            let own = own.and_then(|text| text.as_literal());
+            match (&mut values, own) {
+                (Some(values), Some(own)) => values.push(own),
+                _ => values = None,
             }
+            chosen_all.push((name, crate::template::script_text(script), values));
         }
-        site.meaning.named.extend(chosen_all);
+        for (name, text, values) in chosen_all {
+            let values = values.unwrap_or_default().into_iter().map(Text::literal);
+            let values: Vec<Text> = values.collect();
+            site.meaning.values.remove(&name);
+            if !values.is_empty() {
+                site.meaning.learn(&name, values.iter());
+            }
+            site.meaning.named.insert(name, text);
+        }
         true
     }
 
@@ -653,7 +675,7 @@ impl Compiler<'_> {
                 };
                 let plain_name = match variable.as_str() {
                     "request_method" => Some("method"),
-                    "host" | "http_host" => Some("host"),
+                    "host" => Some("host"),
                     "uri" | "document_uri" => Some("uri"),
                     "scheme"
                         if !is_regex && !negated && matches!(value.as_str(), "http" | "https") =>

@@ -14,7 +14,7 @@ use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups};
 use crate::output::slug;
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, quoted};
 
 impl Compiler<'_> {
     /// Makes the routes of a server; returns the destination.
@@ -70,7 +70,8 @@ impl Compiler<'_> {
             }
             self.out.routes.insert(name.clone(), first.into());
         }
-        let pages = self.pages(&site, None);
+        let mut pages = self.pages(&site, None);
+        pages.extend(self.place_settings(&site, &around.scope));
         if pages.is_empty() {
             return format!("routes/{name}");
         }
@@ -283,10 +284,11 @@ impl Compiler<'_> {
             )
         );
         let steps = self.steps_of_content(&mut site, location);
-        let pages = match site.is_question {
+        let mut pages = match site.is_question {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
+        pages.extend(self.place_settings(&site, &around.scope));
         self.wrapped(&site, steps, pages)
     }
 
@@ -367,6 +369,10 @@ impl Compiler<'_> {
             for name in ["document_root", "realpath_root"] {
                 site.meaning.named.insert(name.to_owned(), text.clone());
             }
+            let requested = requested_file(text, has_alias, prefix);
+            site.meaning
+                .named
+                .insert("request_filename".to_owned(), requested);
         }
     }
 }
@@ -377,6 +383,20 @@ fn has_handler(block: &[Statement]) -> bool {
     block
         .iter()
         .any(|statement| is_handler(statement) || has_handler(statement.inner()))
+}
+
+/// Returns `$request_filename`: below a `root`, or behind the path that an `alias` stands at.
+pub(super) fn requested_file(mut folder: Text, is_alias: bool, prefix: Option<&str>) -> Text {
+    match (is_alias, prefix) {
+        (false, _) => folder.0.push(Piece::Variable("uri".to_owned())),
+        (true, Some(prefix)) => {
+            let script = format!("uri.slice({}.length)", quoted(prefix));
+            folder.0.push(Piece::Script(script));
+        }
+        // The expression's captures are in the folder.
+        (true, None) => {}
+    }
+    folder
 }
 
 /// Returns the variables of `auth_request_set`: the answer of another server gives them a value, even if built-in

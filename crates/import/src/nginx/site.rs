@@ -22,6 +22,7 @@ pub(super) struct Compiler<'f> {
     pub(super) variants: usize,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
+    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -29,6 +30,8 @@ pub(super) struct Compiler<'f> {
     pub(super) folder: std::path::PathBuf,
     /// Zones of `limit_req` (true) and `limit_conn`, by name.
     pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
+    /// The types of the whole server, by ending.
+    pub(super) types: BTreeMap<String, String>,
     /// The `map`s, by the names of their variables.
     pub(super) maps: BTreeMap<String, Statement>,
     /// Stores of caches, and how long each keeps entries that are not requested.
@@ -118,9 +121,28 @@ impl Compiler<'_> {
     /// Adds fields of the answer to an action that ends the processing of a request.
     pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
         let mut sometimes = Map::new();
-        let mut always = Map::new();
+        let mut always = match action.remove("response_headers_always") {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
         for hidden in &site.scope.hidden {
             always.insert(hidden.clone(), Value::Null);
+        }
+        if site.scope.has_no_etag && action.contains_key("share") {
+            always.insert("ETag".to_owned(), Value::Null);
+        }
+        if let Some(place) = site.scope.types.own.clone()
+            && action.contains_key("share")
+            && !site.scope.types.are(&self.types)
+        {
+            match site.scope.types.field() {
+                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field.into())),
+                None => {
+                    let problem = "the types of a single place are not carried over";
+                    let hint = "list them in `settings.http.static.mime_types`, for all places";
+                    self.findings.lost(&place, "types", problem, hint);
+                }
+            }
         }
         if let Some((expires, place)) = site.scope.expires.clone() {
             self.expires(site, &expires, &place, &mut sometimes);

@@ -3,10 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::site::Site;
-use crate::template::{Piece, Text, quoted};
-
-/// More endings than these in one expression are not readable.
-const MOST_ENDINGS: usize = 12;
+use super::types::{MOST_ENDINGS, by_ending};
 
 /// The types of texts here: the usual one, and those of the endings that a path may have.
 fn text_types(site: &Site) -> (String, Vec<(String, String)>) {
@@ -52,21 +49,11 @@ pub(super) fn set(site: &Site, action: &mut Value) {
     if endings.is_empty() || is_empty || fields.is_some_and(has_type) {
         return;
     }
-    let choices: Vec<String> = endings
-        .iter()
-        .map(|(ending, mime)| format!("{}: {}", quoted(ending), quoted(mime)))
-        .collect();
-    let script = format!(
-        r"({{{}}})[((/\.([^.\/]+)$/.exec(uri) ?? [])[1] ?? '').toLowerCase()] ?? {}",
-        choices.join(", "),
-        quoted(&usual)
-    );
-    let value = Text(vec![Piece::Script(script)]).template();
     let fields = action
         .entry("response_headers_always")
         .or_insert_with(|| json!({}));
     if let Some(fields) = fields.as_object_mut() {
-        add(fields, value);
+        add(fields, by_ending(&usual, &endings));
     }
 }
 

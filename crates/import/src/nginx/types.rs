@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::tree::Statement;
+use crate::finding::SourceLocation;
+use crate::template::{Piece, Text, quoted};
 use crate::words::Words;
 
 /// nginx's own types, which any `types` replaces.
@@ -21,6 +23,9 @@ const CHARSET_TYPES: Words = Words(
     "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml",
 );
 
+/// More endings than these in one expression are not readable.
+pub(super) const MOST_ENDINGS: usize = 12;
+
 /// The types of a block, as nginx's modules merge them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Types {
@@ -29,10 +34,15 @@ pub(super) struct Types {
     default: Option<String>,
     charset: Option<String>,
     charset_types: Option<Vec<String>>,
+    /// The place of a directive that makes them others than those of the whole server.
+    pub(super) own: Option<SourceLocation>,
 }
 
 impl Types {
     pub(super) fn take(&mut self, statement: &Statement) {
+        if matches!(statement.name(), "types" | "default_type") {
+            self.own = Some(statement.place.clone());
+        }
         match statement.name() {
             "types" => {
                 let mut types = BTreeMap::new();
@@ -61,6 +71,26 @@ impl Types {
         }
     }
 
+    /// True if these are the types of the whole server, by ending.
+    pub(super) fn are(&self, all: &BTreeMap<String, String>) -> bool {
+        let usual = matches!(self.default(), DEFAULT_TYPE | "application/octet-stream");
+        usual && self.by_ending.as_deref() == Some(all)
+    }
+
+    /// `Content-Type` of files; `None` if there are too many types.
+    pub(super) fn field(&self) -> Option<String> {
+        let endings = self.endings();
+        let endings: Vec<(String, String)> = endings
+            .into_iter()
+            .map(|(ending, mime)| (ending.to_owned(), mime.to_owned()))
+            .collect();
+        match endings.len() {
+            0 => Some(Text::literal(self.default()).template()),
+            1..=MOST_ENDINGS => Some(by_ending(self.default(), &endings)),
+            _ => None,
+        }
+    }
+
     pub(super) fn default(&self) -> &str {
         self.default.as_deref().unwrap_or(DEFAULT_TYPE)
     }
@@ -79,4 +109,18 @@ impl Types {
             false => mime.to_owned(),
         }
     }
+}
+
+/// The type of a path by its ending, as a template.
+pub(super) fn by_ending(usual: &str, endings: &[(String, String)]) -> String {
+    let choices: Vec<String> = endings
+        .iter()
+        .map(|(ending, mime)| format!("{}: {}", quoted(ending), quoted(mime)))
+        .collect();
+    let script = format!(
+        r"({{{}}})[((/\.([^.\/]+)$/.exec(uri) ?? [])[1] ?? '').toLowerCase()] ?? {}",
+        choices.join(", "),
+        quoted(usual)
+    );
+    Text(vec![Piece::Script(script)]).template()
 }

@@ -19,7 +19,12 @@ pub(super) struct Meaning {
     pub(super) groups: BTreeMap<String, String>,
     /// Variables whose value is not known.
     pub(super) unknown: BTreeSet<String>,
+    /// All values that a variable may have, where they are known.
+    pub(super) values: BTreeMap<String, Vec<String>>,
 }
+
+/// The most values of a variable for which there are steps of their own.
+const MOST_VALUES: usize = 64;
 
 /// A variable that has no counterpart.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,6 +95,47 @@ impl Meaning {
         map_of(&subject, &entries, &default)
     }
 
+    /// The variable with several known values on which the server in an address depends, if it is the only one.
+    pub(super) fn choice(&self, address: &str) -> Option<(String, Vec<String>)> {
+        let at = address.find("://").map_or(0, |at| at + 3);
+        let path = address.get(at..)?.find('/').map(|end| at + end);
+        let server = address.get(..path.unwrap_or(address.len()))?;
+        let mut found = None;
+        for part in server.split('$').skip(1) {
+            let (name, _) = name(part);
+            if self
+                .text(&format!("${{{name}}}"))
+                .ok()?
+                .as_literal()
+                .is_some()
+            {
+                continue;
+            }
+            let values = self.values.get(name)?;
+            if found.is_some() {
+                return None;
+            }
+            found = Some((name.to_owned(), values.clone()));
+        }
+        found
+    }
+
+    /// Learns the values of a variable.
+    pub(super) fn learn<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t Text>) {
+        let mut values = Vec::new();
+        for text in texts {
+            match text.as_literal() {
+                Some(value) if values.contains(&value) || value.is_empty() => {}
+                Some(value) if values.len() < MOST_VALUES => values.push(value),
+                _ => {
+                    self.values.remove(name);
+                    return;
+                }
+            }
+        }
+        self.values.insert(name.to_owned(), values);
+    }
+
     fn variable(&self, name: &str) -> Result<Text, Unknown> {
         if self.unknown.contains(name) {
             return Err(Unknown(name.to_owned()));
@@ -148,6 +194,9 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "uri" | "document_uri" => "uri",
         "host" => "host",
         "http_host" => "header_host",
+        "content_type" => "header_content_type",
+        "content_length" => "header_content_length",
+        "fastcgi_script_name" => "uri",
         "request_uri" => "request_uri",
         "request_method" => "method",
         "remote_addr" | "binary_remote_addr" => "remote_addr",
