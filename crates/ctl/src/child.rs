@@ -59,6 +59,8 @@ impl ChildServer {
         let mut words: Vec<&OsStr> = ["--no-daemon", "--log"].map(OsStr::new).to_vec();
         words.extend([options.log.as_os_str(), OsStr::new("--control")]);
         words.push(OsStr::new(&control));
+        // People read this log beside the command's own lines: faults and the application's output, not the steps of a start.
+        words.extend(["--log-level", "notice"].map(OsStr::new));
         for flag in ["--statedir", "--tmpdir"] {
             words.extend([OsStr::new(flag), options.state.as_os_str()]);
         }

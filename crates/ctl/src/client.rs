@@ -98,7 +98,9 @@ impl ControlClient {
                     "no server found: no control socket at {}",
                     tried.join(" or ")
                 ))
-                .hint("name it with `--control unix:PATH`, or start a server with `tutti run`"))
+                .hint(
+                    "start the server with `tuttid`, or name its socket with `--control unix:PATH`",
+                ))
             }
         }
     }

@@ -83,7 +83,7 @@ pub struct TrialArguments {
     /// Folder of the language modules [default: beside the program]
     #[arg(long, value_name = "DIR", requires = "is_tried")]
     pub modulesdir: Option<PathBuf>,
-    /// User of the server that is started, when root starts it [default: nobody]
+    /// User of the server that is started, when root starts it [default: `nobody`]
     #[arg(long, value_name = "NAME", requires = "is_tried")]
     pub user: Option<String>,
 }

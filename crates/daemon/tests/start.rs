@@ -381,7 +381,7 @@ fn modules_are_listed_and_broken_ones_with_their_reason() {
     let server = Server::start(&options);
     let log = server.log();
     assert!(
-        log.contains("[notice]") && log.contains("module: php 8.2.0 \""),
+        log.contains("[info]") && log.contains("module: php 8.2.0 \""),
         "{log}"
     );
     assert!(

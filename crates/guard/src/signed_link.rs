@@ -8,7 +8,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER_PERMISSIVE};
 use md5::{Digest as _, Md5};
 use tutti_config::model::{LEAST_LINK_SECRET, LinkMethod, SignedLink};
 
-/// What a request says, rendered.
+/// The link of a request, rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkClaim<'r> {
     /// In base64url or hexadecimal.

@@ -118,7 +118,15 @@ pub fn read_token(path: &Path) -> io::Result<Token> {
 }
 
 fn open(path: &Path) -> io::Result<(Metadata, Token)> {
-    let named = |e| context(format!("reading the token in `{}`", path.display()), e);
+    let named = |e: io::Error| {
+        let is_missing = e.kind() == io::ErrorKind::NotFound;
+        let error = context(format!("reading the token in `{}`", path.display()), e);
+        if !is_missing {
+            return error;
+        }
+        let cure = format!("(umask 077; openssl rand -hex 32 > {})", path.display());
+        io::Error::new(error.kind(), format!("{error}; create it with `{cure}`"))
+    };
     let (file, about) = tutti_sys::file::open_ordinary(path).map_err(named)?;
     let mut text = String::new();
     file.take(LONGEST_TOKEN)

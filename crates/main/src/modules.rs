@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
                 Ok(described) => {
                     for module in &described {
                         log(
-                            Level::Notice,
+                            Level::Info,
                             &format!(
                                 "module: {} {} \"{}\"",
                                 module.kind,

@@ -53,7 +53,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     }
     assert_eq!((a.requests().len(), b.requests().len()), (5, 5));
 
-    names.says(DnsAnswer::addresses([SECOND]));
+    names.set_all_answers(DnsAnswer::addresses([SECOND]));
     wait_until("only the second address", || {
         site.server.upstreams()[0].1.len() == 1
     });
@@ -66,13 +66,13 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     assert_eq!(*name, format!("app.internal:{port} (127.0.0.2)"));
 
     // The good addresses are kept when the resolution fails.
-    names.says(DnsAnswer::Failure);
+    names.set_all_answers(DnsAnswer::Failure);
     site.log
         .wait_for("the name `app.internal` cannot be resolved");
     site.log.wait_for("its last addresses are kept");
     assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
-    names.says(DnsAnswer::Nothing);
-    names.says(DnsAnswer::addresses([FIRST]));
+    names.set_all_answers(DnsAnswer::Nothing);
+    names.set_all_answers(DnsAnswer::addresses([FIRST]));
     site.log
         .wait_for("the name `app.internal` is resolved again");
     assert_eq!(site.get("/x").text(), "a GET /x HTTP/1.1");
@@ -90,7 +90,7 @@ fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
         .wait_for("upstream \"u\" has no server: its names have no addresses");
     let status = site.server.upstreams().remove(0).1.remove(0);
     assert!(status.is_unresolved, "{status:?}");
-    names.says(DnsAnswer::addresses([FIRST]));
+    names.set_all_answers(DnsAnswer::addresses([FIRST]));
     wait_until("the name to lead somewhere", || site.get("/").status == 200);
 }
 
@@ -101,7 +101,7 @@ fn a_change_of_the_configuration_keeps_addresses_and_connections() {
     let target = format!("app.internal:{port}");
     let site = site(&names, &target);
     assert_eq!(site.get("/").status, 200);
-    names.says(DnsAnswer::Failure);
+    names.set_all_answers(DnsAnswer::Failure);
     let changed = config(names.address, &target)
         .replace(r#"{"servers": {"app"#, r#"{"retries": 1, "servers": {"app"#);
     assert_ne!(changed, config(names.address, &target));

@@ -35,7 +35,7 @@ fn site(names: &NameServer) -> Site {
 fn names() -> NameServer {
     let names = NameServer::new(DnsAnswer::Nothing);
     for host in ["a", "b", "c"] {
-        names.says_of(&format!("{host}.internal"), DnsAnswer::addresses([HERE]));
+        names.set_answer(&format!("{host}.internal"), DnsAnswer::addresses([HERE]));
     }
     names
 }
@@ -47,7 +47,7 @@ fn record(priority: u16, weight: u16, backend: &Backend, host: &str) -> Record {
 }
 
 fn says(names: &NameServer, records: impl IntoIterator<Item = Record>) {
-    names.says_of(SERVICE, DnsAnswer::Records(records.into_iter().collect()));
+    names.set_answer(SERVICE, DnsAnswer::Records(records.into_iter().collect()));
 }
 
 fn status(site: &Site) -> Vec<ServerStatus> {
@@ -135,7 +135,7 @@ fn a_higher_priority_serves_only_while_no_lower_one_can() {
     let [a, b, c] = backends();
     let names = names();
     let dead = tutti_testkit::refusing_address();
-    names.says_of("dead.internal", DnsAnswer::addresses([dead.ip()]));
+    names.set_answer("dead.internal", DnsAnswer::addresses([dead.ip()]));
     let refuses = Record::service(1, 1, dead.port(), "dead.internal");
     says(
         &names,
@@ -198,7 +198,7 @@ fn a_failed_lookup_removes_no_target() {
         DnsAnswer::addresses([HERE]),
     ];
     for (count, answer) in answers_of_no_use.into_iter().enumerate() {
-        names.says_of(SERVICE, answer.clone());
+        names.set_answer(SERVICE, answer.clone());
         let lost = format!("the service `{SERVICE}` cannot be resolved: ");
         wait_until(&format!("{answer:?} to be noticed"), || {
             site.log.count(&lost) == count + 1
@@ -247,7 +247,7 @@ fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
 fn a_target_without_addresses_takes_nothing_from_the_others() {
     let [a, b, c] = backends();
     let names = names();
-    names.says_of("c.internal", DnsAnswer::Failure);
+    names.set_answer("c.internal", DnsAnswer::Failure);
     let all = || {
         [
             record(0, 1, &a, "a"),
@@ -260,12 +260,12 @@ fn a_target_without_addresses_takes_nothing_from_the_others() {
     assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
     site.log.wait_for("the target `c.internal` of the service");
     assert!(site.log.has("it gets no requests"));
-    names.says_of("c.internal", DnsAnswer::addresses([HERE]));
+    names.set_answer("c.internal", DnsAnswer::addresses([HERE]));
     wait_for(&site, &[("a", 1), ("b", 1), ("c", 1)]);
     site.log
         .wait_for("no longer has an unresolved target `c.internal`");
     // An address that was good is kept as long as the service names it.
-    names.says_of("b.internal", DnsAnswer::Nothing);
+    names.set_answer("b.internal", DnsAnswer::Nothing);
     site.log
         .wait_for("the target `b.internal` of the service `_http._tcp.app.internal` cannot be resolved: the name does not exist; its last addresses are kept");
     assert_eq!(answers(&site, 3), counts(&[("a", 1), ("b", 1), ("c", 1)]));
@@ -283,12 +283,12 @@ fn addresses_that_come_along_are_not_asked_for() {
         // The address of a host that is not a target.
         ("c.internal".to_owned(), IpAddr::from([192, 0, 2, 1])),
     ];
-    names.says_of(SERVICE, DnsAnswer::WithAddresses(records, along));
+    names.set_answer(SERVICE, DnsAnswer::WithAddresses(records, along));
     let site = site(&names);
     assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
-    assert_eq!(names.asked("a.internal"), 0);
-    assert!(names.asked("b.internal") > 0);
-    assert_eq!(names.asked("c.internal"), 0);
+    assert_eq!(names.query_count("a.internal"), 0);
+    assert!(names.query_count("b.internal") > 0);
+    assert_eq!(names.query_count("c.internal"), 0);
 }
 
 /// Issue 15: a service with many targets has an answer that is too long for a datagram.
@@ -302,7 +302,7 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
     for last in 1..=100 {
         let address = IpAddr::from([127, 0, 0, last]);
         let name = format!("target-{last:03}.internal");
-        names.says_of(&name, DnsAnswer::addresses([address]));
+        names.set_answer(&name, DnsAnswer::addresses([address]));
     }
     says(&names, hosts(100));
     let site = site(&names);
@@ -313,7 +313,7 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
         });
     };
     wait_for(100);
-    assert!(names.asked_over_tcp() > 0);
+    assert!(names.tcp_query_count() > 0);
     // No TCP server answers: no target is removed.
     names.is_deaf_over_tcp(true);
     let lost = format!("the service `{SERVICE}` cannot be resolved");
@@ -325,9 +325,9 @@ fn an_answer_that_is_cut_is_asked_for_over_tcp() {
     // A short answer fits into a datagram.
     says(&names, hosts(2));
     wait_for(2);
-    let asked = (names.asked_over_tcp(), names.asked(SERVICE));
-    wait_until("another look", || names.asked(SERVICE) > asked.1);
-    assert_eq!(names.asked_over_tcp(), asked.0);
+    let asked = (names.tcp_query_count(), names.query_count(SERVICE));
+    wait_until("another look", || names.query_count(SERVICE) > asked.1);
+    assert_eq!(names.tcp_query_count(), asked.0);
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn a_change_of_the_configuration_keeps_targets_and_connections() {
     says(&names, [record(0, 1, &a, "a")]);
     let site = site(&names);
     assert_eq!(answers(&site, 1), counts(&[("a", 1)]));
-    names.says(DnsAnswer::Failure);
+    names.set_all_answers(DnsAnswer::Failure);
     site.configure(&config(&names, r#""retries": 1,"#, "", 30.0))
         .unwrap();
     assert_eq!(answers(&site, 3), counts(&[("a", 3)]));
@@ -377,9 +377,11 @@ fn no_request_is_lost_while_targets_change() {
             .collect();
         let first = backends[(out + 1) % backends.len()].0;
         if round % 10 == 0 {
-            let before = names.asked(SERVICE);
-            names.says_of(SERVICE, DnsAnswer::Garbage);
-            wait_until("the garbage to be taken", || names.asked(SERVICE) > before);
+            let before = names.query_count(SERVICE);
+            names.set_answer(SERVICE, DnsAnswer::Garbage);
+            wait_until("the garbage to be taken", || {
+                names.query_count(SERVICE) > before
+            });
         }
         says(&names, now);
         wait_until("the targets of this round", || is_known(first, round));

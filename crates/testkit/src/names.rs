@@ -116,25 +116,25 @@ impl NameServer {
         Self { address, state }
     }
 
-    /// From now on every name has this answer.
-    pub fn says(&self, answer: DnsAnswer) {
+    /// Gives every name this answer from now on.
+    pub fn set_all_answers(&self, answer: DnsAnswer) {
         let mut state = self.state();
         state.names.clear();
         state.otherwise = answer;
     }
 
-    /// From now on this name has this answer.
-    pub fn says_of(&self, name: &str, answer: DnsAnswer) {
+    /// Gives this name this answer from now on.
+    pub fn set_answer(&self, name: &str, answer: DnsAnswer) {
         self.state().names.insert(name.to_ascii_lowercase(), answer);
     }
 
     /// Returns the number of questions for a name, for records of any type.
-    pub fn asked(&self, name: &str) -> usize {
+    pub fn query_count(&self, name: &str) -> usize {
         self.state().asked.iter().filter(|one| *one == name).count()
     }
 
     /// Returns the number of questions that have come over TCP.
-    pub fn asked_over_tcp(&self) -> usize {
+    pub fn tcp_query_count(&self) -> usize {
         self.state().over_tcp
     }
 

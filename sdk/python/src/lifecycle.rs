@@ -181,9 +181,9 @@ fn advice(options: &Options, given: &PythonTarget) -> String {
                 "`path` `{}`: {error}; is it right, and may the application's user read it?",
                 folder.display()
             ),
-            Ok(_) => "are `path` and `module` right?".to_owned(),
+            Ok(_) => "check `path` and `module`".to_owned(),
         },
-        None => "are `path` and `module` right? Is `home`, if the module is an installed one?"
+        None => "check `path` and `module`; if the module is installed in a virtual environment, check `home`"
             .to_owned(),
     }
 }

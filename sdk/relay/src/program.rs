@@ -204,7 +204,7 @@ impl Child {
                 return Err(NotListening::Taken);
             }
             if let Some(how) = ended {
-                let mut error = self.failed(options, step, format!("it {how} before that"));
+                let mut error = self.failed(options, step, format!("it {how} before it listened"));
                 if matches!(how, Ended::Code(0)) && options.preload.is_none() {
                     error = error.hint(STAYS);
                 }

@@ -47,12 +47,12 @@ fn get(server: &Server, target: &str) -> Reply {
     send(server, "GET", target, "")
 }
 
-fn told(reply: &Reply) -> &str {
+fn cache_status(reply: &Reply) -> &str {
     reply.field("cache-status").unwrap_or_default()
 }
 
 fn is_hit(reply: &Reply) -> bool {
-    told(reply).starts_with("Tutti; hit")
+    cache_status(reply).starts_with("Tutti; hit")
 }
 
 /// An origin that numbers its answers.
@@ -69,9 +69,12 @@ fn a_response_is_used_again() {
     let origin = counting("Cache-Control: max-age=600\r\nETag: \"a\"\r\nX-Own: yes\r\n");
     let server = caching(&origin, &json!("pages"));
     let first = get(&server, "/x?y");
-    assert_eq!(told(&first), "Tutti; fwd=uri-miss; fwd-status=200; stored");
+    assert_eq!(
+        cache_status(&first),
+        "Tutti; fwd=uri-miss; fwd-status=200; stored"
+    );
     let second = get(&server, "/x?y");
-    assert!(is_hit(&second), "{}", told(&second));
+    assert!(is_hit(&second), "{}", cache_status(&second));
     assert_eq!(second.text(), "answer 1");
     assert!(second.field("age").unwrap().parse::<u64>().unwrap() < 60);
     assert_eq!(second.field("x-own"), Some("yes"));
@@ -148,15 +151,15 @@ fn what_is_for_one_client_is_not_stored() {
         for _ in 0..2 {
             let reply = get(&server, target);
             let detail = format!("Tutti; fwd=uri-miss; fwd-status=200; detail={why}");
-            assert_eq!(told(&reply), detail, "{target}");
+            assert_eq!(cache_status(&reply), detail, "{target}");
         }
     }
     for _ in 0..2 {
         let reply = send(&server, "GET", "/", "Authorization: Basic YTpi\r\n");
         assert!(
-            told(&reply).ends_with("detail=authorization"),
+            cache_status(&reply).ends_with("detail=authorization"),
             "{}",
-            told(&reply)
+            cache_status(&reply)
         );
     }
     // Nor does a request with it get what others have got.
@@ -187,15 +190,18 @@ fn times_of_the_configuration_are_not_for_clients_with_cookies() {
     // Where it is known which cookies matter, others do not.
     let cookies = json!({"store": "pages", "valid": 600, "cookies": "session*"});
     configure(&server, &origin, &cookies);
-    assert_eq!(told(&with_cookie()), "Tutti; fwd=bypass; fwd-status=200");
+    assert_eq!(
+        cache_status(&with_cookie()),
+        "Tutti; fwd=bypass; fwd-status=200"
+    );
     assert_eq!(
         send(&server, "GET", "/", "Cookie: _ga=1\r\n").text(),
         "answer 2"
     );
     let bypass = json!({"store": "pages", "valid": 600, "bypass": "$arg_fresh"});
     configure(&server, &origin, &bypass);
-    assert!(told(&get(&server, "/?fresh=1")).starts_with("Tutti; fwd=bypass"));
-    assert!(!told(&get(&server, "/?fresh=0")).starts_with("Tutti; fwd=bypass"));
+    assert!(cache_status(&get(&server, "/?fresh=1")).starts_with("Tutti; fwd=bypass"));
+    assert!(!cache_status(&get(&server, "/?fresh=0")).starts_with("Tutti; fwd=bypass"));
 }
 
 /// Issue 28, 1.7: only the first of two fields was looked at.
@@ -209,7 +215,7 @@ fn any_field_with_cookies_makes_a_request_personal() {
     assert_eq!(two("Cookie:\r\nCookie: session=2\r\n"), "answer 3");
     assert_eq!(two("Cookie:\r\nCookie:\r\n"), "answer 2");
     let no_store = "Cache-Control: no-cache\r\nCache-Control: no-store\r\n";
-    assert!(!told(&send(&server, "GET", "/other", no_store)).ends_with("; stored"));
+    assert!(!cache_status(&send(&server, "GET", "/other", no_store)).ends_with("; stored"));
 }
 
 /// Issue 28, 1.7: what one action tells the origin was no part of the key, so that others got what was made for internal clients.
@@ -277,7 +283,7 @@ fn a_query_leaves_what_is_stored_and_is_not_stored_itself() {
     for method in ["QUERY", "PROPFIND", "REPORT"] {
         let reply = send(&server, method, "/", "Content-Length: 0\r\n");
         assert_eq!(
-            told(&reply),
+            cache_status(&reply),
             "Tutti; fwd=method; fwd-status=200",
             "{method}"
         );
@@ -362,9 +368,9 @@ fn a_stale_response_is_validated() {
     let validated = get(&server, "/");
     assert_eq!((validated.status, validated.text().as_str()), (200, "body"));
     assert!(
-        told(&validated).starts_with("Tutti; fwd=stale; fwd-status=304"),
+        cache_status(&validated).starts_with("Tutti; fwd=stale; fwd-status=304"),
         "{}",
-        told(&validated)
+        cache_status(&validated)
     );
     assert_eq!(validated.field("x-new"), Some("1"));
     assert!(is_hit(&get(&server, "/")));
@@ -389,7 +395,11 @@ fn a_stale_response_stands_in_for_an_error() {
         let reply = get(&server, "/");
         assert_eq!((reply.status, reply.text().as_str()), (200, "good"));
         let expected = format!("fwd-status={status}");
-        assert!(told(&reply).contains(&expected), "{}", told(&reply));
+        assert!(
+            cache_status(&reply).contains(&expected),
+            "{}",
+            cache_status(&reply)
+        );
     }
     // There is no stale response where there was none before.
     assert_eq!(get(&server, "/other").status, 502);
@@ -664,7 +674,7 @@ fn answers_of_applications_are_kept_and_compressed() {
     assert_eq!(compressed().field("content-encoding"), Some("gzip"));
     // The same answer for one who takes it as it is; larger than what is sent at once.
     let plain = get(&server, "/");
-    assert!(is_hit(&plain), "{}", told(&plain));
+    assert!(is_hit(&plain), "{}", cache_status(&plain));
     assert_eq!(plain.text(), "answer 1 ".repeat(9000));
     let again = compressed();
     assert!(is_hit(&again) && again.body.len() < 10_000);
@@ -770,7 +780,10 @@ fn the_commands_of_the_guide_purge() {
         "Purging",
     ));
     let control = server.control().display().to_string();
-    let places = [("sudo curl", "curl -sS"), ("/run/tutti.sock", &control)];
+    let places = [
+        ("sudo curl", "curl -sS"),
+        ("/run/tutti/control.sock", &control),
+    ];
     let mut count = 0;
     for command in guide::filled(&commands, &places) {
         let text = "GET /news HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n";
@@ -840,9 +853,9 @@ print((text + b'.' + base64.urlsafe_b64encode(digest).rstrip(b'=')).decode())
         let reply = send(&server, "GET", "/", &fields);
         assert_eq!(reply.status, 200, "{}: {}", reply.text(), server.log());
         assert!(
-            told(&reply).ends_with("detail=authorization"),
+            cache_status(&reply).ends_with("detail=authorization"),
             "{}",
-            told(&reply)
+            cache_status(&reply)
         );
     }
     assert_eq!(get(&server, "/").status, 401);

@@ -52,16 +52,16 @@ fn get(server: &Server, target: &str) -> Reply {
     send(server, "GET", target, "")
 }
 
-fn told(reply: &Reply) -> &str {
+fn cache_status(reply: &Reply) -> &str {
     reply.field("cache-status").unwrap_or_default()
 }
 
 fn is_hit(reply: &Reply) -> bool {
-    told(reply).starts_with("Tutti; hit")
+    cache_status(reply).starts_with("Tutti; hit")
 }
 
 fn is_from_disk(reply: &Reply) -> bool {
-    is_hit(reply) && told(reply).ends_with("detail=disk")
+    is_hit(reply) && cache_status(reply).ends_with("detail=disk")
 }
 
 /// A body that says what it is the answer to.
@@ -130,11 +130,15 @@ fn a_response_that_memory_has_no_room_for_is_read_from_disk() {
     let server = started(&origin, &ServerOptions::default());
     fill(&server);
     let first = get(&server, "/0");
-    assert!(is_from_disk(&first), "{}", told(&first));
+    assert!(is_from_disk(&first), "{}", cache_status(&first));
     assert!(first.text() == body("/0", BODY) && first.field("age").is_some());
     // It is in memory now.
     let again = get(&server, "/0");
-    assert!(is_hit(&again) && !is_from_disk(&again), "{}", told(&again));
+    assert!(
+        is_hit(&again) && !is_from_disk(&again),
+        "{}",
+        cache_status(&again)
+    );
     let part = send(&server, "GET", "/1", "Range: bytes=0-2\r\n");
     assert_eq!((part.status, part.text().as_str()), (206, "/1 "));
     assert_eq!(origin.count(), MANY);
@@ -153,10 +157,10 @@ fn a_response_that_is_too_large_for_memory_is_on_disk_at_once() {
     let origin = origin_of(200_000, "Cache-Control: max-age=600\r\n");
     let server = started(&origin, &ServerOptions::default());
     wait_until_open(&server);
-    assert!(told(&get(&server, "/large")).ends_with("; stored"));
+    assert!(cache_status(&get(&server, "/large")).ends_with("; stored"));
     for _ in 0..3 {
         let reply = get(&server, "/large");
-        assert!(is_from_disk(&reply), "{}", told(&reply));
+        assert!(is_from_disk(&reply), "{}", cache_status(&reply));
         assert!(reply.text() == body("/large", 200_000));
     }
     assert_eq!(server.status("/cache/pages/entries"), json!(0));
@@ -164,7 +168,11 @@ fn a_response_that_is_too_large_for_memory_is_on_disk_at_once() {
     let origin = origin_of(300_000, "Cache-Control: max-age=600\r\n");
     server.put("/config", &configuration(&server, &origin, &small()));
     let reply = get(&server, "/larger");
-    assert!(told(&reply).ends_with("detail=size"), "{}", told(&reply));
+    assert!(
+        cache_status(&reply).ends_with("detail=size"),
+        "{}",
+        cache_status(&reply)
+    );
 }
 
 #[test]
@@ -189,7 +197,7 @@ fn what_is_on_disk_outlasts_a_killed_router() {
     wait_until_open(&server);
     assert!(disk(&server, "/entries") >= written);
     let first = get(&server, "/0");
-    assert!(is_from_disk(&first), "{}", told(&first));
+    assert!(is_from_disk(&first), "{}", cache_status(&first));
     assert!(hits(&server) as u64 >= written);
 }
 
@@ -236,7 +244,7 @@ fn what_is_purged_does_not_come_back() {
     wait_until_open(&server);
     for target in ["/0", "/1", "/2", "/20", "/5"] {
         let reply = get(&server, target);
-        assert!(!is_hit(&reply), "{target}: {}", told(&reply));
+        assert!(!is_hit(&reply), "{target}: {}", cache_status(&reply));
     }
     assert!(is_from_disk(&get(&server, "/3")));
     let everything = server.call("DELETE", "/control/cache/pages", &json!(null));
@@ -288,9 +296,9 @@ fn a_renewed_response_is_renewed_on_disk() {
     fill(&server);
     let renewed = get(&server, "/0");
     assert!(
-        told(&renewed).starts_with("Tutti; fwd=stale; fwd-status=304"),
+        cache_status(&renewed).starts_with("Tutti; fwd=stale; fwd-status=304"),
         "{}",
-        told(&renewed)
+        cache_status(&renewed)
     );
     assert!(renewed.text() == body("/0", BODY));
     assert_eq!(origin.count(), MANY + 1);
@@ -306,7 +314,7 @@ fn a_renewed_response_is_renewed_on_disk() {
     assert!(
         is_from_disk(&reply) && reply.field("x-new") == Some("1"),
         "{}",
-        told(&reply)
+        cache_status(&reply)
     );
     assert_eq!(origin.count(), MANY + 1);
 }
@@ -330,7 +338,7 @@ fn responses_on_disk_are_chosen_by_vary() {
     wait_until_open(&server);
     for language in ["en", "de"] {
         let reply = ask(language);
-        assert!(is_from_disk(&reply), "{language}: {}", told(&reply));
+        assert!(is_from_disk(&reply), "{language}: {}", cache_status(&reply));
         assert!(reply.text() == body(language, BODY));
     }
     assert!(!is_hit(&ask("fr")));
@@ -354,8 +362,8 @@ fn a_stale_response_on_disk_stands_in_for_an_error() {
     wait_until_open(&server);
     broken.store(1, Ordering::Relaxed);
     let reply = get(&server, "/0");
-    assert_eq!(reply.status, 200, "{}", told(&reply));
-    assert!(told(&reply).contains("detail=error") && reply.text() == body("/0", BODY));
+    assert_eq!(reply.status, 200, "{}", cache_status(&reply));
+    assert!(cache_status(&reply).contains("detail=error") && reply.text() == body("/0", BODY));
 }
 
 #[test]
@@ -551,6 +559,6 @@ fn the_guides_example_survives_a_restart() {
     server.start_again(&ServerOptions::default());
     wait_until_open(&server);
     let reply = get(&server, "/");
-    assert!(is_from_disk(&reply), "{}", told(&reply));
+    assert!(is_from_disk(&reply), "{}", cache_status(&reply));
     assert_eq!(origin.count(), 1);
 }

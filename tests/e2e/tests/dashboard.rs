@@ -191,7 +191,7 @@ fn what_other_machines_would_reach_unprotected_is_refused_with_the_cure() {
         (
             json!({"listen": format!("127.0.0.1:{port}"), "token_file": "/nowhere/token"}),
             [
-                "reading the token in `/nowhere/token`",
+                "create it with `(umask 077; openssl rand -hex 32 > /nowhere/token)`",
                 "",
                 "/settings/dashboard/token_file",
             ],

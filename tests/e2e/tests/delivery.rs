@@ -91,7 +91,7 @@ fn a_return_has_a_body() {
 fn an_application_gives_leave_for_files() {
     let heading = "Protected files";
     let (server, mut config) = serve(
-        heading,
+        "Error pages",
         &[
             ("srv/protected/report.pdf", "0123456789"),
             ("srv/protected/long.pdf", "long"),
@@ -252,7 +252,7 @@ fn hints_come_before_the_answer() {
 #[test]
 fn folders_are_listed_and_files_served_compressed() {
     let (server, _) = serve(
-        "Files beside files, and lists of folders",
+        "Precompressed files and folder listings",
         &[
             ("srv/downloads/a.txt", "a"),
             ("srv/downloads/.hidden", "a"),
@@ -288,7 +288,7 @@ fn run(server: &Server, command: &str) -> String {
         .trim_start_matches("sudo ")
         .replace("/srv/", &format!("{folder}/srv/"))
         .replace(
-            "--unix-socket /run/tutti.sock",
+            "--unix-socket /run/tutti/control.sock",
             &format!("--silent --unix-socket {socket}"),
         );
     let command = match command.strip_prefix("tutti ") {

@@ -76,7 +76,7 @@ impl Cluster {
     }
 
     /// The lists so far, and the watches.
-    fn asked(&self) -> (u64, usize) {
+    fn counts(&self) -> (u64, usize) {
         let seen = self.api.seen();
         (seen.lists, seen.watches.len())
     }
@@ -109,7 +109,7 @@ fn endpoints_that_are_ready_are_servers() {
     let server = cluster.serve();
     // The first request waits for them.
     assert_eq!(answers(&server, 4), set(&[1, 2]));
-    assert_eq!(cluster.asked().0, 3);
+    assert_eq!(cluster.counts().0, 3);
     let name = format!("web.shop (127.0.0.1:{})", cluster.port());
     let status = server.status("/upstreams/u/servers");
     assert_eq!(status[&name]["target"]["host"], "web-1", "{status}");
@@ -124,7 +124,7 @@ fn endpoints_that_are_ready_are_servers() {
     cluster.api.delete("web-2");
     wait_for(&server, &[3]);
     assert_eq!(answers(&server, 3), set(&[3]));
-    assert_eq!(cluster.asked().0, 3, "events tell it all");
+    assert_eq!(cluster.counts().0, 3, "events tell it all");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_watch_goes_on_where_it_ended_and_a_forgotten_version_is_listed_anew() {
     cluster.put(&[ready(1)]);
     let server = cluster.serve();
     assert_eq!(answers(&server, 1), set(&[1]));
-    wait_until("the watch", || cluster.asked() == (1, 1));
+    wait_until("the watch", || cluster.counts() == (1, 1));
     let marked = cluster.api.bookmark();
     // The bookmark has come when what is sent behind it has.
     cluster.put(&[ready(1), ready(2)]);
@@ -142,8 +142,8 @@ fn a_watch_goes_on_where_it_ended_and_a_forgotten_version_is_listed_anew() {
     assert_ne!(marked, marked_again);
     // An end of the watch is behind what was sent before it.
     cluster.api.end_watches();
-    wait_until("the second watch", || cluster.asked().1 == 2);
-    assert_eq!(cluster.asked().0, 1);
+    wait_until("the second watch", || cluster.counts().1 == 2);
+    assert_eq!(cluster.counts().0, 1);
     assert_eq!(cluster.api.seen().watches[1], marked_again);
     cluster.put(&[ready(2)]);
     wait_for(&server, &[2]);
@@ -151,7 +151,7 @@ fn a_watch_goes_on_where_it_ended_and_a_forgotten_version_is_listed_anew() {
     // The list has the change that no watch reported.
     cluster.api.put_unheard("web-1", &[ready(3)]);
     wait_for(&server, &[3]);
-    assert_eq!(cluster.asked().0, 2);
+    assert_eq!(cluster.counts().0, 2);
     cluster.put(&[ready(1)]);
     wait_for(&server, &[1]);
     assert!(
@@ -211,10 +211,10 @@ fn an_api_server_that_fails_takes_nothing_away() {
         r#"{"type": "MODIFIED", "object": {"endpoints": 7}}"#,
         "\0\u{1}garbage",
     ] {
-        let (lists, watches) = cluster.asked();
+        let (lists, watches) = cluster.counts();
         cluster.api.say(event);
         wait_until("another list and watch", || {
-            cluster.asked() == (lists + 1, watches + 1)
+            cluster.counts() == (lists + 1, watches + 1)
         });
     }
     assert_eq!(
@@ -231,11 +231,11 @@ fn tokens_are_read_anew_and_go_to_no_other_server() {
     cluster.put(&[ready(1)]);
     let server = cluster.serve();
     assert_eq!(answers(&server, 1), set(&[1]));
-    wait_until("the watch", || cluster.asked() == (1, 1));
+    wait_until("the watch", || cluster.counts() == (1, 1));
     cluster.write_token("second-token");
     cluster.api.take_token("second-token");
     cluster.api.end_watches();
-    wait_until("the second watch", || cluster.asked().1 == 2);
+    wait_until("the second watch", || cluster.counts().1 == 2);
     assert_eq!(cluster.api.seen().strangers, 0);
 
     // A server without a trusted certificate gets no request.
@@ -373,7 +373,7 @@ fn no_request_is_lost_while_records_of_a_service_change() {
     let names = NameServer::new(DnsAnswer::Nothing);
     for last in 1..=4_u8 {
         let address = [127, 0, 0, last].into();
-        names.says_of(
+        names.set_answer(
             &format!("web-{last}.internal"),
             DnsAnswer::addresses([address]),
         );
@@ -383,7 +383,7 @@ fn no_request_is_lost_while_records_of_a_service_change() {
             let target = format!("web-{last}.internal.");
             Record::service(0, 1, pods[0].address.port(), &target)
         };
-        names.says_of(
+        names.set_answer(
             "_http._tcp.web.internal",
             DnsAnswer::Records(lasts.iter().map(record).collect()),
         );

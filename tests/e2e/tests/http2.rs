@@ -87,7 +87,7 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
 }
 
 /// The output of a program, which must succeed.
-fn says(program: impl AsRef<Path>, arguments: &[&str]) -> String {
+fn output_of(program: impl AsRef<Path>, arguments: &[&str]) -> String {
     let output = run(program, arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -180,7 +180,7 @@ fn h2load_is_answered_in_full() {
             ("/large.bin", 200),
         ] {
             let (url, count) = (site.url(path), requests.to_string());
-            let text = says(
+            let text = output_of(
                 "h2load",
                 &["-n", &count, "-c", "8", "-m", "100", "-t", "1", &url],
             );
@@ -197,7 +197,7 @@ fn h2load_is_answered_in_full() {
 #[test]
 fn nghttp_is_answered() {
     for site in sites() {
-        assert_eq!(says("nghttp", &[&site.url("/small.txt")]), "small");
+        assert_eq!(output_of("nghttp", &[&site.url("/small.txt")]), "small");
         let large = run("nghttp", &["--window-bits=16", &site.url("/large.bin")]);
         assert_eq!(large.stdout.len(), 3_000_000);
         // With trailers behind the body, and padding.
@@ -205,7 +205,7 @@ fn nghttp_is_answered() {
         let body = format!("--data={}", file.display());
         let url = site.url("/digest.php");
         let arguments = ["--trailer", "x-sum: 1", "--padding=100", &body, &url];
-        assert!(says("nghttp", &arguments).starts_with("HTTP/2.0 200000 "));
+        assert!(output_of("nghttp", &arguments).starts_with("HTTP/2.0 200000 "));
     }
 }
 
@@ -221,7 +221,7 @@ fn curl_is_answered() {
             "%{http_version} %{http_code}",
         ];
         let ask = |options: &[&str], path: &str| {
-            says("curl", &[&version, options, &[&site.url(path)]].concat())
+            output_of("curl", &[&version, options, &[&site.url(path)]].concat())
         };
         // Over TLS both say what they speak; without, an upgrade is ignored.
         let asked = if site.is_tls { "2 200" } else { "1.1 200" };
@@ -235,7 +235,7 @@ fn curl_is_answered() {
         assert_eq!(ask(&[forced], "/small.txt"), "2 200");
         assert_eq!(ask(&[forced, "-I"], "/large.bin"), "2 200");
         let url = site.url("/digest.php");
-        let sent = says("curl", &["-s", "-k", forced, "-d", "hello", &url]);
+        let sent = output_of("curl", &["-s", "-k", forced, "-d", "hello", &url]);
         assert_eq!(sent, "HTTP/2.0 5 aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d");
     }
 }
@@ -257,7 +257,7 @@ fn a_server_in_front_says_who_the_client_is() {
     let url = format!("http://{}/", server.address());
     let field = "X-Forwarded-For: 203.0.113.9";
     for version in ["--http1.1", "--http2-prior-knowledge"] {
-        let head = says("curl", &["-s", "-i", version, "-H", field, &url]);
+        let head = output_of("curl", &["-s", "-i", version, "-H", field, &url]);
         assert!(
             head.to_lowercase().contains("location: /203.0.113.9"),
             "{head}"
@@ -270,7 +270,7 @@ fn node_is_answered() {
     let script = source("tests/conformance/h2/client.js");
     for site in sites() {
         assert_eq!(
-            says("node", &[script.to_str().unwrap(), &site.url("")]),
+            output_of("node", &[script.to_str().unwrap(), &site.url("")]),
             "ok\n"
         );
     }
@@ -281,7 +281,7 @@ fn httpx_is_answered() {
     let script = source("tests/conformance/h2/client.py");
     for site in sites() {
         // Debian's own Python has Debian's packages.
-        let text = says(
+        let text = output_of(
             "/usr/bin/python3",
             &[script.to_str().unwrap(), &site.url("")],
         );
@@ -346,8 +346,11 @@ fn the_guide_is_right() {
         "--http2-prior-knowledge",
     ];
     let url = format!("http://127.0.0.1:{}", server.port());
-    assert_eq!(says("curl", &[&arguments[..], &[&url]].concat()), "2 200");
-    let settings = says("nghttp", &["-nv", &url]);
+    assert_eq!(
+        output_of("curl", &[&arguments[..], &[&url]].concat()),
+        "2 200"
+    );
+    let settings = output_of("nghttp", &["-nv", &url]);
     for setting in [
         "MAX_CONCURRENT_STREAMS(0x03):50]",
         "INITIAL_WINDOW_SIZE(0x04):65536]",

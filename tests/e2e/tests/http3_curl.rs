@@ -62,7 +62,7 @@ impl Visit {
     }
 
     /// The same over HTTP/3 and nothing else, with the version and the status at the end.
-    fn asks(&self, path: &str, more: &[&str]) -> String {
+    fn get_http3(&self, path: &str, more: &[&str]) -> String {
         let url = self.url(path);
         let mut arguments = vec!["--http3-only", "-w", " %{http_version} %{http_code}", &url];
         arguments.extend_from_slice(more);
@@ -73,16 +73,16 @@ impl Visit {
 #[test]
 fn files_servers_and_php_answer_curl() {
     let visit = Visit::new();
-    assert_eq!(visit.asks("/small.txt", &[]), "small 3 200");
-    assert_eq!(visit.asks("/behind/x", &[]), "small 3 200");
-    assert_eq!(visit.asks("/page", &[]), " 3 200");
-    assert!(visit.asks("/none", &[]).ends_with(" 3 404"));
-    let part = visit.asks("/small.txt", &["-r", "1-3"]);
+    assert_eq!(visit.get_http3("/small.txt", &[]), "small 3 200");
+    assert_eq!(visit.get_http3("/behind/x", &[]), "small 3 200");
+    assert_eq!(visit.get_http3("/page", &[]), " 3 200");
+    assert!(visit.get_http3("/none", &[]).ends_with(" 3 404"));
+    let part = visit.get_http3("/small.txt", &["-r", "1-3"]);
     assert_eq!(part, "mal 3 206");
-    let head = visit.asks("/large.bin", &["-I"]);
+    let head = visit.get_http3("/large.bin", &["-I"]);
     assert!(head.starts_with("HTTP/3 200"), "{head}");
     assert!(head.contains("content-length: 3000000"), "{head}");
-    let none = visit.asks("/digest.php", &[]);
+    let none = visit.get_http3("/digest.php", &[]);
     assert_eq!(
         none,
         format!("HTTP/3.0 https 0 {} 3 200", sum("sha1sum", b""))
@@ -106,13 +106,13 @@ fn bodies_come_whole_from_curl() {
             // The length is not said before.
             &["-X", "POST", "-T", name, "-H", "Content-Length:"],
         ] {
-            assert_eq!(visit.asks("/digest.php", more), expected, "{more:?}");
+            assert_eq!(visit.get_http3("/digest.php", more), expected, "{more:?}");
         }
     }
     let too_much = visit.file("too-much");
     std::fs::write(&too_much, vec![0; (16 << 20) + 1]).unwrap();
     let whole = format!("@{}", too_much.display());
-    let refused = visit.asks("/digest.php", &["--data-binary", &whole]);
+    let refused = visit.get_http3("/digest.php", &["--data-binary", &whole]);
     assert!(refused.ends_with(" 3 413"), "{refused}");
 }
 

@@ -47,7 +47,7 @@ fn speaking(routes: &Value, settings: &Value) -> Site {
     }
 }
 
-fn told(answer: &RawResponse) -> &str {
+fn cache_status(answer: &RawResponse) -> &str {
     answer.fields.get("cache-status").map_or("", String::as_str)
 }
 
@@ -81,25 +81,25 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
         let raw = Raw::connect(site.server.port()).await;
         // Kept before, so that a hit differs from the origin's own response.
         for path in ["/late", "/fat", "/zero"] {
-            assert!(told(&raw.get(path, &[]).await).contains("stored"));
-            assert!(told(&raw.get(path, &[]).await).contains("hit"));
+            assert!(cache_status(&raw.get(path, &[]).await).contains("stored"));
+            assert!(cache_status(&raw.get(path, &[]).await).contains("hit"));
         }
         let before = origin.count();
         let answer = ends_late(&raw, "/late", b"").await;
-        assert!(told(&answer).contains("fwd=bypass"), "{answer:?}");
+        assert!(cache_status(&answer).contains("fwd=bypass"), "{answer:?}");
         let answer = ends_late(&raw, "/fat", b"evil").await;
-        assert!(told(&answer).contains("fwd=bypass"), "{answer:?}");
+        assert!(cache_status(&answer).contains("fwd=bypass"), "{answer:?}");
         // All of it at once, with its length and without.
         for length in [&[][..], &[(&b"content-length"[..], &b"4"[..])]] {
             let answer = raw
                 .send(&head("GET", "/fat", length), Some(b"evil"), &[])
                 .await
                 .answered();
-            assert!(told(&answer).contains("fwd=bypass"), "{answer:?}");
+            assert!(cache_status(&answer).contains("fwd=bypass"), "{answer:?}");
         }
         // Those that are not kept before are not kept then either.
         ends_late(&raw, "/new", b"evil").await;
-        assert!(told(&raw.get("/new", &[]).await).contains("fwd=uri-miss"));
+        assert!(cache_status(&raw.get("/new", &[]).await).contains("fwd=uri-miss"));
         let heads = origin.heads();
         let of_bodies = heads[before..].iter().filter(|head| {
             field(head, "transfer-encoding").is_some() || field(head, "content-length").is_some()
@@ -108,7 +108,7 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
         // A length of nothing is as good as none: it ends with its head, whenever its stream does.
         let nothing = [(&b"content-length"[..], &b"0"[..])];
         let answer = raw.get("/zero", &nothing).await;
-        assert!(told(&answer).contains("hit"), "{answer:?}");
+        assert!(cache_status(&answer).contains("hit"), "{answer:?}");
     });
     by_older_versions(&site, &origin);
 }
@@ -275,7 +275,7 @@ fn no_client_puts_something_into_what_others_get_over_http3() {
         }
         let before = origin.count();
         let again = raw.get("/vary", &[(b"x-variant", b"two")]).await;
-        assert!(told(&again).contains("hit"), "{again:?}");
+        assert!(cache_status(&again).contains("hit"), "{again:?}");
         // Two lines are what one with both is (RFC 9110 §5.3), and not the first of them.
         let lines: [Field<'_>; 2] = [(b"x-variant", b"one"), (b"x-variant", b"two")];
         let both = raw.get("/vary", &lines).await;

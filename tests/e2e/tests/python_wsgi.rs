@@ -512,10 +512,7 @@ fn an_application_that_does_not_start_says_why() {
         ),
         (
             json!({"module": "no_such"}),
-            &[
-                "no module named `no_such` in ",
-                "are `path` and `module` right",
-            ],
+            &["no module named `no_such` in ", "check `path` and `module`"],
         ),
         (
             json!({"module": "application.py"}),

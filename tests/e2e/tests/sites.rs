@@ -70,7 +70,7 @@ fn https_and_nothing_else() {
     server.write("srv/site/index.html", "hello");
     server.write("srv/site/.env", "secret");
     let port = free_port();
-    let mut config = configuration(&server, "HTTPS, and nothing else");
+    let mut config = configuration(&server, "HTTPS only");
     let listeners = config["listeners"].as_object_mut().unwrap();
     let secure = listeners.remove("*:443").unwrap();
     listeners.insert(format!("127.0.0.1:{port}"), secure);

@@ -119,7 +119,7 @@ fn jobs_that_are_given_up_wait_for_a_person() {
 }
 
 /// Runs a command that succeeds, and returns what it writes.
-fn said(site: &Spooling, arguments: &[&str]) -> String {
+fn output_of(site: &Spooling, arguments: &[&str]) -> String {
     let output = site.server.command(arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -128,12 +128,15 @@ fn said(site: &Spooling, arguments: &[&str]) -> String {
 #[test]
 fn the_command_line_deals_with_jobs_that_were_given_up() {
     let site = Spooling::start(&json!({"backoff": 0.02, "max_attempts": 1}));
-    assert_eq!(said(&site, &["jobs", "list"]), "there are no failed jobs\n");
+    assert_eq!(
+        output_of(&site, &["jobs", "list"]),
+        "there are no failed jobs\n"
+    );
     let first = site.post("/jobs?fail=1&n=1", b"abc");
     site.wait_for_count("jobs/failed", 1);
     let second = site.post("/jobs?fail=9&n=2", b"");
     site.wait_for_count("jobs/failed", 2);
-    let list = said(&site, &["jobs", "list"]);
+    let list = output_of(&site, &["jobs", "list"]);
     let lines: Vec<&str> = list.lines().collect();
     assert_eq!(lines[0], format!("mail {first}  POST /jobs?fail=1&n=1"));
     assert!(
@@ -141,7 +144,7 @@ fn the_command_line_deals_with_jobs_that_were_given_up() {
         "{list}"
     );
     assert_eq!(lines[2], format!("mail {second}  POST /jobs?fail=9&n=2"));
-    let json: Value = serde_json::from_str(&said(&site, &["jobs", "list", "--json"])).unwrap();
+    let json: Value = serde_json::from_str(&output_of(&site, &["jobs", "list", "--json"])).unwrap();
     assert_eq!(json["mail"][1]["id"], json!(second), "{json}");
     for (wrong, why) in [
         (vec!["jobs", "list", "none"], "there is no spooler `none`"),
@@ -163,14 +166,14 @@ fn the_command_line_deals_with_jobs_that_were_given_up() {
         );
     }
     let before = site.seen().len();
-    said(&site, &["jobs", "retry", "mail", &first]);
+    output_of(&site, &["jobs", "retry", "mail", &first]);
     site.wait_for(before + 1);
     site.wait_for_count("jobs/failed", 2);
     assert_eq!(
-        said(&site, &["jobs", "delete", "mail", &second]),
+        output_of(&site, &["jobs", "delete", "mail", &second]),
         "done: 1 jobs removed.\n"
     );
-    said(&site, &["jobs", "delete", "mail", "--all"]);
+    output_of(&site, &["jobs", "delete", "mail", "--all"]);
     site.wait_for_count("jobs/failed", 0);
 }
 

@@ -226,7 +226,7 @@ impl Language {
 
     /// The bytes of the file as the release of this number, which has one digit.
     pub fn release(&self, number: usize) -> Vec<u8> {
-        replaced(&self.works, RELEASE, &told(number))
+        replaced(&self.works, RELEASE, &release_body(number))
     }
 
     /// The members of the application; `environment` has this number, which makes it another one.
@@ -241,7 +241,7 @@ impl Language {
 }
 
 /// The beginning of the answer of the release of this number.
-pub fn told(number: usize) -> String {
+pub fn release_body(number: usize) -> String {
     RELEASE.replace('1', &number.to_string())
 }
 

@@ -17,8 +17,8 @@ pub fn scaled(small: usize, large: usize) -> usize {
     }
 }
 
-/// Tells what a fault cost.
-pub fn tell(fault: &str, outcome: &Outcome) {
+/// Prints the cost of a fault.
+pub fn print_outcome(fault: &str, outcome: &Outcome) {
     println!("{fault}: {outcome}");
 }
 

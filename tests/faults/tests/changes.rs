@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tutti_faults::{Site, scaled, tell};
+use tutti_faults::{Site, print_outcome, scaled};
 use tutti_testkit::ServerOptions;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_thousand_changes_lose_no_request() {
     let per_minute = changes as f64 * 60.0 / start.elapsed().as_secs_f64();
     site.wait_for_workers(2);
     let outcome = load.stop();
-    tell(
+    print_outcome(
         &format!("{changes} changes, {per_minute:.0} a minute"),
         &outcome,
     );
@@ -90,6 +90,6 @@ fn refused_changes_change_nothing() {
         "no worker was touched"
     );
     let outcome = load.stop();
-    tell("refused changes", &outcome);
+    print_outcome("refused changes", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }

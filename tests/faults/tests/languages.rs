@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tutti_faults::language::{Language, LanguageSite, is_release, temporary, told};
-use tutti_faults::{scaled, tell};
+use tutti_faults::language::{Language, LanguageSite, is_release, release_body, temporary};
+use tutti_faults::{print_outcome, scaled};
 use tutti_testkit::{Gate, Load, LoadOptions, PATIENCE, wait_until};
 
 /// Processes that start, virtual machines above all, have to come along on a small machine.
@@ -66,11 +66,11 @@ fn failing_changes_lose_nothing(language: Language) {
             now.len() == count && now.iter().all(|pid| !old.contains(pid))
         });
     }
-    assert!(site.server.get("/").text().starts_with(&told(2)));
+    assert!(site.server.get("/").text().starts_with(&release_body(2)));
     let outcome = load.stop();
     let changes = 2 * site.language.fails.len() * scaled(1, 10);
     let fault = format!("{changes} changes of {} that fail", site.language.name);
-    tell(&fault, &outcome);
+    print_outcome(&fault, &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 
@@ -79,8 +79,11 @@ fn a_changed_file_is_noticed(language: Language) {
     let site = LanguageSite::start(language, &json!({"watch": true}));
     let load = load_of(&site, true);
     let wait_for_release = |number| {
-        wait_until(&told(number), || {
-            site.server.get("/").text().starts_with(&told(number))
+        wait_until(&release_body(number), || {
+            site.server
+                .get("/")
+                .text()
+                .starts_with(&release_body(number))
         });
     };
     wait_for_release(1);
@@ -96,12 +99,12 @@ fn a_changed_file_is_noticed(language: Language) {
         site.write(bytes);
         site.server.wait_for_log(reason);
         assert!(load.wait_for_answers(10, PATIENCE));
-        assert!(site.server.get("/").text().starts_with(&told(2)));
+        assert!(site.server.get("/").text().starts_with(&release_body(2)));
     }
     site.write(&site.language.release(3));
     wait_for_release(3);
     let outcome = load.stop();
-    tell(
+    print_outcome(
         &format!("changed files of {}", site.language.name),
         &outcome,
     );
@@ -127,7 +130,7 @@ fn a_file_that_changes_during_a_failing_start_is_noticed() {
     gate.open();
     site.server.wait_for_log("no database");
     wait_until("the next release", || {
-        site.server.get("/").text().starts_with(&told(2))
+        site.server.get("/").text().starts_with(&release_body(2))
     });
 }
 
@@ -168,7 +171,7 @@ fn status_tells_processes_requests_and_failures(language: Language) {
     site.write(&site.language.release(2));
     let reply = site.restart();
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert!(site.server.get("/").text().starts_with(&told(2)));
+    assert!(site.server.get("/").text().starts_with(&release_body(2)));
     let now = status();
     assert_eq!(now["requests"]["total"], 6, "{now}");
 }
@@ -192,7 +195,10 @@ fn upgrades_lose_nothing(language: Language) {
                 && now.iter().all(|pid| !old.contains(pid))
         });
         let served = site.server.get("/").text();
-        assert!(served.starts_with(&told(1 + number % 9)), "{served}");
+        assert!(
+            served.starts_with(&release_body(1 + number % 9)),
+            "{served}"
+        );
     }
     if let Some((bytes, reason)) = site.language.fails.first() {
         let router = site.server.router();
@@ -209,7 +215,7 @@ fn upgrades_lose_nothing(language: Language) {
     for load in [kept, anew] {
         let outcome = load.stop();
         let fault = format!("{upgrades} upgrades with {}", site.language.name);
-        tell(&fault, &outcome);
+        print_outcome(&fault, &outcome);
         assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tutti_faults::{Site, scaled, tell};
+use tutti_faults::{Site, print_outcome, scaled};
 use tutti_testkit::{Load, LoadOptions, PATIENCE, ServerOptions, client, processes, wait_until};
 
 /// The page: files beside it say what it does, so that it can be changed while requests run.
@@ -90,7 +90,7 @@ fn a_crash_at_each_hundredth_request_costs_those_requests() {
     fs::remove_file(faulty.faults.join("crash")).unwrap();
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
-    tell("a crash at each hundredth request", &outcome);
+    print_outcome("a crash at each hundredth request", &outcome);
     let crashes = fs::read(faulty.faults.join("crashes")).unwrap().len() as u64;
     let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
     assert!(crashes > 0);
@@ -117,7 +117,7 @@ fn a_crash_at_every_first_request_is_reported_each_time_and_heals() {
     fs::remove_file(faulty.faults.join("crash")).unwrap();
     assert!(load.wait_for_answers(200, PATIENCE), "it heals");
     let outcome = load.stop();
-    tell("a crash at every first request", &outcome);
+    print_outcome("a crash at every first request", &outcome);
     let crashes = fs::read(faulty.faults.join("crashes")).unwrap().len() as u64;
     assert_eq!(
         outcome.statuses.get(&502).copied(),
@@ -153,7 +153,7 @@ fn an_application_that_crashes_at_start_leaves_the_old_one_in_service() {
         faulty.site.server.workers("site") == before
     });
     let outcome = load.stop();
-    tell("an application that crashes at start", &outcome);
+    print_outcome("an application that crashes at start", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 
@@ -190,7 +190,7 @@ fn many_slow_starts_at_once_are_no_fork_bomb() {
     // Two generations of two workers and a prototype, and some that are just leaving; all of them at once would be thirty.
     assert!(most <= 15, "{most} processes at once");
     let outcome = load.stop();
-    tell(
+    print_outcome(
         "restarts at once of an application that starts slowly",
         &outcome,
     );
@@ -206,7 +206,7 @@ fn processes_that_grow_are_replaced_and_nothing_is_lost() {
         before.iter().all(|pid| !processes::is_running(*pid))
     });
     let outcome = load.stop();
-    tell("processes that grow", &outcome);
+    print_outcome("processes that grow", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 
@@ -222,7 +222,7 @@ fn a_process_that_grows_beyond_all_bounds_costs_its_own_request() {
     }
     faulty.site.wait_for_workers(3);
     let outcome = load.stop();
-    tell("processes killed for their memory", &outcome);
+    print_outcome("processes killed for their memory", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     faulty.site.server.wait_for_log("`limits.memory_max`");
 }
@@ -241,7 +241,7 @@ fn a_hang_is_answered_504_and_its_place_is_in_the_log() {
     });
     faulty.site.wait_for_workers(3);
     let outcome = load.stop();
-    tell("hangs", &outcome);
+    print_outcome("hangs", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     let log = faulty.site.server.log();
     assert!(log.contains("/site/index.php:3 in the script"), "{log}");
@@ -274,7 +274,7 @@ fn garbage_in_shared_memory_costs_its_own_application_only() {
     }
     faulty.site.wait_for_workers(3);
     let outcome = others.stop();
-    tell("garbage in another application's memory", &outcome);
+    print_outcome("garbage in another application's memory", &outcome);
     faulty.site.server.wait_for_log("damaged the shared memory");
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
@@ -290,7 +290,7 @@ fn a_pool_grows_with_its_load_and_shrinks_again() {
     });
     assert!(load.wait_for_answers(200, PATIENCE));
     let outcome = load.stop();
-    tell("growing from 2 to 20 processes", &outcome);
+    print_outcome("growing from 2 to 20 processes", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     faulty.site.wait_for_workers(2);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::json;
-use tutti_faults::{Site, scaled, tell};
+use tutti_faults::{Site, print_outcome, scaled};
 use tutti_sys::cgroup;
 use tutti_testkit::{PATIENCE, ServerOptions, client, processes, skip, wait_until};
 
@@ -22,7 +22,7 @@ fn a_killed_worker_costs_its_own_request_and_nothing_else() {
     site.wait_for_workers(4);
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
-    tell(&format!("{kills} workers killed"), &outcome);
+    print_outcome(&format!("{kills} workers killed"), &outcome);
     let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
     assert!(bad_gateways <= kills as u64, "{outcome}");
     assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
@@ -69,7 +69,7 @@ fn a_killed_prototype_costs_nothing() {
     }
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
-    tell(&format!("{kills} prototypes killed"), &outcome);
+    print_outcome(&format!("{kills} prototypes killed"), &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 
@@ -91,7 +91,7 @@ fn a_killed_router_resets_connections_and_never_closes_the_port() {
         site.wait_for_workers(4);
     }
     let outcome = load.stop();
-    tell(&format!("{kills} routers killed"), &outcome);
+    print_outcome(&format!("{kills} routers killed"), &outcome);
     assert_eq!(outcome.refused, 0, "the port stays open: {outcome}");
     assert_eq!(outcome.hung + outcome.wrong_bodies, 0, "{outcome}");
     assert!(outcome.statuses.is_empty(), "{outcome}");
@@ -123,7 +123,7 @@ fn a_killed_main_leaves_nothing_behind_and_its_configuration_comes_back() {
         "it serves again without being told anything"
     );
     let outcome = load.stop();
-    tell("main killed and started again", &outcome);
+    print_outcome("main killed and started again", &outcome);
     assert_eq!(outcome.hung + outcome.wrong_bodies, 0, "{outcome}");
 }
 
@@ -289,7 +289,7 @@ fn restarts_of_an_application_cost_nothing() {
     }
     site.wait_for_workers(4);
     let outcome = load.stop();
-    tell(&format!("{restarts} restarts"), &outcome);
+    print_outcome(&format!("{restarts} restarts"), &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 
@@ -303,7 +303,7 @@ fn a_graceful_stop_answers_what_has_begun() {
     site.server.signal(libc::SIGQUIT);
     let status = site.server.wait_for_end();
     let outcome = load.stop();
-    tell("stopped by SIGQUIT", &outcome);
+    print_outcome("stopped by SIGQUIT", &outcome);
     assert!(status.success(), "{status}");
     assert_eq!(
         outcome.hung + outcome.wrong_bodies + outcome.broken,

@@ -1,7 +1,7 @@
 //! Resident PHP while things go wrong: what is lost is the request that broke, and the script is there again.
 
 use serde_json::json;
-use tutti_faults::{scaled, tell};
+use tutti_faults::{print_outcome, scaled};
 use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, processes, wait_until};
 
 /// Boots once; counts its requests, and does what it is asked to each time.
@@ -57,7 +57,7 @@ fn a_killed_resident_worker_costs_its_own_request_and_nothing_else() {
     }
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
-    tell(&format!("{kills} resident workers killed"), &outcome);
+    print_outcome(&format!("{kills} resident workers killed"), &outcome);
     let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
     assert!(bad_gateways <= kills as u64, "{outcome}");
     assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
@@ -71,7 +71,7 @@ fn what_ends_each_hundredth_request_ends_no_other() {
         let load = load(&server, &format!("break={kind}"));
         assert!(load.wait_for_answers(answers as u64, PATIENCE), "{kind}");
         let outcome = load.stop();
-        tell(&format!("{kind} at each hundredth request"), &outcome);
+        print_outcome(&format!("{kind} at each hundredth request"), &outcome);
         let broken = status.map_or(0, |status| {
             outcome.statuses.get(&status).copied().unwrap_or_default()
         });
@@ -89,7 +89,7 @@ fn a_leak_is_recycled_by_the_limit_and_costs_nothing() {
     let load = load(&server, "break=leak");
     assert!(load.wait_for_answers(scaled(1000, 20_000) as u64, PATIENCE));
     let outcome = load.stop();
-    tell("a leak of 100 KB a request, 50 requests a worker", &outcome);
+    print_outcome("a leak of 100 KB a request, 50 requests a worker", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     wait_until("the first ones have left", || {
         let workers = server.workers("site");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_faults::{Site, tell};
+use tutti_faults::{Site, print_outcome};
 use tutti_testkit::{PATIENCE, Server, ServerOptions, client, processes, skipped, wait_until};
 
 /// A small file system of its own; unmounted when dropped.
@@ -86,7 +86,7 @@ fn a_full_disk_for_bodies_refuses_large_ones_and_serves_the_rest() {
         format!("ok:1:{}", 300 << 10)
     );
     let outcome = load.stop();
-    tell("disk full for bodies", &outcome);
+    print_outcome("disk full for bodies", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     // The log names the folder.
     site.server.wait_for_log(disk.0.to_str().unwrap());
@@ -151,7 +151,7 @@ fn a_read_only_state_refuses_changes_and_serves_on() {
         before
     );
     let outcome = load.stop();
-    tell("state that is read-only", &outcome);
+    print_outcome("state that is read-only", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
     // Processes that die are replaced.
     site.server.kill_router();

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_faults::{Site, scaled, tell};
+use tutti_faults::{Site, print_outcome, scaled};
 use tutti_testkit::client::Client;
 use tutti_testkit::{
     Gate, Load, PATIENCE, ServerOptions, client, files, processes, server, wait_until,
@@ -111,8 +111,8 @@ fn twenty_upgrades_under_load_lose_nothing() {
     }
     site.wait_for_workers(2);
     let (kept, anew) = (kept.stop(), anew.stop());
-    tell(&format!("{upgrades} upgrades, connections kept"), &kept);
-    tell(&format!("{upgrades} upgrades, a connection each"), &anew);
+    print_outcome(&format!("{upgrades} upgrades, connections kept"), &kept);
+    print_outcome(&format!("{upgrades} upgrades, a connection each"), &anew);
     assert_eq!((kept.failures(), kept.refused), (0, 0), "{kept}");
     assert_eq!((anew.failures(), anew.refused), (0, 0), "{anew}");
     assert_eq!(
@@ -243,7 +243,7 @@ fn a_new_version_that_does_not_come_up_gives_back_to_the_old_one() {
     let reply = upgrade(&site);
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     let outcome = load.stop();
-    tell("3 upgrades given back", &outcome);
+    print_outcome("3 upgrades given back", &outcome);
     assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }
 

@@ -136,7 +136,7 @@ class TomcatExamples(JavaSite):
 
     def prepare(self):
         shutil.copytree(EXAMPLES, self.root)
-        (self.root / "WEB-INF/jetty-web.xml").write_text(guide("People who log in", "xml"))
+        (self.root / "WEB-INF/jetty-web.xml").write_text(guide("Login", "xml"))
         descriptor = self.root / "WEB-INF/web.xml"
         text = descriptor.read_text()
         # Tomcat's own filters: a log of requests, and fields of answers.

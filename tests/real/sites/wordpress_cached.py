@@ -9,7 +9,7 @@ from browser import Browser
 from sites.documented import block
 from sites.wordpress import WordPress
 
-PAGE, CHAPTER = "http/cache.md", "Applications that say nothing"
+PAGE, CHAPTER = "http/cache.md", "Applications without Cache-Control"
 
 
 class WordPressCached(WordPress):
@@ -65,7 +65,7 @@ class WordPressCached(WordPress):
         passes_by(person.get(path).expect("The curtain rises", "wpadminbar"))
         # A page of somebody is not kept for others.
         first = self.nobody().get(path).expect("The curtain rises").expect_not("wpadminbar", "critic-only")
-        assert told(first).endswith("stored"), told(first)
+        assert cache_status(first).endswith("stored"), cache_status(first)
         again = is_hit(self.nobody().get(path))
         assert again.body == first.body and int(again.header("Age")) >= 0, "the same page"
         # Kept pages are not for somebody, of whatever kind they are.
@@ -103,7 +103,7 @@ class WordPressCached(WordPress):
         self.purge(f"tags/post-{post['id']}")
         shown = self.nobody().get(path).expect("Bravo, encore!").expect_not("awaiting moderation")
         # The form is as empty as for everybody.
-        assert told(shown).endswith("stored") and "stranger@example.org" not in shown.text, told(shown)
+        assert cache_status(shown).endswith("stored") and "stranger@example.org" not in shown.text, cache_status(shown)
         is_hit(self.nobody().get(path)).expect("Bravo, encore!")
 
     def new_posts_are_seen_after_a_purge(self, person, headers):
@@ -127,7 +127,7 @@ class WordPressCached(WordPress):
         passes_by(cast.get(post["path"])).expect("Only the cast may read it")
         # From version 6.8 on WordPress forbids that the form is kept.
         again = self.nobody().get(post["path"]).expect_not("Only the cast")
-        assert "detail=no-store" in told(again) or is_hit(again), told(again)
+        assert "detail=no-store" in cache_status(again) or is_hit(again), cache_status(again)
 
     def who_logs_out_is_nobody(self, person, post):
         page = person.get("/wp-admin/")
@@ -138,16 +138,16 @@ class WordPressCached(WordPress):
         person.get("/wp-admin/").expect("Username or Email Address")
 
 
-def told(page):
+def cache_status(page):
     return page.header("Cache-Status") or ""
 
 
 def is_hit(page):
-    assert "; hit" in told(page) and page.header("Age") is not None, f"{page.url}: {told(page)}"
+    assert "; hit" in cache_status(page) and page.header("Age") is not None, f"{page.url}: {cache_status(page)}"
     return page
 
 
 def passes_by(page):
     """It has gone past the cache: not from there, and not into it."""
-    assert "fwd=bypass" in told(page) and "stored" not in told(page), f"{page.url}: {told(page)}"
+    assert "fwd=bypass" in cache_status(page) and "stored" not in cache_status(page), f"{page.url}: {cache_status(page)}"
     return page

@@ -140,7 +140,7 @@ options! {
     /// `status`, an expired one `expired_status`. Without `text`, the path is signed, followed by a space and the
     /// expiry time if there is one
     pub struct SignedLinkOptions: SIGNED_LINK = "signed link" {
-        /// How links are signed: HMAC with SHA-256 (RFC 2104), or as nginx's `secure_link_md5`, only for links that
+        /// Signature of the links: HMAC with SHA-256 (RFC 2104), or as nginx's `secure_link_md5`, only for links that
         /// exist already: MD5 of the text, followed by the secret if there is one
         method: LinkMethod [beyond(), default("\"hmac-sha256\"")],
         /// The secret; for `hmac-sha256` at least 32 bytes

@@ -278,15 +278,14 @@ fn application_notes(application: &Value, width: usize) -> Vec<String> {
     if application.get("started") == Some(&Value::Bool(false)) {
         notes.push("has never started".to_owned());
     }
-    let counts = [
-        ("starting", "/processes/starting"),
-        ("failed starts", "/failures/total"),
-    ];
-    for (what, pointer) in counts {
-        match number(application, pointer) {
-            0 => {}
-            count => notes.push(format!("{count} {what}")),
-        }
+    match number(application, "/processes/starting") {
+        0 => {}
+        count => notes.push(format!("{count} starting")),
+    }
+    match number(application, "/failures/total") {
+        0 => {}
+        1 => notes.push("1 failed start".to_owned()),
+        count => notes.push(format!("{count} failed starts")),
     }
     let pids = application.get("pids");
     let pids = pids.and_then(Value::as_array).into_iter().flatten();
