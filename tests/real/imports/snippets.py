@@ -12,6 +12,7 @@ In the text, `@PORT@` is the port to listen on, `@ROOT@` a folder of files, `@BA
 `@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, and `@TMP@` a folder for logs.
 """
 
+import gzip
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ def differences(request, old, new):
         ignored = {"content-type", "content-language", "vary"}
     else:
         ignored = set()
-        if old.body != new.body and request.method != "HEAD":
+        if content(old) != content(new) and request.method != "HEAD":
             found.append(f"body {old.body[:400]!r} → {new.body[:400]!r}")
     if old.fields.get("expires") not in FIXED_TIMES:
         ignored |= {"expires"}
@@ -99,6 +100,11 @@ def differences(request, old, new):
         if before != after:
             found.append(f"{name} {before!r} → {after!r}")
     return found
+
+
+def content(answer):
+    """The body, not compressed."""
+    return gzip.decompress(answer.body) if answer.fields.get("content-encoding") == "gzip" and answer.body else answer.body
 
 
 def exposes(old, new):
