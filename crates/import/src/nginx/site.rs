@@ -155,8 +155,11 @@ impl Compiler<'_> {
             if own.contains(&header.name.to_ascii_lowercase().as_str()) {
                 let problem = format!("Tutti itself sets `{}`", header.name);
                 let hint = "remove the directive";
-                self.findings
-                    .note(&header.place, "add_header", &problem, hint);
+                let (place, name) = (&header.place, "add_header");
+                match header.name.eq_ignore_ascii_case("content-length") {
+                    true => self.findings.note(place, name, &problem, hint),
+                    false => self.findings.lost(place, name, &problem, hint),
+                }
                 continue;
             }
             let Some(text) = self.text(site, &header.value, &header.place, "add_header") else {
