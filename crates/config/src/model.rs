@@ -389,12 +389,22 @@ pub struct Share {
     pub deny: Option<Patterns>,
     /// The action if the file exists, instead of serving it.
     pub found: Option<Box<Action>>,
+    /// The action for a folder that exists and has nothing to serve.
+    pub folder: Option<Box<Action>>,
     /// The action if no file can be served.
     pub fallback: Option<Box<Action>>,
     /// Folder that paths cannot leave.
     pub chroot: Option<Template>,
     /// The remaining options.
     pub options: ShareOptions,
+}
+
+impl Share {
+    /// The actions inside it.
+    fn inner(&self) -> impl Iterator<Item = &Action> {
+        let inner = [&self.found, &self.folder, &self.fallback];
+        inner.into_iter().flatten().map(|action| &**action)
+    }
 }
 
 /// One member of `response_headers`, or of `response_headers_always`.
@@ -560,8 +570,7 @@ impl Action {
         let pages = pages.flat_map(|page| page.action.guards());
         let mut guards: Vec<_> = self.guard.iter().chain(pages).collect();
         if let ActionKind::Share(share) = &self.kind {
-            let inner = share.found.iter().chain(&share.fallback);
-            guards.extend(inner.flat_map(|action| action.guards()));
+            guards.extend(share.inner().flat_map(|action| action.guards()));
         }
         guards
     }
@@ -577,8 +586,7 @@ impl Action {
         match &self.kind {
             ActionKind::Proxy(upstream) => found.push(upstream),
             ActionKind::Share(share) => {
-                let inner = share.found.iter().chain(&share.fallback);
-                found.extend(inner.flat_map(|action| action.proxies()));
+                found.extend(share.inner().flat_map(|action| action.proxies()));
             }
             ActionKind::Pass(_) | ActionKind::Return(_) => {}
         }

@@ -69,6 +69,13 @@ impl Findings {
         self.add(Importance::Note, place, directive, problem, hint);
     }
 
+    /// True if nothing is lost so far.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.list
+            .iter()
+            .all(|finding| finding.importance != Importance::Lost)
+    }
+
     fn add(
         &mut self,
         importance: Importance,

@@ -10,13 +10,14 @@
 
 #![forbid(unsafe_code)]
 
-mod accepted;
+mod acceptance;
 mod apache;
 mod caddy;
 mod fate;
 mod finding;
 mod fpm;
 mod gunicorn;
+mod hidden_scripts;
 mod ini;
 mod literal;
 mod mime;
@@ -78,8 +79,8 @@ pub fn import(
         ForeignServer::Puma => puma::import(files, sources, &mut findings)?,
     };
     let file = files.first().map_or(Path::new(""), PathBuf::as_path);
-    accepted::acceptable(&mut configuration, file, &mut findings);
-    accepted::hide_scripts(&mut configuration, file, sources, &mut findings);
+    acceptance::make_acceptable(&mut configuration, file, &mut findings);
+    hidden_scripts::hide_scripts(&mut configuration, file, sources, &mut findings);
     Ok(Imported {
         configuration,
         findings: findings.into_list(),

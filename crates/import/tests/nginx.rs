@@ -195,7 +195,10 @@ fn addresses_are_let_in_and_kept_out_in_their_order() {
     let route =
         steps("location / { deny 10.0.0.1; allow 10.0.0.0/8; allow unix:; deny all; return 200; }");
     // `return` comes before the addresses, as in nginx.
-    assert_eq!(route, json!([{"action": {"return": 200}}]));
+    assert_eq!(
+        route,
+        json!([{"action": {"return": 200, "body": "", "content_type": "text/plain"}}])
+    );
     let imported = imported(
         "server { server_name s; root /srv; location / { deny 10.0.0.1; allow 10.0.0.0/8; allow unix:; deny all; } }",
     );
@@ -222,7 +225,6 @@ fn nothing_is_left_out_without_a_word() {
         lost(&imported),
         [
             (3, "random_index"),
-            (4, "return"),
             (5, "proxy_pass"),
             (8, "limit_req"),
             (9, "add_header"),
@@ -422,7 +424,7 @@ fn addresses_or_a_password_let_in() {
         "{steps:#}"
     );
     assert!(text.contains("authenticate"), "{text}");
-    assert!(!text.contains("403"), "{text}");
+    assert!(!text.contains(r#""action":{"return":403}"#), "{text}");
     let both = rules.replace("any", "all");
     let text = location("", "", &both).0.to_string();
     assert!(
@@ -766,7 +768,6 @@ fn a_way_that_cannot_be_carried_over_leads_nowhere() {
         "if ($no_such_variable) { return 302 /login; }",
         "if ($no_such_variable = a) { rewrite ^ /login last; }",
         "if ($cookie_a ~ (?>a)) { return 404; }",
-        "if ($cookie_a) { proxy_pass http://127.0.0.1:2; }",
         "if ($cookie_a) { no_such_check on; }",
     ] {
         let (whole, findings) = location("", "", &format!("{way} proxy_pass http://127.0.0.1:1;"));
@@ -1015,9 +1016,15 @@ fn variables_of_gateways_are_carried_over() {
     assert_eq!(findings, [(3, "uwsgi_param".to_owned())]);
     assert_eq!(
         whole["routes"]["s"][0]["action"],
-        json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}}})
+        json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}},
+               "internal": "routes/s-by-answer"})
     );
-    for (pass, scheme) in [("fastcgi", "fastcgi"), ("scgi", "scgi")] {
+    // A program that is no script needs no SCRIPT_FILENAME: it gets the path.
+    let path = json!({"REMOTE_USER": "$remote_user", "SCRIPT_NAME": "$uri", "PATH_INFO": null});
+    for (pass, params) in [
+        ("fastcgi", path),
+        ("scgi", json!({"REMOTE_USER": "$remote_user"})),
+    ] {
         let (whole, findings) = location(
             "",
             "",
@@ -1025,11 +1032,7 @@ fn variables_of_gateways_are_carried_over() {
         );
         assert!(findings.is_empty(), "{findings:?}");
         let action = &whole["routes"]["s"][0]["action"];
-        assert_eq!(
-            action[scheme]["params"],
-            json!({"REMOTE_USER": "$remote_user"}),
-            "{action}"
-        );
+        assert_eq!(action[pass]["params"], params, "{action}");
     }
 }
 
@@ -1056,4 +1059,236 @@ fn encryption_towards_servers_is_kept() {
             .unwrap()
             .contains_key("X-User")
     );
+}
+
+/// Issue 31: the texts of `return` were lost, and with them the type that nginx sends.
+#[test]
+fn a_return_has_its_text_and_its_type() {
+    let action = |statement: &str| {
+        let route = steps(&format!(
+            "location = /a.html {{ {statement} }} location / {{ return 204; }}"
+        ));
+        route[0]["action"].clone()
+    };
+    assert_eq!(
+        action("return 200 'all $uri';"),
+        json!({"return": 200, "body": "all $uri", "content_type": "text/html"})
+    );
+    assert_eq!(
+        action("types { } return 404 'none';"),
+        json!({"return": 404, "body": "none", "content_type": "text/plain"})
+    );
+    assert_eq!(
+        action("types { } add_header Content-Type text/x; return 403 '';"),
+        json!({"return": 403, "body": "", "content_type": "text/plain", "response_headers": {"Content-Type": "text/x"}})
+    );
+    assert_eq!(action("return 204 'never sent';"), json!({"return": 204}));
+    // The ending of the path decides, where the location does not say it.
+    let route = steps("location / { return 200 x; }");
+    let kind = &route[0]["action"]["response_headers_always"]["Content-Type"];
+    assert!(kind.to_string().contains("image/jpeg"), "{route}");
+}
+
+/// Issue 31: `-d` and `-e` were wrong for folders, and a folder without an index got the fallback of `try_files`.
+#[test]
+fn files_and_folders_are_told_apart() {
+    for (test, found, folder, fallback) in [
+        ("-f", json!(1), Value::Null, json!(2)),
+        ("!-f", json!(2), Value::Null, json!(1)),
+        ("-d", json!(2), json!(1), json!(2)),
+        ("-e", json!(1), json!(1), json!(2)),
+        ("!-e", json!(2), json!(2), json!(1)),
+    ] {
+        let (whole, findings) = location(
+            "",
+            "",
+            &format!("if ({test} $request_filename) {{ return 201; }} return 202;"),
+        );
+        assert_eq!(findings, []);
+        let share = whole["routes"]["s"][0]["action"].clone();
+        // The other action is a route.
+        let number = |name: &str| match &share[name] {
+            Value::Null => Value::Null,
+            action if action["return"] == 201 => json!(1),
+            _ => json!(2),
+        };
+        let numbers = (number("found"), number("folder"), number("fallback"));
+        assert_eq!(numbers, (found, folder, fallback), "{test}: {whole}");
+    }
+    let route = steps("location / { try_files $uri $uri/ /index.php?$args; }");
+    assert_eq!(route[0]["action"]["folder"], json!({"return": 403}));
+}
+
+/// Issue 31: `if` with settings alone was left out, and one with another server refused its requests.
+#[test]
+fn an_if_may_change_the_content() {
+    let (whole, findings) = location(
+        "",
+        "",
+        "if ($arg_a) { add_header X-A yes; } if ($arg_b) { proxy_pass http://127.0.0.1:2; } proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(findings, []);
+    let text = whole["routes"].to_string();
+    assert!(
+        text.contains(r#""response_headers":{"X-A":"yes"}"#),
+        "{text}"
+    );
+    assert!(
+        text.contains("127.0.0.1:1") && text.contains("127.0.0.1:2"),
+        "{text}"
+    );
+    // A hundred of them do not make 2^100 ways.
+    let many = "if ($arg_a) { add_header X-A yes; }".repeat(100);
+    let (_, findings) = location("", "", &many);
+    assert!(!findings.is_empty());
+}
+
+/// Issue 31: `error_page 418 = @name` lost the method and the body.
+#[test]
+fn a_named_page_of_a_return_gets_the_request_itself() {
+    let route = steps(
+        "error_page 418 = @app; location / { return 418; } location @app { proxy_pass http://127.0.0.1:1; }",
+    );
+    assert_eq!(route[0]["action"], json!({"pass": "routes/s-app"}));
+}
+
+/// Issue 31: locations without a server became `{}`, and the import said that it was whole.
+#[test]
+fn a_file_without_a_server_is_not_nothing() {
+    let imported = imported("location / { return 204; }");
+    assert_eq!(lost(&imported), [(1, "location")]);
+    assert_eq!(
+        imported.configuration["listeners"]["*:80"]["pass"],
+        "routes/site"
+    );
+    for text in ["", "user nobody;", "include conf.d/*.conf;"] {
+        assert!(!self::imported(text).is_whole(), "{text}");
+    }
+}
+
+#[test]
+fn a_return_has_its_text_and_the_type_of_the_place() {
+    let route = steps(
+        r#"location = /health { return 200 "up $uri\n"; } location /p { default_type text/html; return 503 "<p>"; } location = /x.gif { return 404 x; } location / { return 204 x; }"#,
+    );
+    let actions: Vec<&Value> = route.as_array().unwrap().iter().collect();
+    assert_eq!(
+        actions[0]["action"],
+        json!({"return": 200, "body": "up $uri\n", "content_type": "text/plain"})
+    );
+    assert_eq!(
+        actions[1]["action"],
+        json!({"return": 404, "body": "x", "content_type": "image/gif"})
+    );
+    assert_eq!(actions[2]["action"]["body"], "<p>");
+    assert_eq!(actions[2]["action"]["content_type"], "text/html");
+    assert_eq!(actions[3]["action"], json!({"return": 204}));
+}
+
+#[test]
+fn a_source_without_a_server_is_not_whole() {
+    for source in [
+        "location / { return 204; }",
+        "include /etc/nginx/no-such-folder/*.conf;",
+        "upstream u { server 127.0.0.1:1; }",
+    ] {
+        let imported = imported(source);
+        assert!(
+            !imported.is_whole() || source.starts_with("include"),
+            "{source}: {:?}",
+            imported.findings
+        );
+        assert!(!imported.findings.is_empty(), "{source}");
+    }
+}
+
+#[test]
+fn a_status_that_leads_to_a_named_location_is_a_way() {
+    let route = steps(
+        "error_page 418 = @special; location / { if ($arg_x) { return 418; } return 204; } location @special { return 201; }",
+    );
+    let text = route.to_string();
+    assert!(!text.contains("418"), "{text}");
+}
+
+#[test]
+fn zones_with_equal_bounds_are_counted_apart() {
+    let http = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=b:1m rate=1r/s;";
+    let (whole, findings) = location(
+        http,
+        "location /b { limit_req zone=b; }",
+        "limit_req zone=a;",
+    );
+    assert_eq!(findings, []);
+    let names: Vec<&String> = whole["limits"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn settings_within_an_if_change_the_content() {
+    let (whole, findings) = location(
+        "",
+        "",
+        "add_header X-A a; if ($arg_x) { add_header X-B b; } if ($arg_y) { proxy_pass http://127.0.0.1:2; } proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole["routes"].to_string();
+    for part in [
+        r#""X-B":"b""#,
+        r#""X-A":"a""#,
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:2",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A check that is not known refuses those that the condition is about.
+    let closed = location("", "", "if ($arg_x) { no_such_check on; } return 204;").0;
+    assert!(closed["routes"].to_string().contains("403"), "{closed}");
+}
+
+#[test]
+fn a_server_that_a_constant_or_a_map_names_is_known() {
+    let (whole, findings) = location(
+        "",
+        "set $back 127.0.0.1:1;",
+        "proxy_pass http://$back$request_uri;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    assert!(
+        whole["routes"]
+            .to_string()
+            .contains("\"http://127.0.0.1:1\""),
+        "{whole:#}"
+    );
+    let (whole, findings) = location(
+        "map $arg_s $back { default 127.0.0.1:1; b 127.0.0.1:2; }",
+        "",
+        "proxy_pass http://$back;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole["routes"].to_string();
+    for server in ["\"http://127.0.0.1:1\"", "\"http://127.0.0.1:2\""] {
+        assert!(text.contains(server), "{text}");
+    }
+    // A client must not choose among all servers.
+    let (whole, findings) = location("", "", "proxy_pass http://$arg_s;");
+    assert_eq!(findings, [(3, "proxy_pass".to_owned())]);
+    assert!(whole["routes"].to_string().contains("503"), "{whole:#}");
+}
+
+#[test]
+fn an_address_that_is_not_known_makes_no_configuration_that_is_rejected() {
+    for pass in [
+        "fastcgi_pass $no_such_variable;",
+        "fastcgi_pass group-elsewhere;",
+        "uwsgi_pass $arg_server;",
+        "add_header Content-Length 5; return 200 x;",
+    ] {
+        let (whole, findings) = location("", "", pass);
+        // The length is the server's own: nothing is lost.
+        assert_eq!(findings.is_empty(), pass.contains("Length"), "{pass}");
+        let faults = tutti_ctl::accepted(&whole.to_string()).err();
+        assert_eq!(faults.map(|faults| faults.to_string()), None, "{pass}");
+        assert!(whole["listeners"].is_object(), "{pass}: {whole:#}");
+    }
 }

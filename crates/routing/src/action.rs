@@ -127,6 +127,7 @@ pub struct CompiledShare {
     /// Its place in the configuration.
     pub pointer: Pointer,
     pub(crate) found: Option<Box<CompiledAction>>,
+    pub(crate) folder: Option<Box<CompiledAction>>,
     pub(crate) fallback: Option<Box<CompiledAction>>,
 }
 
@@ -142,6 +143,11 @@ impl CompiledShare {
     /// True if there is an action for an existing file.
     pub fn has_found(&self) -> bool {
         self.found.is_some()
+    }
+
+    /// True if there is an action for an existing folder.
+    pub fn has_folder(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// True if there is a fallback.

@@ -145,6 +145,11 @@ impl Router {
                     .as_ref()
                     .map(|found| self.action(found))
                     .transpose()?;
+                let folder = share
+                    .folder
+                    .as_ref()
+                    .map(|folder| self.action(folder))
+                    .transpose()?;
                 let fallback = share
                     .fallback
                     .as_ref()
@@ -154,6 +159,7 @@ impl Router {
                     written: Arc::clone(share),
                     pointer: action.pointer.clone(),
                     found: found.map(Box::new),
+                    folder: folder.map(Box::new),
                     fallback: fallback.map(Box::new),
                 }))
             }

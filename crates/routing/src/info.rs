@@ -20,6 +20,8 @@ pub enum RouteEvent<'a> {
     Rewritten(&'a [u8]),
     /// A share has a file, and its `found` action decides.
     Found,
+    /// The action of a share for folders is used: there is one.
+    Folder,
     /// A share has no file.
     Fallback,
 }

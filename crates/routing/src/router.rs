@@ -270,6 +270,24 @@ impl Router {
         )
     }
 
+    /// Decides again after a share has a folder without anything to serve.
+    ///
+    /// # Errors
+    /// The decision itself, if it has no action for folders (or is not a share).
+    #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
+    pub fn folder<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        decision: Decision<'r>,
+        request: &R,
+    ) -> Result<Decision<'r>, Decision<'r>> {
+        self.instead(
+            decision,
+            request,
+            |share| share.folder.as_deref(),
+            RouteEvent::Folder,
+        )
+    }
+
     /// Decides for another action of a share.
     #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     fn instead<'r, R: RequestInfo + ?Sized>(

@@ -72,7 +72,10 @@ impl Walk<'_> {
             CompiledKind::Return(_) => {}
             CompiledKind::Pass(pass) => self.pass(number, pass),
             CompiledKind::Share(share) => {
-                for inner in [&share.found, &share.fallback].into_iter().flatten() {
+                for inner in [&share.found, &share.folder, &share.fallback]
+                    .into_iter()
+                    .flatten()
+                {
                     self.action(number, inner);
                 }
             }

@@ -149,6 +149,16 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                     }
                 },
                 Ok(act) => act,
+                Err(NoFile::Folder) => match router.folder(decision, request) {
+                    Ok(next) => {
+                        decision = next;
+                        continue;
+                    }
+                    Err(last) => {
+                        decision = last;
+                        refusal(404)
+                    }
+                },
                 // The fallback is only for missing files.
                 Err(NoFile::Undecided) => Act::page(500),
                 Err(NoFile::Denied) => denied(request, &decision),
@@ -178,7 +188,9 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
 fn may_be_metrics(action: &DecisionKind<'_>) -> bool {
     match action {
         DecisionKind::Metrics => true,
-        DecisionKind::Share(share) => share.has_found() || share.has_fallback(),
+        DecisionKind::Share(share) => {
+            share.has_found() || share.has_folder() || share.has_fallback()
+        }
         _ => false,
     }
 }
@@ -312,6 +324,8 @@ fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
 enum NoFile {
     /// This status, if there is no fallback.
     Status(u16),
+    /// There is a folder without a file to serve, and the share has an action for it.
+    Folder,
     /// A script for the path has failed, or a pattern that decides whether the file may be served.
     Undecided,
     /// `deny` matches the path: the client does not learn whether the file exists, and the fallback is not used.
@@ -371,15 +385,18 @@ fn serve(
     for template in &share.paths {
         path.clear();
         below.render(template, request, &mut path)?;
-        let folder = path.ends_with(b"/").then(|| path.clone());
+        let is_tested = share.has_found() && share.has_folder();
+        let folder = (is_tested || path.ends_with(b"/")).then(|| path.clone());
         if path.ends_with(b"/") && is_index_denied(request, share, decision.path(request))? {
             return Err(NoFile::Denied);
         }
         outcome = look.at(template, &mut path);
-        if let (Some(folder), Err(Missed::Status(404, _))) = (folder, &outcome)
-            && let Some(listing) = look.listing(folder)
-        {
-            outcome = Ok(listing);
+        if let (Some(folder), Err(Missed::Status(404, _))) = (folder, &outcome) {
+            if let Some(listing) = look.listing(&folder) {
+                outcome = Ok(listing);
+            } else if share.has_folder() && look.folder(&folder).is_some() {
+                outcome = Err(Missed::Folder);
+            }
         }
         if !matches!(outcome, Err(Missed::Status(..))) {
             break;
@@ -387,6 +404,7 @@ fn serve(
     }
     let outcome = outcome.map_err(|missed| match missed {
         Missed::Undecided => NoFile::Undecided,
+        Missed::Folder => NoFile::Folder,
         Missed::Status(status, why) => {
             if !share.has_fallback() {
                 let reason = share::explained(&path, look.bounds, status, why);
@@ -403,6 +421,8 @@ fn serve(
 enum Missed {
     /// The status, and the reason for the log.
     Status(u16, &'static str),
+    /// It is a folder, for which the share has an action.
+    Folder,
     /// A pattern could not be evaluated, which has been logged.
     Undecided,
 }
@@ -485,15 +505,32 @@ impl Look<'_> {
     }
 
     /// The list of the folder, if lists are configured and it is one. Denied folders are not listed.
-    fn listing(&self, folder: Vec<u8>) -> Option<Act> {
-        let (request, share) = (self.request, self.share);
+    fn listing(&self, folder: &[u8]) -> Option<Act> {
+        let share = self.share;
         let format = share.options.listing.filter(|_| !share.has_found())?;
-        let climbs = folder.split(|byte| *byte == b'/').any(|part| part == b"..");
-        if climbs || memchr::memchr(0, &folder).is_some() {
+        let path = self.decision.path(self.request);
+        // A list of `/a` would have links to its siblings.
+        if !path.ends_with(b"/") {
+            return None;
+        }
+        Some(Act::Listing(Arc::new(Folder {
+            look: self.folder(folder)?,
+            format,
+            path: path.to_vec(),
+            deny: share.deny.clone(),
+            types: share.types.clone(),
+        })))
+    }
+
+    /// The folder with this path, if there is one within the bounds.
+    fn folder(&self, path: &[u8]) -> Option<listing::Look> {
+        let share = self.share;
+        let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
+        if climbs || memchr::memchr(0, path).is_some() {
             return None;
         }
         let look = listing::Look {
-            path: folder,
+            path: path.to_vec(),
             chroot: self
                 .bounds
                 .and_then(|bounds| bounds.chroot)
@@ -503,18 +540,7 @@ impl Look<'_> {
             traverse_mounts: share.options.traverse_mounts,
             limit: share.options.listing_limit as usize,
         };
-        let path = self.decision.path(request);
-        // A list of `/a` would have links to its siblings.
-        if !path.ends_with(b"/") || !listing::is_folder(&look) {
-            return None;
-        }
-        Some(Act::Listing(Arc::new(Folder {
-            look,
-            format,
-            path: path.to_vec(),
-            deny: share.deny.clone(),
-            types: share.types.clone(),
-        })))
+        listing::is_folder(&look).then_some(look)
     }
 
     /// True if `types` permits the file.

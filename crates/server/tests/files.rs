@@ -470,6 +470,44 @@ fn a_file_that_is_found_may_lead_elsewhere() {
     );
 }
 
+/// nginx's `-d` and `-e`, and its 403 for a folder without an index.
+#[test]
+fn a_folder_without_anything_to_serve_has_an_action_of_its_own() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/test/*"}}, "action": {{"share": "{folder}$uri", "index": "", "prefix": "/test",
+                                "found": {{"return": 201}}, "folder": {{"return": 202}}, "fallback": {{"return": 204}}}}}},
+                            {{"match": {{"uri": "/list/*"}}, "action": {{"share": "{folder}$uri", "prefix": "/list", "listing": "html", "folder": {{"return": 403}}}}}},
+                            {{"match": {{"uri": "/kept/*"}}, "action": {{"share": "{folder}$uri", "prefix": "/kept", "chroot": "{folder}/shop/", "folder": {{"return": 403}}, "fallback": {{"return": 204}}}}}},
+                            {{"action": {{"share": "{folder}$uri", "folder": {{"return": 403}}, "fallback": {{"return": 204}}}}}}]}}"#
+        )
+    });
+    site.write("shop/index.html", "the shop");
+    site.write("plain/page.html", "page");
+    let empty = "Content-Length: 0\r\n";
+    for (method, target, fields, status) in [
+        ("GET", "/plain/", "", 403),
+        ("GET", "/plain", "", 301),
+        ("GET", "/shop/", "", 200),
+        ("GET", "/nowhere/", "", 204),
+        ("GET", "/plain/page.html/", "", 204),
+        // Only a test accepts the path without the slash, and any method.
+        ("GET", "/test/plain", "", 202),
+        ("GET", "/test/plain/", "", 202),
+        ("POST", "/test/plain", empty, 202),
+        ("GET", "/test/shop", "", 202),
+        ("GET", "/test/plain/page.html", "", 201),
+        ("GET", "/test/nowhere", "", 204),
+        ("GET", "/list/plain/", "", 200),
+        // A folder outside of the bounds does not exist.
+        ("GET", "/kept/plain/", "", 204),
+    ] {
+        let response = site.request(method, target, fields);
+        assert_eq!(response.status, status, "{method} {target}");
+    }
+}
+
 /// A site whose folder is shared with these options, `WWW` standing for it.
 fn bounded(share: &str) -> Site {
     let site = Site::new(1, |folder| {

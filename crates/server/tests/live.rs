@@ -254,7 +254,8 @@ fn rewrite_return_location_and_response_headers() {
                    {{"match": {{"uri": "/old/*"}}, "action": {{"rewrite": "/new$uri", "share": "{folder}$uri"}}}},
                    {{"match": {{"uri": "/go"}}, "action": {{"return": 301, "location": "https://$host$request_uri"}}}},
                    {{"match": {{"uri": "/headers.txt"}}, "action": {{"share": "{folder}$uri", "response_headers":
-                      {{"Content-Type": "${{response_header_content_type}};charset=utf-8", "ETag": null, "X-Path": "$uri", "X-Own": "1"}}}}}},
+                      {{"Content-Type": "${{response_header_content_type}};charset=utf-8", "ETag": null, "X-Path": "$uri", "X-Own": "1",
+                       "X-Absent": "$arg_absent", "X-Empty": ""}}}}}},
                    {{"action": {{"return": 404, "response_headers": {{"X-Own": "1"}}}}}}]}}"#
         )
     });
@@ -274,6 +275,8 @@ fn rewrite_return_location_and_response_headers() {
         ("ETag", None),
         ("X-Path", Some("/headers.txt")),
         ("X-Own", Some("1")),
+        ("X-Absent", None),
+        ("X-Empty", Some("")),
         ("Content-Length", Some("1")),
     ] {
         assert_eq!(response.field(name), value, "{name}");

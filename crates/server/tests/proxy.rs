@@ -578,7 +578,7 @@ fn fields_of_the_request_are_changed() {
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
                  "routes": [{{"action": {{"proxy": "http://{}", "rewrite": "/new$uri", "request_headers":
                      {{"Host": "backend:1", "X-Was": "$header_x_was and $uri", "X-More": {{"add": "2"}}, "Cookie": null,
-                       "X-Bad": "$arg_bad"}},
+                       "X-Bad": "$arg_bad", "X-Absent": "$arg_absent", "X-Added": {{"add": "$arg_absent"}}}},
                      "proxy_options": {{"forwarded_headers": "both"}}}}}}]}}"#,
             backend.address
         )
@@ -586,7 +586,7 @@ fn fields_of_the_request_are_changed() {
     let answer = site.request(
         "GET",
         "/a?bad=1",
-        "X-Was: old\r\nX-More: 1\r\nCookie: a=b\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=x\r\n",
+        "X-Was: old\r\nX-More: 1\r\nX-Absent: forged\r\nCookie: a=b\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=x\r\n",
     );
     assert_eq!(
         answer.text(),

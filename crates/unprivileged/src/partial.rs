@@ -216,7 +216,7 @@ fn part_of_action(path: &[&str]) -> (usize, &'static str) {
         // Without error pages the client gets what it gets if an error page fails.
         ["error_pages", _, ..] => (2, ""),
         ["error_pages" | "mirror" | "early_hints" | "cache", ..] => (1, ""),
-        ["found" | "fallback", rest @ ..] => {
+        ["found" | "folder" | "fallback", rest @ ..] => {
             let (length, instead) = part_of_action(rest);
             (length + 1, instead)
         }

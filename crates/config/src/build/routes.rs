@@ -112,6 +112,9 @@ impl<'d> Builder<'d> {
         let found = reader
             .inner(&ShareOptions::found)
             .and_then(|reader| self.action(reader));
+        let folder = reader
+            .inner(&ShareOptions::folder)
+            .and_then(|reader| self.action(reader));
         let fallback = reader
             .inner(&ShareOptions::fallback)
             .and_then(|reader| self.action(reader));
@@ -121,6 +124,7 @@ impl<'d> Builder<'d> {
             types: reader.patterns(&ShareOptions::types, CASELESS),
             deny: reader.patterns(&ShareOptions::deny, DECODED),
             found: found.map(Box::new),
+            folder: folder.map(Box::new),
             fallback: fallback.map(Box::new),
             chroot: reader.some_template(&ShareOptions::chroot),
             options,

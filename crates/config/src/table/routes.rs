@@ -70,8 +70,8 @@ options! {
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// Options for requests to that server
         proxy_options: Unread [kind(ProxyOptions::KIND), beyond(), needs(&["proxy"])],
-        /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}`
-        /// keeps existing ones
+        /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a value
+        /// of variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
@@ -93,10 +93,11 @@ options! {
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx response; `null` removes one. `Server` can only be removed
-        response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one.
+        /// Fields to set in a 2xx or 3xx response; `null` removes one, and so does a value of variables that is empty.
         /// `Server` can only be removed
+        response_headers: Unread [kind(RESPONSE_HEADERS)],
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one, and
+        /// so does a value of variables that is empty. `Server` can only be removed
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Handling of the HTTP requests of this action
         http: Unread [kind(HttpRequestOptions::KIND), beyond()],
@@ -143,6 +144,9 @@ options! {
         /// method and type of the request do not matter; a folder is not a file, unless the path ends with a slash and
         /// the folder contains its `index`
         found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
+        /// The action for a folder that exists and has neither its `index` nor a `listing`, instead of `fallback`: for
+        /// example `{"return": 403}`. With `found`, which makes this a test, the path of a folder need not end with a slash
+        folder: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
         /// The action if no file can be served
         fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
         /// MIME types that may be served, in any case of letters; others get 403

@@ -115,7 +115,7 @@ impl Compiler<'_> {
         }
         for name in ["ssl_client_certificate", "ssl_trusted_certificate"] {
             if let Some(authority) = find(name) {
-                verify.authorities.push(path(authority));
+                verify.authorities.push(self.beside(authority.argument(0)));
             }
         }
         let mut unchecked = ["ssl_crl", "ssl_ocsp"].into_iter().filter_map(find);
@@ -170,16 +170,6 @@ enum How {
     Required,
     /// In a way that cannot be carried over.
     Unknown,
-}
-
-/// A path of a file that may be relative to nginx's folder.
-pub(super) fn path(statement: &Statement) -> String {
-    let path = statement.argument(0);
-    if path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("/etc/nginx/{path}")
-    }
 }
 
 /// The directives of a name in a server, or else those around it.

@@ -1,6 +1,8 @@
 //! The condition of an `if`, as it is written.
 
-use super::variables::Meaning;
+use std::collections::BTreeMap;
+
+use super::variables::{Meaning, captures, groups};
 use crate::template::{case, regex};
 
 /// The condition of an `if`.
@@ -51,6 +53,25 @@ impl Condition {
             }
             Condition::File { .. } => None,
         }
+    }
+
+    /// The expression of the captures of a pattern, and of those with names.
+    pub(super) fn captures(&self, meaning: &Meaning) -> Option<(String, BTreeMap<String, String>)> {
+        let Condition::Compare {
+            variable,
+            operator,
+            value,
+        } = self
+        else {
+            return None;
+        };
+        if !matches!(operator.as_str(), "~" | "~*") {
+            return None;
+        }
+        let subject = meaning.text(&format!("${{{variable}}}")).ok()?;
+        let captured = captures(value, case(operator.ends_with('*')), &subject)?;
+        let named = groups(value, &captured);
+        Some((captured, named))
     }
 
     /// Reads the words between `if` and the block, with their parentheses.

@@ -4,11 +4,15 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::if_block::is_handler;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::SourceLocation;
 use crate::output::{step, when};
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, quoted};
+
+/// The folder in which relative paths of files begin, as Debian has it.
+const PREFIX: &str = "/usr/share/nginx";
 
 impl Compiler<'_> {
     /// The steps of a location's content, its guards before them; the last one takes every request.
@@ -56,16 +60,7 @@ impl Compiler<'_> {
         let mut steps = Vec::new();
         let named = |name: &str| statements.iter().find(|statement| statement.name() == name);
         let tries = named("try_files");
-        let handler = [
-            "fastcgi_pass",
-            "proxy_pass",
-            "grpc_pass",
-            "uwsgi_pass",
-            "scgi_pass",
-        ];
-        let handler = statements
-            .iter()
-            .find(|statement| handler.contains(&statement.name()));
+        let handler = statements.iter().find(|statement| is_handler(statement));
         let action = match handler {
             Some(handler) => self.handler(site, handler),
             None => {
@@ -81,36 +76,89 @@ impl Compiler<'_> {
             Some(split) => split,
             None => return steps,
         };
-        let by_script = items.iter().any(|item| {
+        let is_of_script = |item: &String| {
             matches!(
                 item.as_str(),
                 "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name"
             )
-        });
+        };
+        let by_script = items.iter().any(is_of_script);
         let is_script = matches!(handler.map(Statement::name), Some("fastcgi_pass"));
         // A script that is not there is 404 anyway.
         if is_script && by_script && last == "=404" {
             steps.push(json!({"action": action}));
             return steps;
         }
-        let fallback = self.internal(site, last, &tries.place);
-        let action = match self.file_test(site) {
-            Some(mut share) if by_script => {
-                share.insert("found".to_owned(), action);
-                share.insert("fallback".to_owned(), fallback);
-                Value::Object(share)
+        let mut next = self.internal(site, last, &tries.place);
+        let mut handlers = vec![json!({"action": action})];
+        // The server behind gets the path of the file that is there.
+        for item in items.iter().rev() {
+            if item.ends_with('/') {
+                let problem = format!("`{item}` is skipped: a server behind gets no folders");
+                let hint = "name the index file: `$uri/index.html`";
+                self.findings
+                    .note(&tries.place, "try_files", &problem, hint);
+                continue;
             }
-            _ => fallback,
-        };
-        steps.push(json!({"action": action}));
+            let is_own = is_of_script(item);
+            let path = match is_own {
+                true => Some(Text(vec![Piece::Variable("uri".to_owned())])),
+                false => self.text(site, item, &tries.place, "try_files"),
+            };
+            let share = path.and_then(|path| Some((path.template(), self.share(site, path)?)));
+            let Some((path, mut share)) = share else {
+                continue;
+            };
+            let mut found = self.as_action(&format!("{}-handler", site.name), handlers.clone());
+            if !is_own
+                && items.len() > 1
+                && let Some(Value::String(_)) = found.get("pass")
+            {
+                handlers = vec![json!({"action": found.clone()})];
+            }
+            if !is_own && let Some(found) = found.as_object_mut() {
+                found.insert("rewrite".to_owned(), path.into());
+            }
+            share.insert("index".to_owned(), "".into());
+            share.insert("found".to_owned(), found);
+            share.insert("fallback".to_owned(), next);
+            next = Value::Object(share);
+        }
+        steps.push(json!({"action": next}));
         steps
     }
 
+    /// Steps for a server that a variable with a few known values chooses.
+    fn by_value(&mut self, site: &Site, handler: &Statement) -> Option<Vec<Value>> {
+        let (name, values) = site.meaning.choice(handler.argument(0))?;
+        let text = site.meaning.text(&format!("${{{name}}}")).ok()?;
+        let mut steps = Vec::new();
+        for value in values {
+            let mut own = site.clone();
+            let literal = Text::literal(value.clone());
+            own.meaning.named.insert(name.clone(), literal);
+            let test = format!("{} === {} ? 1 : ''", text.expression(), quoted(&value));
+            let action = self.handler(&own, handler);
+            steps.push(step(when("if", format!("`${{{test}}}`")), action));
+        }
+        // An empty address, or one that is none.
+        let action = self.status(site, 500);
+        steps.push(json!({"action": action}));
+        Some(steps)
+    }
+
     fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        if let Some(steps) = self.by_value(site, handler) {
+            return self.as_action(&format!("{}-server", site.name), steps);
+        }
         let kind = handler.name().trim_end_matches("_pass");
         let action = match handler.name() {
-            "fastcgi_pass" => self.fastcgi(site, handler),
-            _ => self.proxy(site, handler),
+            "proxy_pass" | "grpc_pass" => self.proxy(site, handler),
+            _ => match self.at_gateway(site, handler) {
+                Some(handler) if kind == "fastcgi" => self.fastcgi(site, &handler),
+                Some(handler) => self.proxy(site, &handler),
+                None => None,
+            },
         };
         match action {
             Some(mut action) => {
@@ -137,10 +185,11 @@ impl Compiler<'_> {
         let mut share = Map::new();
         let mut path = match site.scope.folder.clone() {
             Some(folder) => {
-                let source = folder.path.strip_prefix('/').map_or_else(
-                    || format!("/etc/nginx/{}", folder.path),
-                    |_| folder.path.clone(),
-                );
+                // A variable begins with a whole path.
+                let source = match folder.path.starts_with(['/', '$']) {
+                    true => folder.path.clone(),
+                    false => format!("{PREFIX}/{}", folder.path),
+                };
                 let trimmed = source.trim_end_matches('/');
                 let is_whole = folder.is_alias && (site.is_exact || folder.at.is_none());
                 let source = if is_whole { source.as_str() } else { trimmed };
@@ -161,7 +210,7 @@ impl Compiler<'_> {
                 path
             }
             // nginx's own default, below where it was built for.
-            None => Text::literal("/usr/share/nginx/html"),
+            None => Text::literal(format!("{PREFIX}/html")),
         };
         path.extend(item);
         share.insert("share".to_owned(), path.template().into());
@@ -239,31 +288,25 @@ impl Compiler<'_> {
             Some(last) => last,
             None => self.status(site, 404),
         };
-        if let Some(listing) = site.scope.listing() {
-            let uri = Text(vec![Piece::Variable("uri".to_owned())]);
-            if let Some(mut share) = self.share(site, uri) {
-                share.insert("index".to_owned(), "".into());
-                share.insert("listing".to_owned(), listing.into());
-                share.insert("fallback".to_owned(), action);
-                action = self.finish(site, share);
-            }
+        let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        if let Some(mut share) = self.share(site, uri) {
+            share.insert("index".to_owned(), "".into());
+            self.without_index(site, &mut share);
+            share.insert("fallback".to_owned(), action);
+            action = self.finish(site, share);
         }
         for name in index.iter().rev() {
             if name.starts_with('/') {
-                let place = site
-                    .scope
-                    .folder
-                    .as_ref()
-                    .map(|folder| folder.place.clone());
-                let place = place.unwrap_or(SourceLocation {
-                    file: "".into(),
-                    line: 0,
-                });
+                let place = place_of(site);
                 action = self.internal(site, name, &place);
                 continue;
             }
+            let place = place_of(site);
             let mut item = Text(vec![Piece::Variable("uri".to_owned())]);
-            item.push(name);
+            match self.text(site, name, &place, "index") {
+                Some(name) => item.extend(name),
+                None => continue,
+            }
             let Some(mut share) = self.share(site, item.clone()) else {
                 continue;
             };
@@ -281,6 +324,14 @@ impl Compiler<'_> {
             }
         }
         action
+    }
+
+    /// Gives a folder without an index its answer: a list, or 403.
+    fn without_index(&mut self, site: &Site, share: &mut Map<String, Value>) {
+        match site.scope.listing() {
+            Some(listing) => share.insert("listing".to_owned(), listing.into()),
+            None => share.insert("folder".to_owned(), self.status(site, 403)),
+        };
     }
 
     /// The shares of `try_files`, one in another's fallback.
@@ -303,15 +354,7 @@ impl Compiler<'_> {
             if with_file {
                 position -= 1;
             }
-            let place = site
-                .scope
-                .folder
-                .as_ref()
-                .map(|folder| folder.place.clone());
-            let place = place.unwrap_or(SourceLocation {
-                file: "".into(),
-                line: 0,
-            });
+            let place = place_of(site);
             let Some(item_text) = self.text(site, item.trim_end_matches('/'), &place, "try_files")
             else {
                 continue;
@@ -324,12 +367,8 @@ impl Compiler<'_> {
                 Some(index) if is_folder => drop(share.insert("index".to_owned(), index.into())),
                 _ => drop(share.insert("index".to_owned(), "".into())),
             }
-            if let Some(listing) = site
-                .scope
-                .listing()
-                .filter(|_| index.is_some() && is_folder)
-            {
-                share.insert("listing".to_owned(), listing.into());
+            if index.is_some() && is_folder {
+                self.without_index(site, &mut share);
             }
             if item == "$uri" && !with_file {
                 // A folder is not what is looked for: it must not be redirected.
@@ -395,4 +434,16 @@ impl Compiler<'_> {
             None => self.status(site, 404),
         }
     }
+}
+
+/// The place of the folder's directive.
+fn place_of(site: &Site) -> SourceLocation {
+    let folder = site.scope.folder.as_ref();
+    folder.map_or_else(
+        || SourceLocation {
+            file: "".into(),
+            line: 0,
+        },
+        |folder| folder.place.clone(),
+    )
 }

@@ -27,6 +27,8 @@ const USUAL_VALUES: Words = Words(
 /// The script that runs.
 struct Script {
     root: String,
+    /// The server behind learns its path.
+    is_named: bool,
     /// One script for every request; `None`: the path names it.
     fixed: Option<String>,
     prefix: Option<String>,
@@ -79,11 +81,12 @@ impl Compiler<'_> {
             .filter(|prefix| !prefix.is_empty());
         let by_path = |root: String| Script {
             root,
+            is_named: named.is_some(),
             fixed: None,
             prefix: prefix.clone(),
         };
         let Some((_, value, place)) = named else {
-            // Without it PHP-FPM answers nothing; the variable is in a file that the source left out.
+            // Without it PHP-FPM answers nothing.
             return Some(by_path(folder));
         };
         let value = value.replace("${", "$").replace('}', "");
@@ -118,6 +121,7 @@ impl Compiler<'_> {
         };
         Some(Script {
             root,
+            is_named: true,
             fixed: Some(fixed),
             prefix: None,
         })
@@ -311,6 +315,14 @@ impl Compiler<'_> {
         script: &Script,
     ) -> Option<Map<String, Value>> {
         let mut options = Map::new();
+        if !script.is_named {
+            // Programs that are no scripts do not need it.
+            let mut params = self.params(site, "fastcgi_param");
+            params.insert("SCRIPT_NAME".to_owned(), "$uri".into());
+            params.entry("PATH_INFO").or_insert(Value::Null);
+            options.insert("params".to_owned(), params.into());
+            return self.send(site, statement, "fastcgi", Some(options));
+        }
         if script.root.contains('$') {
             let hint = "write a step for each host, each with its `fastcgi.root`";
             let problem =
@@ -330,6 +342,20 @@ impl Compiler<'_> {
         {
             options.insert("index".to_owned(), index.clone().into());
         }
+        if let Some((pattern, place)) = &site.scope.split {
+            match script_ending(pattern) {
+                Some(".php") => {}
+                Some(ending) => drop(options.insert("split_path".to_owned(), ending.into())),
+                None => {
+                    let problem = format!(
+                        "`{pattern}` is not carried over: `PATH_INFO` begins behind `.php`"
+                    );
+                    let hint = "name the endings of scripts in `fastcgi.split_path`";
+                    self.findings
+                        .lost(place, "fastcgi_split_path_info", &problem, hint);
+                }
+            }
+        }
         if script.prefix.is_some() {
             let hint = "also pass the file of PHP-FPM's pool: an application has `prefix`";
             self.findings.lost(
@@ -345,6 +371,23 @@ impl Compiler<'_> {
         }
         self.send(site, statement, "fastcgi", Some(options))
     }
+}
+
+/// The ending of scripts in an expression of `fastcgi_split_path_info`: `^(.+\.php)(/.+)$`.
+fn script_ending(pattern: &str) -> Option<&str> {
+    let rest = pattern.strip_prefix("^(.+")?;
+    let rest = rest.strip_prefix('?').unwrap_or(rest);
+    let rest = rest.strip_prefix('\\')?;
+    let (ending, rest) = rest.split_once(')')?;
+    let is_plain = ending
+        .strip_prefix('.')?
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric());
+    let is_whole = matches!(
+        rest,
+        "(/.+)$" | "(/.*)$" | "(.*)$" | "(/?.+)$" | "(/?.*)$" | "(/.*)" | "(/.+)"
+    );
+    (is_plain && is_whole).then_some(ending)
 }
 
 /// True for a variable to which Tutti gives the same value. An empty `HTTP_…` is not: it removes a field of the client.

@@ -21,7 +21,8 @@ const READ: Words = Words(
     ssl_client_certificate ssl_crl ssl_ocsp ssl_protocols ssl_reject_handshake ssl_session_cache ssl_session_timeout
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
-    disable_symlinks zstd_static",
+    disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
+    proxy_next_upstream_tries",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -68,7 +69,7 @@ const NEEDLESS: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "gzip_vary gzip_proxied gzip_disable gzip_buffers gzip_http_version gunzip",
+            "gzip_vary gzip_proxied gzip_disable gzip_buffers gzip_http_version",
         ),
         "Tutti sets `Vary` itself and compresses for all clients that accept it (`docs/http/delivery.md`)",
     ),
@@ -84,9 +85,8 @@ const NEEDLESS: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "etag if_modified_since absolute_redirect server_name_in_redirect port_in_redirect merge_slashes
-            underscores_in_headers ignore_invalid_headers chunked_transfer_encoding msie_padding keepalive_disable
-            lingering_close lingering_time lingering_timeout max_ranges",
+            "if_modified_since absolute_redirect server_name_in_redirect port_in_redirect chunked_transfer_encoding
+            msie_padding keepalive_disable lingering_close lingering_time lingering_timeout",
         ),
         "Tutti follows the HTTP standards",
     ),
@@ -94,6 +94,14 @@ const NEEDLESS: &[(Words, &str)] = &[
 
 /// Directives that are lost, and what to do then. Directives in no list of this file are lost, too.
 const LOST: &[(Words, &str)] = &[
+    (
+        Words("max_ranges"),
+        "clients may ask for up to 16 ranges of a file, and combine them",
+    ),
+    (
+        Words("gunzip"),
+        "let the server behind compress only for clients that accept it: send it their `Accept-Encoding`",
+    ),
     (Words("random_index"), "let an application choose"),
     (
         Words("early_hints"),
@@ -151,7 +159,7 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "proxy_next_upstream proxy_next_upstream_tries proxy_next_upstream_timeout fastcgi_next_upstream",
+            "proxy_next_upstream proxy_next_upstream_timeout fastcgi_next_upstream",
         ),
         "`retries` and `retry_methods` of `proxy_options` control when another server is tried",
     ),

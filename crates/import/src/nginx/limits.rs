@@ -149,8 +149,16 @@ impl Compiler<'_> {
         place: &SourceLocation,
     ) -> String {
         let limit = Value::Object(limit);
-        let known = self.out.limits.iter().find(|(_, known)| **known == limit);
-        if let Some((name, _)) = known {
+        // Zones with equal bounds are counted separately.
+        let own = crate::output::slug(zone);
+        let is_own = |name: &str| {
+            let number = name
+                .strip_prefix(&own)
+                .and_then(|rest| rest.strip_prefix('-'));
+            name == own || number.is_some_and(|number| number.parse::<usize>().is_ok())
+        };
+        let mut known = self.out.limits.iter();
+        if let Some((name, _)) = known.find(|(name, known)| **known == limit && is_own(name)) {
             return name.clone();
         }
         let name = crate::output::unused(&self.out.limits, zone);

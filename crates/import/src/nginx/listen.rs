@@ -151,6 +151,10 @@ impl Compiler<'_> {
                 }
                 listener.insert("tls".to_owned(), tls.into());
             }
+            let http2 = inherited("http2", default.statement.inner(), http).next();
+            if http2.is_some_and(|http2| http2.argument(0) == "off") {
+                listener.insert("http2".to_owned(), false.into());
+            }
             let real_ip = believed.get(address).cloned().unwrap_or_default();
             if !self.believed_proxies(&mut listener, listen, &real_ip) {
                 continue;
@@ -279,7 +283,10 @@ impl Compiler<'_> {
             let of = |name: &'static str| inherited(name, host.statement.inner(), http);
             let mut has_one = false;
             for (certificate, key) in of("ssl_certificate").zip(of("ssl_certificate_key")) {
-                let (file, key) = (super::clients::path(certificate), super::clients::path(key));
+                let (file, key) = (
+                    self.beside(certificate.argument(0)),
+                    self.beside(key.argument(0)),
+                );
                 if file.contains('$') || file.contains("data:") {
                     let problem = format!("`{file}` is not a certificate file");
                     let hint = "name a file for each name, in `tls.certificate` of the listener";

@@ -7,6 +7,7 @@ mod cache;
 mod caching;
 mod clients;
 pub(crate) mod closing;
+mod compression;
 mod condition;
 mod content;
 mod error_page;
@@ -17,8 +18,10 @@ mod if_block;
 mod limits;
 mod listen;
 mod location;
+mod logs;
 mod outcomes;
 mod pages;
+mod place_options;
 mod protect;
 mod proxy;
 mod rewrite;
@@ -26,7 +29,9 @@ mod scope;
 mod server;
 mod settings;
 mod site;
+mod text_type;
 pub(crate) mod tree;
+mod types;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -35,8 +40,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tutti_config::pattern::Case;
 
-use crate::finding::Findings;
 use crate::finding::UnreadableSource;
+use crate::finding::{Findings, SourceLocation};
 use crate::fpm::{self, Pool};
 use crate::ini;
 use crate::output::Output;
@@ -63,7 +68,7 @@ pub(crate) fn import(
             pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
         } else {
             // The file of a site has no `http` around it.
-            let statements = tree::read(path, sources)?;
+            let statements = tree::read(path, sources, findings)?;
             let has_http = statements.iter().any(|one| one.name() == "http");
             for statement in statements {
                 match statement.name() {
@@ -80,20 +85,88 @@ pub(crate) fn import(
         pools,
         rewritten: BTreeMap::new(),
         depth: 0,
+        variants: 0,
+        formats: logs::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
+        folder: folder(files),
         zones: guards::Zone::all(&http),
+        maps: BTreeMap::new(),
+        types: BTreeMap::new(),
         stores: BTreeMap::new(),
     };
     closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
         closing::report_main(statement.inner(), compiler.findings);
     }
+    let http = in_server(http, compiler.findings);
+    compiler.report_outside(&http);
     compiler.http(&http);
+    if compiler.out.listeners.is_empty()
+        && compiler.findings.is_whole()
+        && let Some(file) = files.first()
+    {
+        let place = SourceLocation {
+            file: file.display().to_string().into(),
+            line: 1,
+        };
+        let problem = "there is no `server` in it: nothing is carried over";
+        let hint = "pass the main file, `/etc/nginx/nginx.conf`, or the file of a site";
+        compiler.findings.lost(&place, "server", problem, hint);
+    }
     Ok(compiler.out.into_json())
 }
 
+/// Puts a `server` around the directives of a file that is included in one: locations without a server.
+fn in_server(statements: Vec<Statement>, findings: &mut Findings) -> Vec<Statement> {
+    let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
+    let (true, Some(first)) = (has("location") && !has("server"), statements.first()) else {
+        return statements;
+    };
+    let place = first.place.clone();
+    let problem = "it stands outside of a `server`: one on port 80 is made of it";
+    let hint = "pass the file with the `server` that includes this one";
+    findings.lost(&place, first.name(), problem, hint);
+    let is_of_http = |statement: &Statement| {
+        matches!(
+            statement.name(),
+            "upstream" | "map" | "geo" | "split_clients" | "log_format"
+        ) || statement.name().ends_with("_zone")
+            || statement.name().ends_with("_cache_path")
+    };
+    let (mut http, inside): (Vec<_>, Vec<_>) = statements.into_iter().partition(is_of_http);
+    http.push(Statement {
+        place,
+        words: vec!["server".to_owned()],
+        block: Some(inside),
+    });
+    http
+}
+
+/// The folder of the main file; that of Debian, if only files of sites are given.
+fn folder(files: &[PathBuf]) -> PathBuf {
+    let main = files
+        .iter()
+        .find(|path| path.file_name().is_some_and(|name| name == "nginx.conf"));
+    let folder = main.and_then(|path| path.parent());
+    folder.map_or_else(|| PathBuf::from("/etc/nginx"), PathBuf::from)
+}
+
 impl Compiler<'_> {
+    /// Reports directives of servers and locations that stand outside of a server.
+    fn report_outside(&mut self, http: &[Statement]) {
+        const INSIDE: crate::words::Words = crate::words::Words(
+            "location if return rewrite break set try_files listen server_name alias internal limit_except
+            proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass",
+        );
+        for statement in http.iter().filter(|one| INSIDE.contains(one.name())) {
+            let problem = "it stands outside of a `server`, so that no request comes to it";
+            let hint = "pass the file with the `server` that includes this one";
+            self.findings
+                .lost(&statement.place, statement.name(), problem, hint);
+        }
+    }
+
     fn http(&mut self, http: &[Statement]) {
         closing::report_all(http, self.findings);
         for statement in http
@@ -105,7 +178,7 @@ impl Compiler<'_> {
         }
         self.settings(http);
         self.stores = caching::stores(http, self.findings);
-        let outermost = Site {
+        let mut outermost = Site {
             name: String::new(),
             scope: Scope::outermost().enter(http, self.findings),
             meaning: self.maps(http),
@@ -113,13 +186,26 @@ impl Compiler<'_> {
             named: BTreeMap::new(),
             special: Vec::new(),
             prefix: None,
+            expression: None,
             is_exact: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
+            variant: 0,
             by_answer: None,
             believed: Vec::new(),
         };
+        outermost.scope.types.own = None;
+        let scope = &outermost.scope;
+        self.out.http.extend(scope.http.clone());
+        let compression = scope.gzip.compression();
+        self.out
+            .http
+            .extend(compression.map(|value| ("compression".to_owned(), value)));
+        if !scope.logs.is_empty() {
+            let logs = self.logs(scope, &outermost.meaning);
+            self.out.access_log = Some(logs).filter(|logs| *logs != Value::Bool(false));
+        }
         let mut servers = Vec::new();
         for statement in http.iter().filter(|statement| statement.name() == "server") {
             servers.push((statement, self.listens(statement, http)));
@@ -158,24 +244,15 @@ impl Compiler<'_> {
         meaning.unknown.extend(declared(http));
         for statement in http.iter().filter(|statement| statement.name() == "map") {
             let name = statement.argument(1).trim_start_matches('$').to_owned();
-            let Ok(subject) = meaning.text(statement.argument(0)) else {
-                continue;
-            };
-            let mut entries = Vec::new();
-            let mut default = Text::literal("");
-            let mut is_whole = true;
-            for entry in statement.inner() {
-                match (entry.name(), meaning.text(entry.argument(0))) {
-                    ("hostnames" | "volatile", _) if entry.arguments().is_empty() => {
-                        is_whole = entry.name() == "volatile"
-                    }
-                    ("default", Ok(value)) => default = value,
-                    (source, Ok(value)) => entries.push((source.to_owned(), value)),
-                    (_, Err(_)) => is_whole = false,
-                }
-            }
-            match variables::map(&subject, &entries, &default).filter(|_| is_whole) {
+            self.maps.insert(name.clone(), statement.clone());
+            match meaning.mapped(statement, &|value| Some(value.to_owned())) {
                 Some(text) => {
+                    let entries = statement.inner().iter();
+                    let entries = entries.filter(|entry| !entry.arguments().is_empty());
+                    let values = entries.map(|entry| meaning.text(entry.argument(0)));
+                    if let Ok(values) = values.collect::<Result<Vec<Text>, _>>() {
+                        meaning.learn(&name, values.iter());
+                    }
                     meaning.unknown.remove(&name);
                     meaning.named.insert(name, text);
                 }
@@ -246,7 +323,13 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
             meaning
                 .named
                 .insert("document_root".to_owned(), text.clone());
-            meaning.named.insert("realpath_root".to_owned(), text);
+            meaning
+                .named
+                .insert("realpath_root".to_owned(), text.clone());
+            let requested = server::requested_file(text, false, None);
+            meaning
+                .named
+                .insert("request_filename".to_owned(), requested);
         }
     }
     // `server_name` with names in it: `~^(?<user>.+)\.example$`.
@@ -261,6 +344,7 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
         let host = Text(vec![crate::template::Piece::Variable("host".to_owned())]);
         if let Some(captured) = variables::captures(pattern, Case::Ignore, &host) {
             meaning.groups.extend(variables::groups(pattern, &captured));
+            meaning.captures = Some(captured);
         }
     }
     meaning

@@ -182,10 +182,7 @@ impl Compiler<'_> {
             self.refused(&file_place, "auth_basic_user_file", problem);
             return None;
         }
-        let file = match file.starts_with('/') {
-            true => file,
-            false => format!("/etc/nginx/{file}"),
-        };
+        let file = self.beside(&file);
         if !self.has_known_hashes(&file, &file_place) {
             return None;
         }

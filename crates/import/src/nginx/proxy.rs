@@ -1,6 +1,6 @@
 //! `proxy_pass` and its kin, and `upstream`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::site::{Compiler, Site};
 use super::tree::Statement;
@@ -48,6 +48,9 @@ impl Compiler<'_> {
         // With the path of the request, as it would have without.
         let url = statement.argument(0);
         let url = url.strip_suffix("$request_uri").unwrap_or(url);
+        let has_variables = url.contains('$');
+        let resolved = self.server_url(site, url);
+        let url = resolved.as_str();
         let (scheme, rest) = match url.split_once("://") {
             Some(("grpc", rest)) => ("http", rest),
             Some(("grpcs", rest)) => ("https", rest),
@@ -62,6 +65,11 @@ impl Compiler<'_> {
         };
         let (authority, path) = rest.split_at(authority_end);
         let path = path.strip_prefix(':').unwrap_or(path);
+        let mut named = statement.clone();
+        if let Some(word) = named.words.get_mut(1) {
+            *word = url.to_owned();
+        }
+        let statement = &named;
         if scheme.is_empty() || authority.contains('$') || authority.is_empty() {
             let hint = "name the server, or a group of them in `upstreams`";
             self.findings.lost(
@@ -100,12 +108,63 @@ impl Compiler<'_> {
             .insert("proxy_host".to_owned(), Text::literal(proxy_host));
         let mut action = self.send(&inner, statement, scheme, None)?;
         if !path.is_empty() {
-            let rewritten = self.replaced(&inner, statement, path)?;
+            let rewritten = match has_variables {
+                // nginx sends such a path as it is.
+                true => self.new_path(&inner, path, &statement.place, statement.name()),
+                false => self.replaced(&inner, statement, path)?,
+            };
             if let Some(rewritten) = rewritten {
                 action.insert("rewrite".to_owned(), rewritten.into());
             }
         }
         Some(action)
+    }
+
+    /// The directive of a server that speaks FastCGI, uwsgi or SCGI, with its address; `None` if that is not known.
+    pub(super) fn at_gateway(&mut self, site: &Site, handler: &Statement) -> Option<Statement> {
+        let address = self.server_url(site, handler.argument(0));
+        let bare = address
+            .split_once("://")
+            .map_or(address.as_str(), |(_, rest)| rest);
+        let is_known =
+            bare.starts_with("unix:") || bare.contains(':') || self.groups.contains_key(bare);
+        if address.contains('$') || !is_known {
+            let problem = match address.contains('$') {
+                true => "the server depends on the request: requests here get 503".to_owned(),
+                false => format!("the group `{bare}` is not in the source: requests here get 503"),
+            };
+            let hint = "pass the file with its `upstream`, or name the server";
+            self.findings
+                .lost(&handler.place, handler.name(), &problem, hint);
+            return None;
+        }
+        let mut named = handler.clone();
+        if let Some(word) = named.words.get_mut(1) {
+            *word = address;
+        }
+        Some(named)
+    }
+
+    /// The address of `proxy_pass`, with variables whose value is fixed replaced.
+    fn server_url(&self, site: &Site, url: &str) -> String {
+        let Ok(text) = site.meaning.text(url) else {
+            return url.to_owned();
+        };
+        if let Some(whole) = text.as_literal() {
+            return whole;
+        }
+        // What is before the path is enough.
+        let at = url.find("://").map_or(0, |at| at + 3);
+        let at = url
+            .get(at..)
+            .and_then(|rest| rest.find('/'))
+            .map(|end| at + end);
+        let (server, path) = url.split_at(at.unwrap_or(url.len()));
+        let server = site.meaning.text(server).ok();
+        match server.and_then(|server| server.as_literal()) {
+            Some(server) => server + path,
+            None => url.to_owned(),
+        }
     }
 
     /// The value of `rewrite` for a path in `proxy_pass`, which replaces what the location begins with.
@@ -157,7 +216,9 @@ impl Compiler<'_> {
         let mut options = site.scope.options.clone();
         if protocol == "https" && !site.scope.upstream_tls.contains_key("verify") {
             // nginx's default; its meaning is reported.
-            options.insert("tls".to_owned(), json!({"verify": false}));
+            let mut tls = site.scope.upstream_tls.clone();
+            tls.insert("verify".to_owned(), false.into());
+            options.insert("tls".to_owned(), tls.into());
             let hint = "remove `verify` if the server has a valid certificate";
             self.findings.note(
                 &statement.place,
@@ -210,8 +271,7 @@ impl Compiler<'_> {
                 continue;
             }
             // It is sent as it came.
-            if name.eq_ignore_ascii_case("host") && matches!(value.as_str(), "$http_host" | "$host")
-            {
+            if name.eq_ignore_ascii_case("host") && value == "$http_host" {
                 continue;
             }
             let guards = &site.scope.guards;

@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
+use super::closing;
 use super::condition::Condition;
-use super::if_block::{Inside, acts};
+use super::if_block::{Inside, acts, is_handler, sets_query};
+use super::scope::Scope;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
@@ -19,12 +21,17 @@ const DEEPEST_REST: usize = 32;
 /// The longest expression for a variable that conditions choose, in bytes.
 const LONGEST_CHOICE: usize = 4096;
 
+/// Ways through the locations of a configuration that an `if` gives other settings: each doubles what comes after it.
+const MOST_VARIANTS: usize = 128;
+
 /// Where requests go from the rewriting directives of a block.
 pub(super) struct Exits<'e> {
     /// After `break`, and at the end of a block in which nothing was rewritten.
     pub(super) content: &'e str,
     /// At the end of a block in which something was rewritten.
     pub(super) rewritten: &'e str,
+    /// The block itself, if it is a location's.
+    pub(super) block: Option<&'e [Statement]>,
 }
 
 impl Compiler<'_> {
@@ -48,6 +55,10 @@ impl Compiler<'_> {
                     let rest = statements.get(index + 1..).unwrap_or_default();
                     steps.extend(self.rewrite(site, statement, rest, exits, Map::new()));
                 }
+                "set" if sets_query(statement) => {
+                    let rest = statements.get(index + 1..).unwrap_or_default();
+                    steps.extend(self.set_query(site, statement, rest, exits));
+                }
                 "set" => self.set(site, statement),
                 "break" => steps.push(json!({"action": {"pass": exits.content}})),
                 "if" => {
@@ -63,10 +74,28 @@ impl Compiler<'_> {
         steps
     }
 
+    /// `set $args`: the path stays as it is, and no other location is looked for.
+    fn set_query(
+        &mut self,
+        site: &Site,
+        statement: &Statement,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+    ) -> Vec<Value> {
+        let target = format!("$uri?{}?", statement.argument(1));
+        let next = self.rest(site, rest, exits, exits.content);
+        let action = match self.new_path(site, &target, &statement.place, "rewrite") {
+            Some(path) => json!({"rewrite": path, "pass": next}),
+            None => json!({"return": 403}),
+        };
+        vec![json!({"action": action})]
+    }
+
     fn set(&mut self, site: &mut Site, statement: &Statement) {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
+            site.meaning.learn(&name, [&text].into_iter());
             site.meaning.unknown.remove(&name);
             site.meaning.named.insert(name, text);
         } else {
@@ -89,18 +118,34 @@ impl Compiler<'_> {
                 .note(&statement.place, "return", "444 is nginx's own", hint);
             return self.status(site, 403);
         }
+        let has_text = statement.arguments().len() > 1;
+        if let (false, Some(destination)) = (has_text, site.named_page(status)) {
+            // The request goes on with its method and its body.
+            return json!({"pass": destination});
+        }
         let mut action = when("return", status);
-        if matches!(status, 301 | 302 | 303 | 307 | 308) && !text.is_empty() {
+        let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
+        let has_body = !matches!(status, 100..=199 | 204 | 205 | 304);
+        if is_redirect && !text.is_empty() {
             if let Some(text) = self.text(site, text, &statement.place, "return") {
                 action.insert("location".to_owned(), text.template().into());
             }
-        } else if !text.is_empty() {
-            let problem = "the status is carried over, but not its text";
-            let hint = "write the text into a file, and `share` it";
-            self.findings
-                .lost(&statement.place, "return", problem, hint);
+        } else if has_text
+            && !is_redirect
+            && has_body
+            && let Some(text) = self.text(site, text, &statement.place, "return")
+        {
+            action.insert("body".to_owned(), text.template().into());
+        } else if matches!(status, 200..=299) && has_body {
+            // It has a type, even without a text.
+            action.insert("body".to_owned(), "".into());
         }
-        self.finish(site, action)
+        let has_text = action.contains_key("body");
+        let mut action = self.finish(site, action);
+        if has_text {
+            super::text_type::set(site, &mut action);
+        }
+        action
     }
 
     /// A step for `rewrite`, for requests of which `conditions` hold, too.
@@ -174,7 +219,7 @@ impl Compiler<'_> {
         let Some(first) = rest.first() else {
             return then.to_owned();
         };
-        let key = (rest.as_ptr() as usize, then.to_owned());
+        let key = (rest.as_ptr() as usize, site.variant, then.to_owned());
         if let Some(made) = self.rewritten.get(&key) {
             return made.clone();
         }
@@ -323,13 +368,18 @@ impl Compiler<'_> {
         let inner = statement.inner();
         let effect = Inside::of(inner);
         self.report_inside_if(inner, effect);
-        self.choose(site, condition.as_ref(), statement);
-        if effect == Inside::Settings {
+        let is_chosen = self.choose(site, condition.as_ref(), statement);
+        let may_branch = exits.block.is_some() && self.variants < MOST_VARIANTS;
+        if !(is_chosen || may_branch && condition.is_some()) {
+            self.report_unchosen(site, statement);
+        }
+        if effect == Inside::Variables && (is_chosen || !may_branch) {
             return Vec::new();
         }
         // The existence of a folder decides about a redirect, not about access to the content.
-        let is_of_folders =
-            matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
+        let is_of_folders = matches!(condition, Some(Condition::File { .. }))
+            && effect == Inside::Leads
+            || inner.iter().all(Inside::adds_fields);
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
         let Some(compiled) = read else {
             let problem = match is_of_folders {
@@ -349,14 +399,28 @@ impl Compiler<'_> {
             scoped.meaning.captures = Some(captured.clone());
             scoped.meaning.groups.extend(named.clone());
         }
+        let is_branch = effect == Inside::Content || !is_chosen;
+        let content = match is_branch {
+            true => match self.branch(&mut scoped, inner, exits, &site.scope) {
+                Some(content) => content,
+                None => {
+                    let problem = "within `if`, it is not carried over: requests that match the condition get 403";
+                    let hint = "write a step with this condition and its own action";
+                    self.findings.lost(&statement.place, "if", problem, hint);
+                    return self.led(site, compiled, json!({"return": 403}), rest, exits);
+                }
+            },
+            false => exits.content.to_owned(),
+        };
         let has_rewrite = inner.iter().any(|one| one.name() == "rewrite");
         let rewritten = match has_rewrite {
-            true => self.rest(site, rest, exits, exits.rewritten),
+            true => self.rest(&scoped, rest, exits, exits.rewritten),
             false => exits.rewritten.to_owned(),
         };
         let exits_inside = Exits {
-            content: exits.content,
+            content: &content,
             rewritten: &rewritten,
+            block: exits.block,
         };
         let mut actions = inner.iter().filter(|one| acts(one));
         // One rule is a step by itself, unless both are about the path.
@@ -364,6 +428,7 @@ impl Compiler<'_> {
             (actions.next(), actions.next(), &compiled)
             && only.name() == "rewrite"
             && effect != Inside::Unknown
+            && !is_branch
             && !conditions.contains_key("uri")
         {
             return self.rewrite(&mut scoped, only, &[], &exits_inside, conditions.clone());
@@ -373,39 +438,113 @@ impl Compiler<'_> {
             _ => self.rewrites(&mut scoped, inner, &exits_inside),
         };
         if !ends(&taken) {
-            let other = self.rest(site, rest, exits, exits.content);
+            let exits_after = Exits {
+                rewritten: exits.rewritten,
+                ..exits_inside
+            };
+            let other = self.rest(&scoped, rest, &exits_after, &content);
             taken.push(json!({"action": {"pass": other}}));
         }
         let action = self.as_action(&format!("{}-if", site.name), taken);
+        self.led(site, compiled, action, rest, exits)
+    }
+
+    /// The destination of the content that requests get from within an `if`: with its settings, its variables, and its
+    /// own handler if it has one. As in nginx, `try_files` does not apply there.
+    fn branch(
+        &mut self,
+        scoped: &mut Site,
+        inner: &[Statement],
+        exits: &Exits<'_>,
+        around: &Scope,
+    ) -> Option<String> {
+        let block = exits.block?;
+        if self.variants >= MOST_VARIANTS {
+            return None;
+        }
+        self.variants += 1;
+        scoped.variant = self.variants;
+        for set in inner
+            .iter()
+            .filter(|one| one.name() == "set" && !sets_query(one))
+        {
+            self.set(scoped, set);
+        }
+        let has_handler = inner.iter().any(is_handler);
+        let has_settings = Inside::of(inner) == Inside::Content;
+        let stays = |one: &&Statement| {
+            !(has_settings && one.name() == "try_files" || has_handler && is_handler(one))
+        };
+        let own = inner.iter().filter(|one| is_handler(one));
+        let statements: Vec<Statement> = block.iter().filter(stays).chain(own).cloned().collect();
+        let steps = self.content(scoped, &statements);
+        let settings = self.place_settings(scoped, around);
+        let steps = self.wrapped(scoped, steps, settings);
+        Some(self.out.add_route(&format!("{}-if", scoped.name), steps))
+    }
+
+    /// The steps of an `if` with its action.
+    fn led(
+        &mut self,
+        site: &Site,
+        compiled: Compiled,
+        action: Value,
+        rest: &[Statement],
+        exits: &Exits<'_>,
+    ) -> Vec<Value> {
         match compiled {
             Compiled::Step(conditions, ..) => vec![step(conditions, action)],
             Compiled::File {
                 mut share,
+                test,
                 when_there,
             } => {
-                let (yes, no) = match when_there {
-                    true => ("found", "fallback"),
-                    false => ("fallback", "found"),
-                };
-                share.insert(yes.to_owned(), action);
                 let other = self.rest(site, rest, exits, exits.content);
-                share.insert(no.to_owned(), json!({"pass": other}));
+                let other = json!({"pass": other});
+                let (there, absent) = match when_there {
+                    true => (action, other),
+                    false => (other, action),
+                };
+                let (file, folder) = match test {
+                    'f' => (there, None),
+                    'd' => (absent.clone(), Some(there)),
+                    _ => (there.clone(), Some(there)),
+                };
+                share.insert("found".to_owned(), file);
+                if let Some(folder) = folder {
+                    share.insert("folder".to_owned(), folder);
+                }
+                share.insert("fallback".to_owned(), absent);
                 vec![json!({"action": share})]
             }
         }
     }
 
     /// `set` within `if`: the variable is one text or another.
-    fn choose(&mut self, site: &mut Site, condition: Option<&Condition>, statement: &Statement) {
+    /// False if that cannot be written as an expression.
+    fn choose(
+        &mut self,
+        site: &mut Site,
+        condition: Option<&Condition>,
+        statement: &Statement,
+    ) -> bool {
+        let mut inside = site.meaning.clone();
+        if let Some((captured, named)) =
+            condition.and_then(|condition| condition.captures(&site.meaning))
+        {
+            inside.groups.extend(named);
+            inside.captures = Some(captured);
+        }
+        let mut chosen_all = Vec::new();
         let sets = statement.inner().iter();
-        for set in sets.filter(|statement| statement.name() == "set") {
+        for set in sets.filter(|one| one.name() == "set" && !sets_query(one)) {
             let name = set.argument(0).trim_start_matches('$').to_owned();
             let test = condition.and_then(|condition| condition.script(&site.meaning));
             let is_known = !site.meaning.unknown.contains(&name);
             let former = site.meaning.text(&format!("${{{name}}}"));
             let chosen = test
                 .filter(|_| is_known)
-                .zip(site.meaning.text(set.argument(1)).ok())
+                .zip(inside.text(set.argument(1)).ok())
                 .map(|(test, text)| {
                     let former = former.unwrap_or_default().expression();
                     format!("({test}) ? {} : {former}", text.expression())
@@ -413,34 +552,55 @@ impl Compiler<'_> {
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
                 .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
                 .filter(|script| site.knows_address() || !uses_address(script));
-            match chosen {
-                Some(script) => {
-                    let text = crate::template::script_text(script);
-                    site.meaning.named.insert(name, text);
-                }
-                None => {
-                    site.meaning.unknown.insert(name);
-                    let problem = "a variable that is set within `if` is not carried over";
-                    let hint = "write the choice as a script (`docs/http/scripting.md`)";
-                    self.findings.lost(&set.place, "set", problem, hint);
-                }
+            let Some(script) = chosen else {
+                return false;
+            };
+            // It has one of its former values, or this one.
+            let mut values = site.meaning.values.get(&name).cloned();
+            let own = inside.text(set.argument(1)).ok();
+            let own = own.and_then(|text| text.as_literal());
+            match (&mut values, own) {
+                (Some(values), Some(own)) => values.push(own),
+                _ => values = None,
             }
+            chosen_all.push((name, crate::template::script_text(script), values));
+        }
+        for (name, text, values) in chosen_all {
+            let values = values.unwrap_or_default().into_iter().map(Text::literal);
+            let values: Vec<Text> = values.collect();
+            site.meaning.values.remove(&name);
+            if !values.is_empty() {
+                site.meaning.learn(&name, values.iter());
+            }
+            site.meaning.named.insert(name, text);
+        }
+        true
+    }
+
+    fn report_unchosen(&mut self, site: &mut Site, statement: &Statement) {
+        for set in statement
+            .inner()
+            .iter()
+            .filter(|one| one.name() == "set" && !sets_query(one))
+        {
+            let name = set.argument(0).trim_start_matches('$').to_owned();
+            site.meaning.unknown.insert(name);
+            let problem = "a variable that is set within `if` is not carried over";
+            let hint = "write the choice as a script (`docs/http/scripting.md`)";
+            self.findings.lost(&set.place, "set", problem, hint);
         }
     }
 
     fn report_inside_if(&mut self, inner: &[Statement], effect: Inside) {
         for statement in inner {
-            let carried = ["return", "rewrite", "break", "set", "add_header", "expires"];
-            if !carried.contains(&statement.name()) {
+            if closing::closes(statement).is_some() && effect == Inside::Unknown {
                 let hint = "write a step with this condition and its own action";
-                let problem = match effect {
-                    Inside::Unknown => {
-                        "within `if` it is not carried over: requests that match the condition get 403"
-                    }
-                    _ => "within `if` it is not carried over",
-                };
+                let problem =
+                    "within `if` it is not carried over: requests that match the condition get 403";
                 self.findings
                     .lost(&statement.place, statement.name(), problem, hint);
+            } else {
+                closing::report(statement, self.findings);
             }
         }
     }
@@ -452,6 +612,7 @@ impl Compiler<'_> {
         (test, path, negated): (char, &str, bool),
         place: &SourceLocation,
     ) -> Option<Compiled> {
+        let is_known = matches!(test, 'f' | 'd' | 'e');
         let is_asked = matches!(
             path,
             "$request_filename"
@@ -465,15 +626,16 @@ impl Compiler<'_> {
                 ("share".to_owned(), text.template().into()),
                 ("index".to_owned(), "".into()),
             ]);
-            return (test == 'f').then_some(Compiled::File {
+            return is_known.then_some(Compiled::File {
                 share,
+                test,
                 when_there: !negated,
             });
         }
-        // A folder is no file: `-e` differs for folders, which are served by their index.
         let share = self.file_test(site)?;
-        matches!(test, 'f' | 'e').then_some(Compiled::File {
+        is_known.then_some(Compiled::File {
             share,
+            test,
             when_there: !negated,
         })
     }
@@ -513,7 +675,7 @@ impl Compiler<'_> {
                 };
                 let plain_name = match variable.as_str() {
                     "request_method" => Some("method"),
-                    "host" | "http_host" => Some("host"),
+                    "host" => Some("host"),
                     "uri" | "document_uri" => Some("uri"),
                     "scheme"
                         if !is_regex && !negated && matches!(value.as_str(), "http" | "https") =>
@@ -589,6 +751,8 @@ enum Compiled {
     /// A look at a file.
     File {
         share: Map<String, Value>,
+        /// `f`: a file, `d`: a folder, `e`: either.
+        test: char,
         when_there: bool,
     },
 }

@@ -4,9 +4,12 @@ use serde_json::{Map, Value};
 
 use super::caching::{self, Caches};
 use super::closing::{self, Closing};
+use super::compression::Gzip;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
+use super::place_options;
 use super::tree::Statement;
+use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
@@ -97,6 +100,11 @@ impl RealIp {
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
+    /// Options of `http` of an action.
+    pub(super) http: Map<String, Value>,
+    pub(super) gzip: Gzip,
+    /// The words of each `access_log`.
+    pub(super) logs: Vec<(Vec<String>, SourceLocation)>,
     pub(super) folder: Option<Folder>,
     pub(super) index: Vec<String>,
     pub(super) headers: Vec<Header>,
@@ -119,12 +127,17 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `fastcgi_split_path_info`.
+    pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
     /// `proxy_options`.
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,
     pub(super) hidden: Vec<String>,
+    pub(super) types: Types,
     pub(super) follow_symlinks: bool,
+    /// `etag off`.
+    pub(super) has_no_etag: bool,
 }
 
 impl Scope {
@@ -148,6 +161,9 @@ impl Scope {
         if has("index") {
             scope.index.clear();
         }
+        if has("access_log") {
+            scope.logs.clear();
+        }
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
         }
@@ -167,6 +183,7 @@ impl Scope {
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
+            scope.types.take(statement);
             caching::take(&mut scope.caches, statement, findings);
         }
         scope
@@ -235,6 +252,7 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
             "proxy_hide_header"
@@ -243,12 +261,21 @@ impl Scope {
             | "scgi_hide_header"
             | "grpc_hide_header" => self.hidden.push(first.to_owned()),
             "disable_symlinks" => self.follow_symlinks = first == "off",
+            "gzip" | "gzip_comp_level" | "gzip_min_length" | "gzip_types" => {
+                self.gzip.take(statement);
+            }
+            "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
+            "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }
     }
 
     /// Takes a directive that `proxy_options` has.
     fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
+        if let Some((option, value)) = place_options::of_place(name, value) {
+            self.http.insert(option.to_owned(), value);
+            return;
+        }
         let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"];
         let Some(rest) = gateway.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
             return;
@@ -279,6 +306,26 @@ impl Scope {
             "ssl_name" => {
                 self.upstream_tls
                     .insert("server_name".to_owned(), value.into());
+            }
+            "http_version" if name == "proxy_http_version" => {
+                // Versions of HTTP/1 are chosen by themselves.
+                match value.starts_with('2') {
+                    true => drop(self.options.insert(rest.to_owned(), 2.into())),
+                    false => drop(self.options.remove(rest)),
+                }
+            }
+            "next_upstream" if value == "off" => {
+                self.options.insert("retries".to_owned(), 0.into());
+            }
+            "next_upstream_tries" => {
+                let tries = value
+                    .parse::<u32>()
+                    .ok()
+                    .and_then(|tries| tries.checked_sub(1));
+                if let Some(retries) = tries.filter(|_| !self.options.contains_key("retries")) {
+                    self.options
+                        .insert("retries".to_owned(), retries.min(1000).into());
+                }
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::closing;
+use super::if_block::is_handler;
 use super::location::{
     Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
 };
@@ -13,7 +14,7 @@ use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups};
 use crate::output::slug;
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, quoted};
 
 impl Compiler<'_> {
     /// Makes the routes of a server; returns the destination.
@@ -47,8 +48,9 @@ impl Compiler<'_> {
         let exits = Exits {
             content: &site.entry.clone(),
             rewritten: &site.entry.clone(),
+            block: None,
         };
-        if has_internal {
+        if has_handler(block) {
             self.leads_on(&mut site);
         }
         let mut first = self.rewrites(&mut site, block, &exits);
@@ -68,7 +70,8 @@ impl Compiler<'_> {
             }
             self.out.routes.insert(name.clone(), first.into());
         }
-        let pages = self.pages(&site, None);
+        let mut pages = self.pages(&site, None);
+        pages.extend(self.place_settings(&site, &around.scope));
         if pages.is_empty() {
             return format!("routes/{name}");
         }
@@ -256,6 +259,7 @@ impl Compiler<'_> {
             Match::Regex(source, case) => {
                 // An alias of the location around it stands at that one's path.
                 self.enter(&mut site, block, None);
+                site.expression = Some(source.clone());
                 let uri = Text(vec![Piece::Variable("uri".to_owned())]);
                 // After a `rewrite` the expression would be matched against the new path: its captures are no longer
                 // known.
@@ -280,10 +284,11 @@ impl Compiler<'_> {
             )
         );
         let steps = self.steps_of_content(&mut site, location);
-        let pages = match site.is_question {
+        let mut pages = match site.is_question {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
+        pages.extend(self.place_settings(&site, &around.scope));
         self.wrapped(&site, steps, pages)
     }
 
@@ -296,6 +301,7 @@ impl Compiler<'_> {
         let exits = Exits {
             content: &content_destination,
             rewritten: &site.entry.clone(),
+            block: Some(block),
         };
         let mut steps = self.rewrites(site, block, &exits);
         let nested = self.nested(site, location, block);
@@ -348,6 +354,7 @@ impl Compiler<'_> {
         site.scope = site.scope.enter(block, self.findings);
         site.meaning.unknown.extend(answer_variables(block));
         site.is_exact = false;
+        site.expression = None;
         site.prefix = prefix.map(str::to_owned);
         let has_alias = block.iter().any(|statement| statement.name() == "alias");
         if let Some(folder) = site.scope.folder.as_mut().filter(|_| has_alias) {
@@ -362,8 +369,34 @@ impl Compiler<'_> {
             for name in ["document_root", "realpath_root"] {
                 site.meaning.named.insert(name.to_owned(), text.clone());
             }
+            let requested = requested_file(text, has_alias, prefix);
+            site.meaning
+                .named
+                .insert("request_filename".to_owned(), requested);
         }
     }
+}
+
+/// True if an application or a server answers in a block or one within it. The depth is that of blocks, which the parser
+/// bounds.
+fn has_handler(block: &[Statement]) -> bool {
+    block
+        .iter()
+        .any(|statement| is_handler(statement) || has_handler(statement.inner()))
+}
+
+/// Returns `$request_filename`: below a `root`, or behind the path that an `alias` stands at.
+pub(super) fn requested_file(mut folder: Text, is_alias: bool, prefix: Option<&str>) -> Text {
+    match (is_alias, prefix) {
+        (false, _) => folder.0.push(Piece::Variable("uri".to_owned())),
+        (true, Some(prefix)) => {
+            let script = format!("uri.slice({}.length)", quoted(prefix));
+            folder.0.push(Piece::Script(script));
+        }
+        // The expression's captures are in the folder.
+        (true, None) => {}
+    }
+    folder
 }
 
 /// Returns the variables of `auth_request_set`: the answer of another server gives them a value, even if built-in

@@ -17,14 +17,23 @@ pub(super) struct Compiler<'f> {
     pub(super) findings: &'f mut Findings,
     pub(super) pools: Vec<crate::fpm::Pool>,
     /// The routes of what comes after a `rewrite`: by the place of the rest in memory, and where it ends.
-    pub(super) rewritten: BTreeMap<(usize, String), String>,
+    pub(super) rewritten: BTreeMap<(usize, usize, String), String>,
+    /// Ways through locations that an `if` gives other settings or variables.
+    pub(super) variants: usize,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
+    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
+    /// The folder of the configuration, in which relative paths of passwords and certificates begin.
+    pub(super) folder: std::path::PathBuf,
     /// Zones of `limit_req` (true) and `limit_conn`, by name.
     pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
+    /// The types of the whole server, by ending.
+    pub(super) types: BTreeMap<String, String>,
+    /// The `map`s, by the names of their variables.
+    pub(super) maps: BTreeMap<String, Statement>,
     /// Stores of caches, and how long each keeps entries that are not requested.
     pub(super) stores: BTreeMap<String, f64>,
 }
@@ -44,6 +53,8 @@ pub(super) struct Site {
     pub(super) special: Vec<String>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
+    /// The regular expression of the location.
+    pub(super) expression: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
     /// Its requests are the authentication requests of `auth_request`.
@@ -52,6 +63,8 @@ pub(super) struct Site {
     pub(super) questions: BTreeMap<String, String>,
     /// Upstreams of `mirror`, by path.
     pub(super) mirrors: BTreeMap<String, String>,
+    /// The number of the way through its location, if an `if` gives it other settings or variables.
+    pub(super) variant: usize,
     /// The route to which answers may lead.
     pub(super) by_answer: Option<String>,
     /// The proxies that its listeners trust for the client's address.
@@ -67,9 +80,22 @@ impl Site {
             .iter()
             .all(|believed| believed.is_like(&self.scope.real_ip))
     }
+
+    /// The location `@name` that answers in place of a status, with the status that it has itself.
+    pub(super) fn named_page(&self, status: u16) -> Option<&String> {
+        let mut pages = self.scope.error_pages.iter();
+        let page = pages.find(|page| page.statuses.contains(&status))?;
+        let is_own = page.answer == super::error_page::ResponseStatus::Own;
+        is_own.then(|| self.named.get(&page.target)).flatten()
+    }
 }
 
 impl Compiler<'_> {
+    /// The path of a file that may be relative to the folder of the configuration.
+    pub(super) fn beside(&self, path: &str) -> String {
+        self.folder.join(path).display().to_string()
+    }
+
     /// Reads a text at its place; one that cannot be read is reported, and gives `None`.
     pub(super) fn text(
         &mut self,
@@ -95,30 +121,45 @@ impl Compiler<'_> {
     /// Adds fields of the answer to an action that ends the processing of a request.
     pub(super) fn finish(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
         let mut sometimes = Map::new();
-        let mut always = Map::new();
+        let mut always = match action.remove("response_headers_always") {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
         for hidden in &site.scope.hidden {
             always.insert(hidden.clone(), Value::Null);
         }
-        if let Some((expires, place)) = site.scope.expires.clone() {
-            match cache_control(&expires) {
-                Some("") => {}
-                Some(value) => drop(sometimes.insert("Cache-Control".to_owned(), value.into())),
-                None => match crate::units::seconds(expires.trim_start_matches('+')) {
-                    Some(seconds) => {
-                        let value = format!("max-age={}", seconds as u64);
-                        sometimes.insert("Cache-Control".to_owned(), value.into());
-                    }
-                    None => self.findings.lost(
-                        &place,
-                        "expires",
-                        &format!("`{expires}` depends on the response or the file"),
-                        "write `Cache-Control` with `add_header`, or a `match` for each kind of file",
-                    ),
-                },
+        if site.scope.has_no_etag && action.contains_key("share") {
+            always.insert("ETag".to_owned(), Value::Null);
+        }
+        if let Some(place) = site.scope.types.own.clone()
+            && action.contains_key("share")
+            && !site.scope.types.are(&self.types)
+        {
+            match site.scope.types.field() {
+                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field.into())),
+                None => {
+                    let problem = "the types of a single place are not carried over";
+                    let hint = "list them in `settings.http.static.mime_types`, for all places";
+                    self.findings.lost(&place, "types", problem, hint);
+                }
             }
+        }
+        if let Some((expires, place)) = site.scope.expires.clone() {
+            self.expires(site, &expires, &place, &mut sometimes);
         }
         for header in site.scope.headers.clone() {
             if header.value.is_empty() {
+                continue;
+            }
+            let own = ["server", "date", "content-length"];
+            if own.contains(&header.name.to_ascii_lowercase().as_str()) {
+                let problem = format!("Tutti itself sets `{}`", header.name);
+                let hint = "remove the directive";
+                let (place, name) = (&header.place, "add_header");
+                match header.name.eq_ignore_ascii_case("content-length") {
+                    true => self.findings.note(place, name, &problem, hint),
+                    false => self.findings.lost(place, name, &problem, hint),
+                }
                 continue;
             }
             let Some(text) = self.text(site, &header.value, &header.place, "add_header") else {
@@ -159,9 +200,49 @@ impl Compiler<'_> {
         Value::Object(action)
     }
 
+    /// `expires`: the fields of a time, or of the times that a `map` has.
+    fn expires(
+        &mut self,
+        site: &Site,
+        expires: &str,
+        place: &SourceLocation,
+        fields: &mut Map<String, Value>,
+    ) {
+        let name = expires.strip_prefix('$').unwrap_or_default();
+        let by_map = self.maps.get(name).cloned();
+        let by_map = by_map.and_then(|map| site.meaning.mapped(&map, &cache_control));
+        let value = match by_map {
+            Some(text) => Some(text.template()),
+            None => cache_control(expires),
+        };
+        match value {
+            Some(value) if value.is_empty() => {}
+            Some(value) => {
+                fields.insert("Cache-Control".to_owned(), value.into());
+                let fixed = match expires {
+                    "epoch" => "Thu, 01 Jan 1970 00:00:01 GMT",
+                    "max" => "Thu, 31 Dec 2037 23:55:55 GMT",
+                    _ => return,
+                };
+                fields.insert("Expires".to_owned(), fixed.into());
+            }
+            None => self.findings.lost(
+                place,
+                "expires",
+                &format!("`{expires}` depends on the response or the file"),
+                "write `Cache-Control` with `add_header`, or a `match` for each kind of file",
+            ),
+        }
+    }
+
     /// Completes the action of an application or a server behind: its answer may lead on.
     pub(super) fn behind(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
-        if let Some(route) = site.by_answer.as_ref().filter(|_| !site.is_question) {
+        let ignores = site.scope.caches.values().any(|caching| {
+            let mut ignored = caching.ignored.iter();
+            ignored.any(|name| name.eq_ignore_ascii_case("x-accel-redirect"))
+        });
+        let leads_on = !site.is_question && !ignores;
+        if let Some(route) = site.by_answer.as_ref().filter(|_| leads_on) {
             action.insert("internal".to_owned(), route.clone().into());
         }
         self.finish(site, action)
@@ -201,15 +282,18 @@ impl Compiler<'_> {
     }
 }
 
-/// The field that `expires` stands for; `None` for a time.
-fn cache_control(expires: &str) -> Option<&'static str> {
-    match expires {
-        "off" => Some(""),
-        "epoch" => Some("no-cache"),
-        "max" => Some("max-age=315360000"),
-        text if text.starts_with('-') => Some("no-cache"),
-        _ => None,
-    }
+/// The field that `expires` stands for, empty if there is none; `None` for a time that depends on the file.
+fn cache_control(expires: &str) -> Option<String> {
+    Some(match expires {
+        "off" | "" => String::new(),
+        "epoch" => "no-cache".to_owned(),
+        "max" => "max-age=315360000".to_owned(),
+        text if text.starts_with('-') => "no-cache".to_owned(),
+        text => {
+            let seconds = crate::units::seconds(text.trim_start_matches('+'))?;
+            format!("max-age={}", seconds as u64)
+        }
+    })
 }
 
 /// True if nothing comes after these steps.

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::finding::SourceLocation;
 use crate::finding::UnreadableSource;
+use crate::finding::{Findings, SourceLocation};
 use crate::sources::{self, Sources};
 
 /// Files within files. nginx has no bound; its own configuration has two levels.
@@ -67,10 +67,15 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Statement>, UnreadableSource>
 }
 
 /// Reads a file and all that it includes.
-pub(crate) fn read(path: &Path, sources: &dyn Sources) -> Result<Vec<Statement>, UnreadableSource> {
+pub(crate) fn read(
+    path: &Path,
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Vec<Statement>, UnreadableSource> {
     let mut reader = Reader {
         folders: folders(path),
         sources,
+        findings,
         left: MOST_STATEMENTS,
     };
     reader.file(path, 0)
@@ -85,6 +90,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 struct Reader<'s> {
     folders: Vec<PathBuf>,
     sources: &'s dyn Sources,
+    findings: &'s mut Findings,
     left: usize,
 }
 
@@ -148,6 +154,12 @@ impl Reader<'_> {
                 format!("`include {pattern}`: there is no such file, or it cannot be read");
             let hint = "pass the main file, `/etc/nginx/nginx.conf`, or run the import where the files are";
             return Err(unreadable(&statement.place, &problem, Some(hint)));
+        }
+        if found.is_empty() {
+            let problem = format!("no file matches `{pattern}`");
+            let hint = "run the import where the files are, if there are some";
+            self.findings
+                .note(&statement.place, "include", &problem, hint);
         }
         let mut all = Vec::new();
         for path in found {

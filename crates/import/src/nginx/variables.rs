@@ -4,7 +4,8 @@ use tutti_config::pattern::Case;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::template::{Piece, QUERY, Text, quoted, regex, script_of};
+use super::tree::Statement;
+use crate::template::{Piece, QUERY, Text, escaped, quoted, regex, script_of};
 pub(super) use crate::template::{captures, script_text};
 
 /// The meaning of variables where a text stands.
@@ -18,7 +19,12 @@ pub(super) struct Meaning {
     pub(super) groups: BTreeMap<String, String>,
     /// Variables whose value is not known.
     pub(super) unknown: BTreeSet<String>,
+    /// All values that a variable may have, where they are known.
+    pub(super) values: BTreeMap<String, Vec<String>>,
 }
+
+/// The most values of a variable for which there are steps of their own.
+const MOST_VALUES: usize = 64;
 
 /// A variable that has no counterpart.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +47,93 @@ impl Meaning {
         }
         text.push(rest);
         Ok(text)
+    }
+
+    /// The value of a `map`, whose entries `changed` may change. `None` if it cannot be written.
+    pub(super) fn mapped(
+        &self,
+        map: &Statement,
+        changed: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<Text> {
+        let subject = self.text(map.argument(0)).ok()?;
+        let statements = map.inner();
+        let has_hosts = statements
+            .iter()
+            .any(|entry| entry.name() == "hostnames" && entry.arguments().is_empty());
+        let mut default = Text::literal("");
+        let (mut entries, mut hosts) = (Vec::new(), Vec::new());
+        for entry in statements {
+            let (source, value) = (entry.name(), entry.argument(0));
+            if entry.arguments().is_empty() && matches!(source, "hostnames" | "volatile") {
+                continue;
+            }
+            let value = changed(value)?;
+            let value = match expression(source).filter(|_| value.contains('$')) {
+                // The captures of an expression are known in its own value.
+                Some((pattern, case)) => {
+                    let mut inner = self.clone();
+                    let captured = captures(pattern, case, &subject)?;
+                    inner.groups.extend(groups(pattern, &captured));
+                    inner.captures = Some(captured);
+                    inner.text(&value).ok()?
+                }
+                None => self.text(&value).ok()?,
+            };
+            match source {
+                "default" => default = value,
+                source => match host_pattern(source).filter(|_| has_hosts) {
+                    Some(pattern) => hosts.push((format!("~*{pattern}"), value)),
+                    None => entries.push((source.to_owned(), value)),
+                },
+            }
+        }
+        // The longest name counts, before any expression; those that begin with an asterisk come first.
+        hosts.sort_by_key(|(pattern, _)| {
+            (!pattern.ends_with('$'), std::cmp::Reverse(pattern.len()))
+        });
+        entries.splice(0..0, hosts);
+        map_of(&subject, &entries, &default)
+    }
+
+    /// The variable with several known values on which the server in an address depends, if it is the only one.
+    pub(super) fn choice(&self, address: &str) -> Option<(String, Vec<String>)> {
+        let at = address.find("://").map_or(0, |at| at + 3);
+        let path = address.get(at..)?.find('/').map(|end| at + end);
+        let server = address.get(..path.unwrap_or(address.len()))?;
+        let mut found = None;
+        for part in server.split('$').skip(1) {
+            let (name, _) = name(part);
+            if self
+                .text(&format!("${{{name}}}"))
+                .ok()?
+                .as_literal()
+                .is_some()
+            {
+                continue;
+            }
+            let values = self.values.get(name)?;
+            if found.is_some() {
+                return None;
+            }
+            found = Some((name.to_owned(), values.clone()));
+        }
+        found
+    }
+
+    /// Learns the values of a variable.
+    pub(super) fn learn<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t Text>) {
+        let mut values = Vec::new();
+        for text in texts {
+            match text.as_literal() {
+                Some(value) if values.contains(&value) || value.is_empty() => {}
+                Some(value) if values.len() < MOST_VALUES => values.push(value),
+                _ => {
+                    self.values.remove(name);
+                    return;
+                }
+            }
+        }
+        self.values.insert(name.to_owned(), values);
     }
 
     fn variable(&self, name: &str) -> Result<Text, Unknown> {
@@ -66,6 +159,18 @@ impl Meaning {
     }
 }
 
+/// A text that chooses by the names of hosts: `*.a.example`, `.a.example` or `www.*`, as an expression.
+fn host_pattern(source: &str) -> Option<String> {
+    if let Some(rest) = source.strip_prefix("*.") {
+        return Some(format!(r"\.{}$", escaped(rest)));
+    }
+    if let Some(rest) = source.strip_prefix('.') {
+        return Some(format!(r"(^|\.){}$", escaped(rest)));
+    }
+    let rest = source.strip_suffix(".*")?;
+    Some(format!(r"^{}\.", escaped(rest)))
+}
+
 /// The name behind a `$`, and the rest.
 fn name(after: &str) -> (&str, &str) {
     if let Some(braced) = after.strip_prefix('{')
@@ -89,6 +194,9 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "uri" | "document_uri" => "uri",
         "host" => "host",
         "http_host" => "header_host",
+        "content_type" => "header_content_type",
+        "content_length" => "header_content_length",
+        "fastcgi_script_name" => "uri",
         "request_uri" => "request_uri",
         "request_method" => "method",
         "remote_addr" | "binary_remote_addr" => "remote_addr",
@@ -155,8 +263,17 @@ pub(super) fn groups(pattern: &str, captures: &str) -> BTreeMap<String, String> 
     groups
 }
 
+/// The pattern of an entry of a `map` that begins with `~`.
+fn expression(source: &str) -> Option<(&str, Case)> {
+    match (source.strip_prefix("~*"), source.strip_prefix('~')) {
+        (Some(pattern), _) => Some((pattern, Case::Ignore)),
+        (_, Some(pattern)) => Some((pattern, Case::Exact)),
+        _ => None,
+    }
+}
+
 /// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
-pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
+fn map_of(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
     // An exact value comes before any pattern, whatever their order.
     let (patterns, exact): (Vec<_>, Vec<_>) = entries
         .iter()
@@ -171,11 +288,7 @@ pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) ->
         ));
     }
     for (source, value) in patterns {
-        let pattern = source.trim_start_matches('~');
-        let (case, pattern) = match source.strip_prefix("~*") {
-            Some(rest) => (Case::Ignore, rest),
-            None => (Case::Exact, pattern),
-        };
+        let (pattern, case) = expression(source)?;
         let expression = regex(pattern, case)?;
         script.push_str(&format!(
             "{expression}.test(value) ? {} : ",

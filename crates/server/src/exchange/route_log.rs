@@ -33,6 +33,7 @@ pub(crate) fn note(local: &Local, number: u64, event: RouteEvent<'_>) {
             format!("URI rewritten to \"{}\"", Plain(path)),
         ),
         RouteEvent::Found => (Level::Notice, "\"found\" taken".to_owned()),
+        RouteEvent::Folder => (Level::Notice, "\"folder\" taken".to_owned()),
         RouteEvent::Fallback => (Level::Notice, "\"fallback\" taken".to_owned()),
     };
     log(local, number, level, &text);

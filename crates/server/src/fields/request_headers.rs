@@ -10,7 +10,7 @@ const ADD: u8 = 1;
 const REMOVE: u8 = 2;
 const PARAMETER: u8 = 3;
 
-/// The changes of the action, with their values for this request.
+/// The changes of the action, with their values for this request. A value of variables that is empty omits the field.
 ///
 /// # Errors
 /// One of them comes from a script that failed; the request has been notified.
@@ -25,13 +25,22 @@ pub(crate) fn edits<R: RequestInfo>(
             decision.render(template, request, &mut value)?;
             Ok(value)
         };
-        Ok(match &header.change {
-            RequestHeaderChange::Set(template) => Edit::set(name, value(template)?),
-            RequestHeaderChange::Add(template) => Edit::add(name, value(template)?),
+        Ok(Some(match &header.change {
+            RequestHeaderChange::Set(template) | RequestHeaderChange::Add(template) => {
+                let is_set = matches!(header.change, RequestHeaderChange::Set(_));
+                let value = value(template)?;
+                match (value.is_empty() && template.as_literal().is_none(), is_set) {
+                    (true, true) => Edit::remove(name),
+                    (true, false) => return Ok(None),
+                    (false, true) => Edit::set(name, value),
+                    (false, false) => Edit::add(name, value),
+                }
+            }
             RequestHeaderChange::Remove => Edit::remove(name),
-        })
+        }))
     };
-    decision.request_headers.iter().map(edit).collect()
+    let edits = decision.request_headers.iter().map(edit);
+    edits.filter_map(Result::transpose).collect()
 }
 
 /// Returns the changes of the action that distinguish kinds of requests, for the identity of a cached response: responses are shared

@@ -40,7 +40,8 @@ pub(crate) fn values<'a, R: RequestInfo>(
         let value = header.value.as_ref().and_then(|template| {
             let mut value = Vec::new();
             tutti_routing::render(template, described, &mut value).ok()?;
-            Some(value)
+            // A value of variables that is empty omits the field.
+            (!value.is_empty() || template.as_literal().is_some()).then_some(value)
         });
         // The value of a variable must not contain a line break.
         let valid = value.filter(|value| {

@@ -1,0 +1,112 @@
+"""Small configurations of nginx, each with requests that nginx and Tutti must answer alike.
+
+A file of `snippets/` has several, each of this form:
+
+    === name                          and perhaps: `; lost: DIRECTIVE, …`, which the importer must report
+    location / { return 204; }        the content of a `server`, or of `http` if it has a `server`
+    ---
+    GET /path?query Host=a.example Field="its value" body=text
+    GET /other # differs: the reason, for an answer that may differ
+
+In the text, `@PORT@` is the port to listen on, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
+`@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, and `@TMP@` a folder for logs.
+"""
+
+import gzip
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from imports.replay import Request, kind, place
+
+# Fields that two servers may set differently without an effect on the client.
+TECHNICAL = {"date", "server", "connection", "keep-alive", "content-length", "transfer-encoding", "location"}
+# Fields of which only the presence is compared.
+PRESENT = {"etag", "last-modified"}
+# Times of `Expires` that are the same at any time; a cache that knows `Cache-Control` does not look at the others.
+FIXED_TIMES = ("Thu, 01 Jan 1970 00:00:01 GMT", "Thu, 31 Dec 2037 23:55:55 GMT")
+NGINX_PAGE = re.compile(rb"<center>nginx(/[\d.]+)?( \(\w+\))?</center>")
+
+
+@dataclass
+class Snippet:
+    area: str
+    name: str
+    text: str
+    requests: list = field(default_factory=list)
+    lost: tuple = ()
+
+    def is_http(self):
+        return re.search(r"^\s*server\s*\{", self.text, re.M) is not None
+
+
+def parse(area, text):
+    """The snippets of a file."""
+    made = []
+    for part in re.split(r"^=== ", text, flags=re.M)[1:]:
+        head, rest = part.split("\n", 1)
+        source, _, asked = rest.partition("\n---\n")
+        name, _, lost = head.partition("; lost:")
+        snippet = Snippet(area, name.strip(), source, lost=tuple(one.strip() for one in lost.split(",") if one.strip()))
+        for line in asked.splitlines():
+            if line.strip():
+                snippet.requests.append(request(line))
+        made.append(snippet)
+    return made
+
+
+def request(line):
+    """(request, reason why its answer may differ or an empty text)."""
+    line, _, reason = line.partition(" # differs: ")
+    method, target, *more = shlex.split(line)
+    host, body, fields = "site.example", b"", []
+    for word in more:
+        name, _, value = word.partition("=")
+        if name == "Host":
+            host = value
+        elif name == "body":
+            body = value.encode()
+        else:
+            fields.append((name, value))
+    return Request(method, target, host, tuple(fields), body), reason
+
+
+def differences(request, old, new):
+    """The differences of two answers, each as a text."""
+    found = []
+    if old.status != new.status:
+        found.append(f"status {old.status} → {new.status}")
+    if place(request, old.location) != place(request, new.location):
+        found.append(f"location {old.location!r} → {new.location!r}")
+    if NGINX_PAGE.search(old.body):
+        # The words of a server's own page are its own.
+        ignored = {"content-type", "content-language", "vary"}
+    else:
+        ignored = set()
+        if content(old) != content(new) and request.method != "HEAD":
+            found.append(f"body {old.body[:400]!r} → {new.body[:400]!r}")
+    if old.fields.get("expires") not in FIXED_TIMES:
+        ignored |= {"expires"}
+    if old.status >= 400:
+        # A page may be a file or not, and 405 must name the methods.
+        ignored |= {"accept-ranges", "etag", "last-modified", "allow"}
+    names = sorted((set(old.fields) | set(new.fields)) - TECHNICAL - ignored)
+    for name in names:
+        before, after = old.fields.get(name), new.fields.get(name)
+        if name == "content-type":
+            before, after = kind(before or ""), kind(after or "")
+        elif name in PRESENT:
+            before, after = before is not None, after is not None
+        if before != after:
+            found.append(f"{name} {before!r} → {after!r}")
+    return found
+
+
+def content(answer):
+    """The body, not compressed."""
+    return gzip.decompress(answer.body) if answer.fields.get("content-encoding") == "gzip" and answer.body else answer.body
+
+
+def exposes(old, new):
+    """True if a client gets what the old server refused."""
+    return old.status in (401, 403, 444, 0) and 200 <= new.status < 300
