@@ -37,7 +37,7 @@ pub(crate) fn check_description(path: &str, content: &str) -> Option<Breach> {
 
 #[cfg(test)]
 mod tests {
-    use super::check_description;
+    use super::{MOST_LINES_OF_THE_DESCRIPTION, check_description};
 
     #[test]
     fn the_description_has_a_bound() {

@@ -203,6 +203,7 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
     let destination = UpstreamDestination {
         upstream: Arc::new(ServerGroup::new(&config.upstreams["u"], None, None)),
         key: Vec::new(),
+        cookie: None,
         cgi: Cgi::default(),
     };
     let text = b"GET /a HTTP/1.1\r\nHost: b\r\nConnection: x\r\nX: y\r\n\r\n";

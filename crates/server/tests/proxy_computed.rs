@@ -87,7 +87,7 @@ fn a_name_is_resolved_once_and_only_to_permitted_addresses() {
     assert_eq!(backend.connections(), 1);
 
     // Another address of this machine is not in the list: neither a name nor a later answer leads there.
-    names.says(DnsAnswer::addresses([IpAddr::V4(Ipv4Addr::new(
+    names.set_all_answers(DnsAnswer::addresses([IpAddr::V4(Ipv4Addr::new(
         127, 0, 0, 2,
     ))]));
     assert_eq!(site.get("/?to=rebound").status, 502);
@@ -96,7 +96,7 @@ fn a_name_is_resolved_once_and_only_to_permitted_addresses() {
         "the name `app.internal` cannot be resolved: `allow` does not permit its address 127.0.0.2:",
     );
     assert_eq!(site.get("/?to=app").text(), "a GET /?to=app HTTP/1.1");
-    names.says(DnsAnswer::addresses([LOOPBACK]));
+    names.set_all_answers(DnsAnswer::addresses([LOOPBACK]));
     wait_until("the name to lead to a permitted address", || {
         site.get("/?to=rebound").status == 200
     });

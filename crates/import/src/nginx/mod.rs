@@ -18,6 +18,7 @@ mod if_block;
 mod limits;
 mod listen;
 mod location;
+mod log_format;
 mod logs;
 mod outcomes;
 mod pages;
@@ -86,7 +87,7 @@ pub(crate) fn import(
         rewritten: BTreeMap::new(),
         depth: 0,
         variants: 0,
-        formats: logs::LogFormat::all(&http),
+        formats: log_format::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
         folder: folder(files),

@@ -22,7 +22,7 @@ pub(super) struct Compiler<'f> {
     pub(super) variants: usize,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
-    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
+    pub(super) formats: BTreeMap<String, super::log_format::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
