@@ -120,12 +120,7 @@ pub(crate) fn fate(name: &str, block: &str) -> Fate {
         return Fate::closed(hint);
     }
     if let Some(why) = harmless_directives::needless(name) {
-        return match block {
-            "if" | "lif" => Fate::lost(
-                "move it out of the `if`, whose other directives may be carried over then",
-            ),
-            _ => Fate::harmless(why),
-        };
+        return Fate::harmless(why);
     }
     if harmless_directives::is_read(name) {
         return super::outcomes::of_read(name, block);

@@ -22,7 +22,7 @@ const READ: Words = Words(
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
     disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
-    proxy_next_upstream_tries",
+    proxy_next_upstream_tries limit_rate limit_rate_after charset charset_types",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -116,12 +116,8 @@ const LOST: &[(Words, &str)] = &[
         "purge responses with the control API (`docs/http/cache.md`)",
     ),
     (
-        Words("limit_rate limit_rate_after"),
-        "use `limit` for requests and `max_connections_per_client` for connections; bandwidth cannot be limited",
-    ),
-    (
-        Words("charset charset_types source_charset"),
-        "write the type with its charset in `settings.http.static.mime_types`",
+        Words("source_charset"),
+        "store the files in the charset that clients get",
     ),
     (
         Words(

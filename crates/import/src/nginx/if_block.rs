@@ -1,6 +1,7 @@
 //! The effect of the directives in an `if`.
 
 use super::closing;
+use super::harmless_directives;
 use super::tree::Statement;
 
 /// Directives that answer requests.
@@ -65,7 +66,8 @@ impl Inside {
                 false => Inside::Answers,
             };
         }
-        let is_setting = |one: &&Statement| one.name() != "set" && !acts(one);
+        let is_needless = |one: &Statement| harmless_directives::needless(one.name()).is_some();
+        let is_setting = |one: &&Statement| one.name() != "set" && !acts(one) && !is_needless(one);
         let closes = |one: &Statement| closing::closes(one).is_some();
         match (inner.iter().any(closes), inner.iter().find(is_setting)) {
             (true, _) => Inside::Unknown,

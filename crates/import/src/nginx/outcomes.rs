@@ -13,16 +13,8 @@ const UPSTREAM_NEEDLESS: Words = Words("zone keepalive_requests keepalive_time s
 const DIFFERENT: &[(Words, Words, &str)] = &[
     (
         Words("server location"),
-        Words(
-            "client_max_body_size client_body_timeout client_header_timeout send_timeout keepalive_timeout
-            client_body_buffer_size server_tokens gzip gzip_types gzip_comp_level gzip_min_length types",
-        ),
+        Words("client_header_timeout keepalive_timeout client_body_buffer_size types"),
         "it applies to the whole server",
-    ),
-    (
-        Words("http server location lif limit_except"),
-        Words("access_log"),
-        "only one log is carried over, with all requests",
     ),
     (
         Words("http server location"),

@@ -1,8 +1,9 @@
-//! Options of `http` that each place may have for itself.
+//! Options that each place may have for itself.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::units::{bytes, seconds};
+use crate::words::Words;
 
 /// `client_max_body_size 0` is any size; no disk holds more than this.
 const ANY_SIZE: u64 = 1 << 50;
@@ -22,6 +23,22 @@ pub(super) fn of_place(name: &str, first: &str) -> Option<(&'static str, Value)>
         }
         _ => return None,
     })
+}
+
+/// Directives that are options of an action with the same name.
+pub(super) const IS_OF_RESPONSES: Words =
+    Words("limit_rate limit_rate_after charset charset_types");
+
+/// The option of an action for one of [`IS_OF_RESPONSES`]; `None` if it has variables.
+pub(super) fn of_responses(name: &str, values: &[String]) -> Option<Value> {
+    let first = values.first()?;
+    match name {
+        "charset" if first == "off" => Some(false.into()),
+        "charset" => Some(first.as_str().into()).filter(|_| !first.contains('$')),
+        // nginx adds the charset to HTML, whatever the list says.
+        "charset_types" => Some(json!([&["text/html".to_owned()], values].concat())),
+        _ => bytes(first).map(Value::from),
+    }
 }
 
 /// A time in whole seconds.

@@ -102,6 +102,8 @@ impl RealIp {
 pub(super) struct Scope {
     /// Options of `http` of an action.
     pub(super) http: Map<String, Value>,
+    /// Options of an action for its responses.
+    pub(super) responses: Map<String, Value>,
     pub(super) gzip: Gzip,
     /// The words of each `access_log`.
     pub(super) logs: Vec<(Vec<String>, SourceLocation)>,
@@ -274,6 +276,18 @@ impl Scope {
     fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
         if let Some((option, value)) = place_options::of_place(name, value) {
             self.http.insert(option.to_owned(), value);
+            return;
+        }
+        if place_options::IS_OF_RESPONSES.contains(name) {
+            match place_options::of_responses(name, statement.arguments()) {
+                Some(value) => drop(self.responses.insert(name.to_owned(), value)),
+                None => findings.lost(
+                    &statement.place,
+                    name,
+                    &format!("`{value}` is not the same for all requests"),
+                    "write a step with the condition and the value of each case",
+                ),
+            }
             return;
         }
         let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"];

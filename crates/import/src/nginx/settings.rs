@@ -73,18 +73,13 @@ impl Compiler<'_> {
     /// `http` and `access_log` of a place, where they differ from those around it.
     pub(super) fn place_settings(&mut self, site: &Site, around: &Scope) -> Map<String, Value> {
         let scope = &site.scope;
-        let mut http = Map::new();
-        for (name, value) in &scope.http {
-            if around.http.get(name) != Some(value) {
-                http.insert(name.clone(), value.clone());
-            }
-        }
+        let mut http = differing(&scope.http, &around.http);
         let compression = scope.gzip.compression();
         if compression != around.gzip.compression() {
             let compression = compression.unwrap_or_else(|| false.into());
             http.insert("compression".to_owned(), compression);
         }
-        let mut options = Map::new();
+        let mut options = differing(&scope.responses, &around.responses);
         if !http.is_empty() {
             options.insert("http".to_owned(), http.into());
         }
@@ -94,6 +89,15 @@ impl Compiler<'_> {
         }
         options
     }
+}
+
+/// The options of a place that it does not have from the one around it.
+fn differing(options: &Map<String, Value>, around: &Map<String, Value>) -> Map<String, Value> {
+    let own = options
+        .iter()
+        .filter(|(name, value)| around.get(*name) != Some(*value));
+    own.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// The types of a block, by ending.
