@@ -147,7 +147,7 @@ test-fuzz: build-fuzz ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fu
 # Miri is itself of the nightly compiler. Its weak memory made that end with an internal error. Of the workers' base it takes what needs
 # no process, socket or signal: most of it is those.
 NIGHTLY = rustup component list --toolchain nightly --installed 2>/dev/null | grep '^$(1)' >/dev/null || \
-    rustup toolchain install nightly --profile minimal --component miri --component rust-src
+    rustup toolchain install nightly --profile minimal --component miri --component rust-src --component rustfmt
 test-miri: ## the wire's lock-free parts and tables and the workers' base under Miri: undefined behaviour, data races (a quarter of an hour)
 	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation" CARGO_TARGET_DIR=$(TARGET)/miri \
@@ -328,6 +328,10 @@ lint-texts: ## of these what needs nothing built: formatting, unused dependencie
 	    if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
 	    else echo "the advisory database cannot be reached: advisories not checked"; fi; \
 	fi
+
+format: ## formats the code; imports are grouped by nightly rustfmt, which is installed once
+	@$(call NIGHTLY,rustfmt)
+	$(CARGO) +nightly fmt --all
 
 lint-words: ## comments, documents and messages: the words of packaging/vale, by Vale, which is fetched once (minutes)
 	packaging/vale/check

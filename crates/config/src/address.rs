@@ -3,13 +3,13 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+
 use tutti_document::shorten;
 use tutti_options::source::{ALL, is_label as is_label_of_nodes};
 
-use crate::template::{Template, TemplatePart};
-
 pub use crate::address_pattern::{AddressError, AddressPattern, AddressSet, IpRange};
 use crate::address_pattern::{parse_ip, parse_port, split_port};
+use crate::template::{Template, TemplatePart};
 
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;

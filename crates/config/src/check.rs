@@ -5,14 +5,14 @@
 
 mod grammar;
 
-pub(crate) use self::grammar::of_text;
-
 use std::collections::HashSet;
+
 use tutti_document::{
     ConfigPath, Diagnostic, Document, MOST_FAULTS, Member, SourceSpan, TreeNode, Unknown, Value,
     shorten, suggest,
 };
 
+pub(crate) use self::grammar::of_text;
 use crate::table::{
     ApplicationType, COMMON, HTTP, HTTP_ACTION, HTTP_LISTENER, Names, Object, Opt, ROOT, TYPES,
     Text, ValueKind,

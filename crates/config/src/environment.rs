@@ -6,6 +6,7 @@
 //! that a variable without value and default is treated as empty.
 
 use std::collections::HashSet;
+
 use tutti_document::{ConfigPath, Diagnostic, Document, Member, TreeNode, Value, shorten};
 
 use crate::table::{ApplicationType, ROOT, ValueKind};

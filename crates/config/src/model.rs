@@ -33,6 +33,15 @@ mod tls;
 mod upstream;
 mod written_at;
 
+pub use tutti_document::Pointer;
+pub use tutti_options::Switch;
+pub use tutti_options::application::Common;
+pub use tutti_options::log_target::LogTarget;
+pub use tutti_options::password::{HashKind, PasswordHash};
+pub use tutti_options::prefix::under;
+pub use tutti_options::source::{LiveNode, LiveNodes};
+pub use tutti_options::types::Special;
+
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
 pub use self::cache::{Cache, CacheDisk, CacheStore};
 pub use self::compression::{Compression, CompressionLevel, Compressor};
@@ -77,15 +86,6 @@ pub use crate::table::{
     WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
-pub use tutti_document::Pointer;
-pub use tutti_options::Switch;
-pub use tutti_options::application::Common;
-pub use tutti_options::log_target::LogTarget;
-pub use tutti_options::password::{HashKind, PasswordHash};
-pub use tutti_options::prefix::under;
-pub use tutti_options::source::{LiveNode, LiveNodes};
-pub use tutti_options::types::Special;
-
 pub use crate::template::{Template, TemplatePart};
 pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, UpstreamVariable, Variable};
 

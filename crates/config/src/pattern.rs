@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use fancy_regex::{BytesMode, CompileError, Regex, RegexBuilder};
 use memchr::memmem;
-
 pub use tutti_options::table::{Case, Syntax};
 
 /// Maximum backtracking steps of a regular expression on one value. A tenth of the library's default: about 5 ms.

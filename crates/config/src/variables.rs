@@ -3,6 +3,7 @@
 //! A new variable needs its value in `tutti-routing`; the compiler shows where.
 
 use std::fmt::Write as _;
+
 use tutti_document::suggest;
 
 /// Every variable. `$dollar` is a literal.

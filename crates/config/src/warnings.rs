@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
 use tutti_document::{
     ConfigPath, Diagnostic, Diagnostics, Document, Member, Pointer, TreeNode, Value,
 };

@@ -18,9 +18,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tutti_config::{Diagnostics, Document, FaultKind, Format, parse, read, validate};
-
 use modules::context;
+use tutti_config::{Diagnostics, Document, FaultKind, Format, parse, read, validate};
 
 /// The sections with results: the document or its faults, its typed form, the same with the warnings.
 const KINDS: [&str; 3] = ["result", "typed", "warned"];

@@ -2,7 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 use tutti_config::model::{Action, ActionKind};
 use tutti_config::table::{

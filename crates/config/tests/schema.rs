@@ -8,10 +8,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use modules::context;
 use serde_json::{Value, json};
 use tutti_config::{parse, reference_markdown, schema, validate};
-
-use modules::context;
 
 /// Prints for each document whether it is valid. The schema itself is checked first.
 const VALIDATOR: &str = "

@@ -156,9 +156,10 @@ fn probe(socket: &OwnedFd) -> rustix::io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use std::future::poll_fn;
     use std::net::{Shutdown, TcpListener, TcpStream};
+
+    use super::*;
 
     fn pair() -> (TcpStream, OwnedFd) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

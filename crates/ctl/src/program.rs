@@ -13,11 +13,11 @@ mod wasm;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(super) use found_application::{PUBLIC_FOLDERS, Program};
+use found_application::{external, refusal};
 use serde_json::{Value, json};
 
 use super::report::CommandError;
-pub(super) use found_application::{PUBLIC_FOLDERS, Program};
-use found_application::{external, refusal};
 
 /// Names of application objects in modules, the most common first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];

@@ -6,10 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tutti_options::{Scalar, Tree};
+
 use crate::diagnostic::{Diagnostic, Diagnostics, FaultKind, SourceText, shorten};
 use crate::pointer::{Pointer, push_segment};
 use crate::suggest;
-use tutti_options::{Scalar, Tree};
 
 /// A configuration, or a part of one.
 #[derive(Clone, Debug)]

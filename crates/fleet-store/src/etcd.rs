@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::etcd_client::{
-    ClusterOptions, EtcdClient, EtcdError, KeepAlive, KeyChange, Operation, Pair, Watch,
-};
 use tokio::time::timeout;
 use tutti_dialer::{BoxFuture, random_below};
 
+use crate::etcd_client::{
+    ClusterOptions, EtcdClient, EtcdError, KeepAlive, KeyChange, Operation, Pair, Watch,
+};
 use crate::store::{Entries, FleetStore, FleetStoreError, Following, LeasedEntries, StoreEntry};
 
 /// Maximum events that are reported together.

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tutti_dialer::BoxFuture;
 
-use crate::etcd_client::{EtcdClient, KeepAlive, Operation, Pair};
-
 use crate::etcd::EtcdStore;
+use crate::etcd_client::{EtcdClient, KeepAlive, Operation, Pair};
 use crate::locks::{Lock, LockAttempt, Locks, Owner};
 use crate::store::{FleetStore, FleetStoreError, StoreEntry};
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::NODES;
 use tutti_fleet_store::store::FleetStore;
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
 use crate::state::Node;
-use tutti_dialer::Backoff;
 
 /// Time between two reports to the router without changes: another router may have started.
 const NEWS: Duration = Duration::from_secs(5);

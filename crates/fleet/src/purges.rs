@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::PURGES;
 use tutti_fleet_store::purges::{Due, LastPurge, PurgeRecord, due};
 use tutti_fleet_store::records::read_all;
@@ -17,7 +18,6 @@ use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, PurgeScope};
 use crate::controller::Controller;
 use crate::state::Node;
 use crate::watching::next_or_again;
-use tutti_dialer::Backoff;
 
 /// The pause before a purge that no router could make is retried.
 const AGAIN: Duration = Duration::from_secs(1);

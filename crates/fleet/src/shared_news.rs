@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{ACME, LOCKS, STATE};
 use tutti_fleet_store::locks::Owner;
 use tutti_fleet_store::seal::SealingKeys;
@@ -12,7 +13,6 @@ use tutti_fleet_store::store::{Entries, FleetStoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
 use crate::shared::Shared;
-use tutti_dialer::Backoff;
 
 /// Sends the changes forever, while there is an acme process.
 pub(crate) async fn send_changes(shared: Arc<Shared>, longest_pause: Duration) {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, Following};
-
 use tutti_dialer::Backoff;
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, Following};
 
 /// When unchanged entries must be processed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::valkey::CountStore;
 use tutti_config::{Diagnostic, model};
 
 use crate::fleet_share::FleetShare;
 use crate::identity::Identity;
 use crate::limit::RequestLimit;
 use crate::password_desk::PasswordDesk;
+use crate::valkey::CountStore;
 
 /// All guards of a configuration, numbered as in the router.
 #[derive(Debug, Default)]

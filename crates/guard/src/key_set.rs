@@ -5,8 +5,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::token::VerificationKeys;
 use arc_swap::ArcSwapOption;
+
+use crate::token::VerificationKeys;
 
 /// Shortest time between two attempts to fetch keys.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::valkey::{Away, CountStore, Taken};
 use tutti_config::model;
 use tutti_config::model::LimitScope;
 
 use crate::concurrency::Concurrency;
 use crate::fleet_share::FleetShare;
 use crate::rate::{Quota, RateLimiter};
+use crate::valkey::{Away, CountStore, Taken};
 
 /// One limit.
 #[derive(Debug)]

@@ -11,19 +11,17 @@
 //! choose such keys, since the hash has a secret. A key that two threads see for the first time at once may get one request too many.)
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use std::sync::Arc;
-
-use crate::valkey::Taken;
 use tutti_config::model::Rate;
 
 use crate::fleet_share::{FleetShare, MOST_NODES};
+use crate::valkey::Taken;
 
 /// Fractions of an interval: the rate is accurate to a thousandth.
 const PARTS: u64 = 1024;
@@ -408,9 +406,10 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod models {
-    use super::*;
     use loom::sync::Arc;
     use loom::thread;
+
+    use super::*;
 
     /// Three requests of a key that may send two: one is refused, whatever the order.
     #[test]

@@ -1,8 +1,9 @@
 //! The fuzz oracles on generated messages: any split, any damage, always the same result and never a panic.
 
+use proptest::prelude::*;
+
 use crate::websocket::{Utf8, apply_mask};
 use crate::{MessageLimits, OwnedPath, PathRules, Progress, RequestHead, fuzzing};
-use proptest::prelude::*;
 
 /// Text that is often almost valid.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {

@@ -1,11 +1,12 @@
 //! The head of a response for a stream of HTTP/2 or 3.
 
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
 use crate::http2::is_connection_specific;
 use crate::http3::encode_response;
 use crate::token::{is_field_name, is_field_value};
 use crate::{Known, OutgoingHead};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 /// Most responses have no more fields.
 const FIELDS: usize = 12;

@@ -14,12 +14,11 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
-use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
-use tutti_tls::HandshakeFacts;
-
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, ReadResult};
+use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
+use tutti_tls::HandshakeFacts;
 
 /// The state that the streams of one connection share.
 pub(crate) struct Hub {

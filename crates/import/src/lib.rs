@@ -34,16 +34,14 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 pub use fate::Outcome;
+use finding::Findings;
 pub use finding::{Finding, Importance, UnreadableSource};
 pub use nginx::tree::{Statement, parse as parse_nginx};
 pub use reference::{Row, pages as reference_pages, rows as reference_rows};
+use serde_json::Value;
 pub use sources::{Disk, LARGEST_FILE, Sources};
 pub use tutti_ctl::import::ForeignServer;
-
-use finding::Findings;
 
 /// A configuration of Tutti, and the findings about the parts of the source that are not in it.
 #[derive(Debug)]

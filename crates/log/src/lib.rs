@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+pub use tutti_options::logging::{Level, LogForm, LogStyle};
 use tutti_sys::error::context;
 use tutti_sys::guarded::{self, LogPlace};
 use tutti_sys::log_stream::{Later, LogStream, LossLine};
@@ -28,7 +29,6 @@ use tutti_sys::{log_line, process};
 pub use self::limit::LineLimit;
 use self::lines::{Entry, Writer};
 pub use self::lost_lines::Losses;
-pub use tutti_options::logging::{Level, LogForm, LogStyle};
 
 /// The destination of log lines. A clone is a handle on the same log.
 #[derive(Debug, Clone)]

@@ -116,8 +116,9 @@ pub(crate) fn named_application(message: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tutti_options::syslog::SyslogTarget;
+
+    use super::*;
 
     fn line(style: &LogStyle, message: &str) -> String {
         let entry = Entry {

@@ -59,9 +59,11 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
+
     use tutti_sys::log_stream::Later;
+
+    use super::*;
 
     #[test]
     fn losses_are_reported_once_a_minute_and_their_end_once() {

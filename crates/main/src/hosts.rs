@@ -78,8 +78,9 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     /// Decision 0315: a program that its user cannot read is executed directly.
     #[test]

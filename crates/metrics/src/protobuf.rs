@@ -205,8 +205,9 @@ fn buckets(histogram: &Histogram) -> Buckets {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     /// Returns the count of each native bucket, as a reader decodes it.
     fn read(buckets: &Buckets) -> Vec<(i32, i64)> {

@@ -104,10 +104,11 @@ pub(crate) fn escape(text: &str, quotes: Quotes, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::families::names::{BUILD, CONNECTIONS, QUEUE_WAIT, REQUESTS};
     use crate::histogram::{Histogram, bucket_of};
-    use std::time::Duration;
 
     #[test]
     fn labels_are_escaped_and_left_out_where_empty() {

@@ -45,10 +45,9 @@ pub mod wasm;
 pub use complaint::{Complaint, Complaints, MemberPart};
 pub use declare::Options;
 pub use format::Format;
-pub use switch::Switch;
-pub use typed::{Named, OptionalLimit, Scalar, Shape, Tree, Typed, Unread, UnreadableValue};
-
 #[doc(hidden)]
 pub use serde;
 #[doc(hidden)]
 pub use serde_json;
+pub use switch::Switch;
+pub use typed::{Named, OptionalLimit, Scalar, Shape, Tree, Typed, Unread, UnreadableValue};

@@ -9,9 +9,8 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tutti_wire::control::{Start, encode};
-
 pub use tutti_log::Level;
+use tutti_wire::control::{Start, encode};
 
 use crate::failure::StartFailure;
 use crate::spec::AppSpec;

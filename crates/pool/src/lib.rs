@@ -73,6 +73,9 @@ pub mod threads;
 mod waiting;
 
 #[cfg(not(loom))]
+pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireResponseHead};
+
+#[cfg(not(loom))]
 pub use self::stack_location::{StackLocation, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
@@ -92,5 +95,3 @@ pub use self::{
     spec::{Abandoned, AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ScaledProcesses},
     supervisor::number_of,
 };
-#[cfg(not(loom))]
-pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireResponseHead};

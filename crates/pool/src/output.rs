@@ -181,9 +181,10 @@ impl State {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use rustix::pipe::{PipeFlags, pipe_with};
+
     use super::*;
     use crate::launcher::Level;
-    use rustix::pipe::{PipeFlags, pipe_with};
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<String>>);

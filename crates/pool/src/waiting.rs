@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, Ordering},
+};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 // The same code runs in production and under loom.
 #[cfg(loom)]
 use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, Ordering},
-};
-#[cfg(not(loom))]
-use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU32, Ordering},
 };
@@ -249,11 +249,12 @@ mod models;
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
+
+    use super::*;
 
     #[derive(Default)]
     struct Count(AtomicUsize);

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 use tutti_options::source::{EtcdMember, LiveNode, LiveNodes};
 
+use super::purge::PurgeScope;
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
-
-use super::purge::PurgeScope;
 
 /// `by` of a change that comes from a source: no client of the control API has this name.
 pub const FLEET: &str = "fleet";

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
 use tutti_options::isolation::Isolation;
 
 use super::BindAddress;

@@ -13,6 +13,9 @@ use quinn_proto::{
 use rustc_hash::FxHashMap;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Sleep;
+use tutti_conn::clock::Millis;
+use tutti_conn::counters::NoTls;
+use tutti_conn::udp::Train;
 use tutti_http::http3::{
     ALPN, Code, Control, Http3Error, MessagePart, MessageReader, Note, Section, UniReader, varint,
     write_settings,
@@ -25,9 +28,6 @@ use crate::quic::Quic;
 use crate::server::{QuicConnection, QuicTimeouts, RequestTraits};
 use crate::shared::Shared;
 use crate::stream::{Kind, QuicStream, Read};
-use tutti_conn::clock::Millis;
-use tutti_conn::counters::NoTls;
-use tutti_conn::udp::Train;
 
 /// Rounds of work in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;

@@ -12,6 +12,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use quinn_proto::{ReadError, StreamId, WriteError};
+use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
+use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
 use tutti_http::http3::{Code, Http3Error, MessagePart, MessageReader, Section, encode_fields};
 use tutti_http::{OutgoingHead, Trailers, encoded_head, status_has_body};
@@ -19,8 +21,6 @@ use tutti_tls::HandshakeFacts;
 
 use crate::fault::fault;
 use crate::quic::Quic;
-use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
-use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// Bytes taken from QUIC at once.
 const READ_BYTES: usize = 64 * 1024;

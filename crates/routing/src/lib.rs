@@ -38,7 +38,6 @@ pub use rules::{InternalNumber, PageNumber, Rulebook};
 pub use scopes::{Combination, Combinations, ScopeNumber};
 pub use script::ScriptFailed;
 pub use seen::Seen;
-pub use variables::request_id;
-
 pub use tutti_config::model::{OutOfSteps, ResponseHeader, Return};
 pub use tutti_script::{Modules, ScriptError};
+pub use variables::request_id;

@@ -14,10 +14,12 @@ use tokio::sync::Semaphore;
 use tutti_cache::{
     CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as add_hit, now, values, wanted,
 };
+use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, Method};
+use tutti_request_log::Answerer;
 use tutti_routing::RequestInfo as _;
 
 use crate::action;
@@ -31,8 +33,6 @@ use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
 use crate::writer::{Head, Response, Writer};
-use tutti_conn::connections::NEVER;
-use tutti_request_log::Answerer;
 
 /// Responses read from disk at once, by all threads: each occupies a thread.
 const MOST_READING: usize = 64;

@@ -5,16 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::fields::request_headers;
+use tutti_cache::CacheLookup;
+use tutti_cache::ForwardReason;
 use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
+use tutti_cache::{Purpose, Recording};
 use tutti_config::model::{Cache, GatewayParameter, Patterns};
 use tutti_http::{BodyLength, Known, Method, is_safe};
 use tutti_routing::{Decision, RequestInfo as _};
 
 use crate::exchange::request::Request;
-use tutti_cache::CacheLookup;
-use tutti_cache::ForwardReason;
-use tutti_cache::{Purpose, Recording};
+use crate::fields::request_headers;
 
 /// The use of its action's cache for a request.
 pub(crate) enum CacheUse {

@@ -4,6 +4,7 @@
 //! HTTP/1.1 do not support them, so those get none unless the configuration permits it.
 
 use tutti_config::model::EarlyHints;
+use tutti_conn::output::Output;
 use tutti_http::{BodyLength, FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
@@ -11,7 +12,6 @@ use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
 use crate::plan::Plan;
-use tutti_conn::output::Output;
 
 /// True if the client of this request may get 103.
 pub(crate) fn are_taken(request: &Request<'_>) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tutti_cache::Found;
 use tutti_http::FieldLines;
 use tutti_pool::ApplicationExchange;
 
@@ -10,7 +11,6 @@ use crate::exchange::respond::Persistence;
 use crate::plan::Plan;
 use crate::substitute::Substitute;
 use crate::writer::{Response, Written};
-use tutti_cache::Found;
 
 /// The next step of an exchange: what it waits for, or how its response has ended.
 pub(crate) enum ExchangeStep {

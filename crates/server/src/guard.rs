@@ -14,18 +14,17 @@ mod subrequest;
 use std::time::Duration;
 
 use tutti_config::model;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_guard::{AuthKind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
+use self::limits::Pace;
+use self::response::GuardResponse;
 use crate::exchange::request::Request;
 use crate::exchange_step::ExchangeStep;
 use crate::plan::Plan;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-
-use self::limits::Pace;
-use self::response::GuardResponse;
 
 /// The result of the guards for a request.
 pub(crate) enum Entrance {

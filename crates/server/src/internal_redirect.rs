@@ -8,19 +8,19 @@
 
 use std::path::Path;
 
-use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
+use tutti_cache::now;
 use tutti_config::model::PageStatus;
+use tutti_conn::output::Output;
 use tutti_http::{FieldLines, NO_FIELDS};
+use tutti_request_log::Answerer;
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Page, Persistence};
 use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
+use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use crate::writer::{Head, Writer};
-use tutti_cache::now;
-use tutti_conn::output::Output;
-use tutti_request_log::Answerer;
 
 /// An error of the server itself, or another answer without content.
 #[derive(Clone, Copy)]

@@ -17,16 +17,6 @@ use arc_swap::ArcSwap;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use tutti_http::{FieldLines, RequestHead};
-use tutti_log::LineLimit;
-use tutti_pool::{Level, LogSink, ThreadWakers};
-use tutti_proxy::Resources;
-use tutti_quic::Ports;
-
-use crate::fields::server_date::OwnFields;
-use crate::job_submission::Desk;
-use crate::scraper::Scraper;
-use crate::snapshot::{Snapshot, Timeouts};
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
@@ -35,7 +25,17 @@ use tutti_conn::listener::{Accepted, ListenerHold, SharedListener};
 use tutti_conn::response_buffers::ResponseBuffers;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
+use tutti_http::{FieldLines, RequestHead};
+use tutti_log::LineLimit;
+use tutti_pool::{Level, LogSink, ThreadWakers};
+use tutti_proxy::Resources;
+use tutti_quic::Ports;
 use tutti_request_log::{LogBuffer, Recent};
+
+use crate::fields::server_date::OwnFields;
+use crate::job_submission::Desk;
+use crate::scraper::Scraper;
+use crate::snapshot::{Snapshot, Timeouts};
 
 /// An order to a listen thread.
 pub(crate) enum Command {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tutti_config::model::Maintenance;
 use tutti_http::FieldLines;
+use tutti_request_log::Answerer;
 use tutti_routing::{RequestInfo as _, ScopeNumber};
 
 use crate::action::share::{self, Found};
@@ -13,7 +14,6 @@ use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::internal_redirect;
 use crate::plan::{Act, Plan, Served};
-use tutti_request_log::Answerer;
 
 /// The maintenance that keeps a request with these settings from being served, the innermost one first; jobs of the server itself continue.
 pub(crate) fn closing<'s>(

@@ -4,7 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tutti_cache::{CacheLookup, Recording};
 use tutti_config::model::{GatewayParameter, Spooler};
+use tutti_files::cache::CachedFile;
+use tutti_files::folder::Folder;
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, OwnedPath, RequestPath, RequestView};
 use tutti_pool::ApplicationPool;
@@ -12,9 +15,6 @@ use tutti_proxy::UpstreamDestination;
 use tutti_routing::{Decision, Guards, ResponseHeader};
 
 use crate::substitute::Substitute;
-use tutti_cache::{CacheLookup, Recording};
-use tutti_files::cache::CachedFile;
-use tutti_files::folder::Folder;
 
 /// The plan for a request's response. Owned: it outlives the buffers.
 pub(crate) struct Plan {

@@ -8,9 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tutti_config::model::{ContentPart, Encoding, Template};
+use tutti_conn::clock::now_millis;
+use tutti_files::cache::{CachedFile, Lookup};
+use tutti_files::compression;
+use tutti_files::folder::Folder;
+use tutti_files::listing;
+use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_http::edits::{Edit, has_edit_of, is_alias};
 use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
+use tutti_request_log::Answerer;
 use tutti_routing::{
     CompiledShare, Decision, DecisionKind, NotBelow, RequestInfo as _, Return, ScriptFailed,
 };
@@ -29,13 +36,6 @@ use crate::maintenance;
 use crate::plan::{Act, Called, Plan, Returned, Served};
 use crate::replace;
 use crate::substitute::Way;
-use tutti_conn::clock::now_millis;
-use tutti_files::cache::{CachedFile, Lookup};
-use tutti_files::compression;
-use tutti_files::folder::Folder;
-use tutti_files::listing;
-use tutti_files::share_path::{ResolutionLimits, SharePath};
-use tutti_request_log::Answerer;
 
 /// Decides how `request` is answered.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {

@@ -14,28 +14,27 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+pub use shared_limits::{SharedLimitStore, StoreStatus};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tutti_cache::DiskHold;
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
+use tutti_conn::clock::now_millis;
+use tutti_conn::counters::ConnectionTotals;
+use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
+use tutti_conn::response_buffers::BufferedBytes;
+use tutti_files::cache::CacheLimits;
 use tutti_pool::{Level, LogSink, ThreadWakers};
 use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Ways};
 use tutti_quic::Ports;
+use tutti_request_log::Recent;
 use tutti_upstream::{ServerGroup, ServerStatus};
 
 use crate::job_submission::{Desk, Post};
 use crate::local::{Command, Shared};
 use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::{PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded};
-use tutti_conn::clock::now_millis;
-use tutti_conn::counters::ConnectionTotals;
-use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
-use tutti_conn::response_buffers::BufferedBytes;
-use tutti_files::cache::CacheLimits;
-use tutti_request_log::Recent;
-
-pub use shared_limits::{SharedLimitStore, StoreStatus};
 
 /// The parameters of a server.
 pub struct StartOptions {

@@ -18,29 +18,28 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tutti_cache::stores;
 use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
+use tutti_conn::bandwidths::Bandwidths;
+use tutti_conn::listener::SharedListener;
+use tutti_files::mime::MimeTypes;
 use tutti_guard::GuardTable;
 use tutti_http::{MessageLimits, may_trail};
 use tutti_pool::ApplicationPool;
 use tutti_quic::Spoken;
+use tutti_request_log::Logs;
+use tutti_request_log::ResponseCounts;
 use tutti_routing::{Modules, Router, ScopeNumber};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
 use tutti_upstream::{ServerGroup, StickyKey, authorities};
 
-use self::faults::bind_fault;
-use self::http3_sockets::spoken;
-use tutti_cache::stores;
-use tutti_conn::bandwidths::Bandwidths;
-use tutti_conn::listener::SharedListener;
-use tutti_files::mime::MimeTypes;
-use tutti_request_log::Logs;
-use tutti_request_log::ResponseCounts;
-
 pub(crate) use self::entry_points::ListenerEntry;
 pub use self::environment::SnapshotEnvironment;
+use self::faults::bind_fault;
+use self::http3_sockets::spoken;
 pub(crate) use self::request_settings::{
     Charset, Replacements, RequestSettings, SettingsTable, Timeouts,
 };

@@ -12,12 +12,11 @@ mod redirect_target;
 
 use std::path::Path;
 
+pub(crate) use kept_fields::Kept;
+pub(crate) use redirect_target::{Named, named, path};
 use tutti_config::model::PageStatus;
 use tutti_http::{RequestHead, RequestView};
 use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
-
-pub(crate) use kept_fields::Kept;
-pub(crate) use redirect_target::{Named, named, path};
 
 /// Most substitutes for one request; more are a loop. nginx permits ten.
 const MOST: u8 = 8;

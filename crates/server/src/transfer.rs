@@ -11,12 +11,12 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
-
-use crate::exchange::client::ClientSide;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
+use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
 use tutti_conn::socket::poll_attempt;
+
+use crate::exchange::client::ClientSide;
 
 /// Bytes read into memory at a time if the socket does not get them directly: four TLS records (RFC 8446 §5.1).
 const READ_BYTES: usize = 64 * 1024;

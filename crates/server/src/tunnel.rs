@@ -5,15 +5,15 @@
 
 use std::task::{Context, Poll};
 
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::ReadResult;
 use tutti_proxy::TunnelClient;
 
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange_step::Tunnel;
-use tutti_conn::clock::Millis;
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::ReadResult;
 
 /// Copies bytes until both sides have finished, and logs the request.
 pub(crate) async fn run(

@@ -7,6 +7,10 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use tutti_conn::buffers::BUFFER_BYTES;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::ReadResult;
 use tutti_http::websocket::{MessageHandler, Next, Opcode, Wants, WebSocketSession, close_code};
 use tutti_pool::ExchangeError;
 
@@ -15,10 +19,6 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange::refusals;
 use crate::exchange_step::Upgraded;
-use tutti_conn::buffers::BUFFER_BYTES;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::ReadResult;
 
 /// Rounds in a row before other connections of the thread get a turn.
 const TURNS: u32 = 16;

@@ -329,8 +329,9 @@ impl Drop for Region {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use rustix::fs::{Mode, OFlags};
+
+    use super::*;
 
     fn blocks(spool: &Spool) -> i64 {
         rustix::fs::fstat(&spool.0.file).unwrap().st_blocks

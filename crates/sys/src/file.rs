@@ -80,8 +80,9 @@ fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     #[test]
     fn replacement_is_whole_and_private() {

@@ -37,9 +37,10 @@ pub fn wake(word: &AtomicU32, count: u32) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
+
+    use super::*;
 
     #[test]
     fn changed_word_does_not_sleep_and_timeout_ends() {

@@ -495,11 +495,13 @@ fn is_log_device(stat: &Stat) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
     use tutti_testkit::skip;
+
+    use super::*;
 
     /// A folder that others can change as if it were theirs.
     fn shared_folder(mode: u32) -> tempfile::TempDir {

@@ -14,10 +14,9 @@ pub(crate) mod step;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::mount::MountPropagationFlags;
-
 pub use root::{Binding, Procfs, Root, has_any};
 pub(crate) use root::{Owner, c_string};
+use rustix::mount::MountPropagationFlags;
 use step::{Failed, failed};
 
 /// Which namespaces are new; the others are the parent's.
@@ -180,17 +179,19 @@ fn bring_up_loopback() {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+    use tutti_testkit::{SetOnDrop, is_root, skip, wait_until};
+
     use super::root::make_mount_point;
     use super::*;
     use crate::credentials::{self, Credentials};
     use crate::process::{Ended, pidfd, reap_one};
     use crate::spawn::Spawn;
-    use rustix::event::{PollFd, PollFlags, poll};
-    use std::fs::Permissions;
-    use std::io::Read;
-    use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
-    use tutti_testkit::{SetOnDrop, is_root, skip, wait_until};
 
     fn shell(script: &str) -> Spawn {
         Spawn::new("/bin/sh")

@@ -102,11 +102,13 @@ pub fn is_cut(fd: impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Command, Stdio};
+
     use tutti_testkit::wait_until;
+
+    use super::*;
 
     #[test]
     fn group_dies_when_the_far_end_closes() {

@@ -183,9 +183,11 @@ pub fn is_stale(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::{TcpListener, TcpStream};
+
     use tutti_testkit::wait_until;
+
+    use super::*;
 
     #[test]
     fn a_port_can_be_shared_only_when_asked() {

@@ -423,9 +423,11 @@ fn write_whole(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (usize, Errno)>
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{BufRead, BufReader, Read};
+
     use tutti_testkit::wait_until;
+
+    use super::*;
 
     fn loss_line() -> Option<LossLine> {
         Some(LossLine::by(|count| format!("lost {count}\n").into_bytes()))

@@ -89,8 +89,9 @@ fn create(name: &str) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
+
+    use super::*;
 
     #[test]
     fn sealed_file_cannot_be_resized() {

@@ -145,10 +145,11 @@ fn push_names(left: &mut Vec<OsString>, path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     fn text(moment: &mut PathSnapshot, path: &Path) -> io::Result<String> {
         let mut text = String::new();

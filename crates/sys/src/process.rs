@@ -182,8 +182,9 @@ pub fn await_end(process: &OwnedFd) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
 
     #[test]
     fn pidfd_shows_the_end_and_reap_returns_how() {

@@ -119,9 +119,10 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Recei
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
+
+    use super::*;
 
     #[test]
     fn bytes_and_descriptors_arrive_together() {

@@ -66,11 +66,13 @@ pub fn write_spans(fd: BorrowedFd<'_>, spans: &[MemorySpan]) -> io::Result<usize
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
     use tutti_testkit::wait_until;
+
+    use super::*;
 
     #[test]
     fn spans_arrive_in_order_on_sockets_and_pipes() {

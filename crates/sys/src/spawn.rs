@@ -593,10 +593,11 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::process::{Ended, pidfd, reap_one};
     use rustix::event::{PollFd, PollFlags, poll};
     use tutti_testkit::skip;
+
+    use super::*;
+    use crate::process::{Ended, pidfd, reap_one};
 
     fn wait(pid: i32) -> Ended {
         let fd = pidfd(pid).unwrap();

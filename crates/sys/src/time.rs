@@ -92,8 +92,9 @@ impl LocalTime {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn a_known_moment_is_right_in_any_zone() {

@@ -341,9 +341,10 @@ impl<'a> LoadClient<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::net::TcpListener;
+
+    use super::*;
 
     /// Serves each connection with one of `answers` in turn, then closes it.
     fn serve(answers: &'static [&'static [u8]]) -> SocketAddr {

@@ -86,8 +86,9 @@ fn hash(key: &[u8], name: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tutti_config::model::Template;
+
+    use super::*;
 
     const NAMES: [&str; 4] = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80", "10.0.0.4:80"];
 

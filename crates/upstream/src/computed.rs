@@ -110,8 +110,9 @@ impl<G: Busy> ComputedGroups<G> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
+
+    use super::*;
 
     #[derive(Default)]
     struct Group(Cell<bool>);

@@ -91,9 +91,11 @@ pub(crate) fn cookie(options: &StickyOptions, code: &str, is_https: bool) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
     use tutti_config::model::SameSite;
+
+    use super::*;
 
     fn address(text: &str) -> UpstreamAddress {
         UpstreamAddress::Inet(text.parse().unwrap())

@@ -216,8 +216,9 @@ fn settle() {
 
 /// Two words in shared memory, two processes: what a round trip costs the machine itself.
 mod bare {
-    use super::*;
     use tutti_wire::bench::PingPong;
+
+    use super::*;
 
     /// In the parent: the pair and the child that answers, for good.
     pub(super) fn start(asleep: bool) -> io::Result<(PingPong, i32)> {

@@ -4,10 +4,11 @@
 //! (`--cfg loom`). Under loom a futex is a mutex and a condition variable that only [`Futex::wake`] signals, so a lost wake-up shows as a
 //! deadlock.
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A word in shared memory that a process can sleep on.
 #[cfg(not(loom))]

@@ -272,8 +272,9 @@ fn has_code(folder: &Path) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     struct Site {
         folder: tempfile::TempDir,

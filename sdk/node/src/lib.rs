@@ -10,13 +10,12 @@ mod runtime;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use preload::preload;
+pub use runtime::{dependencies, runs_node};
 use tutti_options::Options as _;
 use tutti_options::node::Node;
 use tutti_relay::{Listen, Plan, RelayOptions};
 use tutti_worker::{Common, Program, Start, StartError};
-
-pub use preload::preload;
-pub use runtime::{dependencies, runs_node};
 
 /// Endings that Node.js adds to the name of a script (`require()` does).
 const ENDINGS: [&str; 3] = [".js", ".json", ".node"];

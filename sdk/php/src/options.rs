@@ -311,8 +311,9 @@ fn c_string(bytes: &[u8]) -> Result<CString, LoadError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn entries(options: Value) -> String {
         let parsed = PhpOptions::parse(&json!({"options": options})).expect("parses");

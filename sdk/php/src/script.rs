@@ -272,8 +272,9 @@ fn kind(file: &CStr) -> FileKind {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     fn site() -> (tempfile::TempDir, Target) {
         let folder = tempfile::tempdir().expect("temporary folder");

@@ -116,8 +116,9 @@ fn environment_version(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn targets_have_defaults() {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
 use tutti_sys::proc;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
@@ -20,7 +21,6 @@ use crate::line::Heard;
 use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
-use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
 
 /// The longest time that a response from before the program's end may take to its clients: the router takes what the system's buffers hold at
 /// once, unless the machine is busy. Processes that the program has left behind may hold a connection for ever.

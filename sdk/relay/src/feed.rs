@@ -6,13 +6,13 @@ use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
+use tutti_event_loop::unless_gone;
 use tutti_http::RequestFraming;
 use tutti_worker::Exchange;
 
 use crate::connection::RelayConnection;
 use crate::error::RelayError;
 use crate::head::{framing, write_piece, write_request};
-use tutti_event_loop::unless_gone;
 
 /// Bytes of a body given to the program at once.
 const PIECE: usize = 64 * 1024;

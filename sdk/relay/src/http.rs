@@ -3,6 +3,7 @@
 use std::io;
 use std::task::Poll;
 
+use tutti_event_loop::unless_gone;
 use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, RequestFraming};
 use tutti_worker::{BodyRef, Exchange};
 
@@ -10,7 +11,6 @@ use crate::connection::RelayConnection;
 use crate::error::RelayError;
 use crate::feed::Transfer;
 use crate::head::{framing, write_request};
-use tutti_event_loop::unless_gone;
 
 /// An inline body up to this goes out with the head.
 const SMALL_BODY: usize = 32 * 1024;

@@ -27,16 +27,14 @@ mod websocket;
 
 use std::rc::Rc;
 
+use connection::Pool;
+use driver::{Course, Serving, WorkerSignals};
+pub use options::{Listen, RelayOptions};
+pub use preload::{InheritedDescriptors, Preload, PreloadFiles};
+use request::Relay;
 use tutti_sys::process::{Ended, become_subreaper};
 use tutti_sys::signal::Signals;
 use tutti_worker::{Program, StartError};
-
-pub use options::{Listen, RelayOptions};
-pub use preload::{InheritedDescriptors, Preload, PreloadFiles};
-
-use connection::Pool;
-use driver::{Course, Serving, WorkerSignals};
-use request::Relay;
 
 /// Signals that make a worker leave.
 const STOPS: [i32; 2] = [libc::SIGTERM, libc::SIGQUIT];

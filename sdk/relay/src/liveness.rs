@@ -12,12 +12,11 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
+use tutti_event_loop::readable;
 use tutti_sys::signal::{self, Signals};
 use tutti_worker::Level;
 use tutti_worker::WHERE_SIGNAL;
 use tutti_worker::log::line;
-
-use tutti_event_loop::readable;
 
 /// So long an event loop may be at one thing: by then every other request of the process has waited as long. It bounds the harm of ending a
 /// program that would have come back.

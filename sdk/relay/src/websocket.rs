@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
+use tutti_event_loop::{leaves_by_itself, unless_gone};
 use tutti_http::websocket::{
     FrameDecoder, FrameEvent, FrameHead, MessageKind, Opcode as Frame, Role, apply_mask,
     close_code, handshake,
@@ -19,7 +20,6 @@ use crate::connection::{Pool, RelayConnection};
 use crate::error::RelayError;
 use crate::feed::Transfer;
 use crate::http::{pass_on, receive_head, send};
-use tutti_event_loop::{leaves_by_itself, unless_gone};
 
 /// The code of a close that was none: the client has vanished.
 const ABNORMAL: [u8; 2] = close_code::ABNORMAL.to_be_bytes();

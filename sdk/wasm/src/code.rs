@@ -1,9 +1,8 @@
 //! A file of WebAssembly, before anything is forked: read, recognised by its first bytes, and compiled on all cores.
 
-use wasmtime::{Engine, ResourcesRequired};
-
 use tutti_sys::fork::is_single_threaded;
 use tutti_worker::StartError;
+use wasmtime::{Engine, ResourcesRequired};
 
 use crate::engine;
 use crate::settings::Settings;

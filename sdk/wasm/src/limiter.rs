@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use wasmtime::ResourceLimiter;
-
 use tutti_worker::Level;
+use wasmtime::ResourceLimiter;
 
 use crate::log;
 

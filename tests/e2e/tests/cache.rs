@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use origin::{Origin, answer, field};
 use serde_json::{Value, json};
 use tutti_e2e::clocks::Clocks;
 use tutti_e2e::documents::{chapter, json_examples};
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::server::built;
 use tutti_testkit::{Server, ServerOptions, guide, wait_until};
-
-use origin::{Origin, answer, field};
 
 /// A server in front of this origin, with these options of `cache`.
 fn caching(origin: &Origin, cache: &Value) -> Server {

@@ -10,12 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use origin::{Origin, answer, field};
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::{Server, ServerOptions, is_root, skipped, wait_until};
-
-use origin::{Origin, answer, field};
 
 /// Bytes of a usual body: memory holds less than twenty.
 const BODY: usize = 50_000;

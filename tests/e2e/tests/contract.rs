@@ -16,7 +16,6 @@ mod suite;
 mod table;
 
 use serde_json::json;
-
 use suite::{check, chosen};
 
 #[test]

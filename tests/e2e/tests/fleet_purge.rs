@@ -4,13 +4,12 @@
 #[allow(dead_code, reason = "several tests share it")]
 mod origin;
 
+use origin::{Origin, answer};
 use serde_json::{Value, json};
 use tutti_e2e::etcd::Etcd;
 use tutti_e2e::fleet::{Fleet, options};
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::{Server, ServerOptions, wait_until};
-
-use origin::{Origin, answer};
 
 /// Targets that each node has in its cache.
 const TARGETS: [&str; 4] = ["/news/1", "/news/2", "/page", "/other"];

@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use origin::{Origin, answer, field};
 use quinn::{Connection, Endpoint};
 use serde_json::{Value, json};
 use tutti_e2e::http3::endpoint;
 use tutti_e2e::http3_raw::{Field, Raw, head};
 use tutti_e2e::http3_site::{self, run};
 use tutti_testkit::Server;
-
-use origin::{Origin, answer, field};
 
 /// An origin that says what it has heard of early data, and has none of it at `/late`.
 fn origin() -> Origin {

@@ -7,12 +7,11 @@ mod origin;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
+use origin::{Origin, answer, field};
 use serde_json::{Value, json};
 use tutti_e2e::http3_raw::{DATA, Field, HEADERS, Raw, RawResponse, frame, head, section};
 use tutti_e2e::http3_site::{self, run};
 use tutti_testkit::{Server, client};
-
-use origin::{Origin, answer, field};
 
 /// An origin that puts into its answer whatever it may have believed.
 fn believer() -> Origin {

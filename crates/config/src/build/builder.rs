@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tutti_document::{Diagnostic, Pointer, TreeNode};
 
+use tutti_document::{Diagnostic, Pointer, TreeNode};
+use tutti_options::table::Opt;
+
+use super::pass::{self, Sections};
+use super::reader::Reader;
 use crate::check::{self, Faults};
 use crate::context::ValidationContext;
 use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, Scope, TlsOnDemand};
 use crate::table::ROOT;
 use crate::template::Template;
-use tutti_options::table::Opt;
-
-use super::pass::{self, Sections};
-use super::reader::Reader;
 
 pub(super) struct Builder<'d> {
     pub(super) root: &'d TreeNode,

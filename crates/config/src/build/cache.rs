@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten, suggest};
+use tutti_options::Typed as _;
 
 use super::builder::Builder;
 use super::reader::Reader;
@@ -11,7 +13,6 @@ use crate::table::{
     ActionOptions, CacheDiskOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions,
     SettingsOptions,
 };
-use tutti_options::Typed as _;
 
 /// Statuses that a single time in `valid` applies to: those whose meaning does not change with the next request (RFC
 /// 9110 §15.1), except those of parts, of choices and of methods.

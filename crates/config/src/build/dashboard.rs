@@ -1,6 +1,7 @@
 //! `settings.dashboard`: clients that can reach it must authenticate.
 
 use std::net::{Ipv4Addr, SocketAddr};
+
 use tutti_document::{Diagnostic, shorten};
 
 use super::builder::Builder;

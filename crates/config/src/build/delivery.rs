@@ -1,6 +1,7 @@
 //! Error pages, internal routes, early hints, request mirroring, maintenance.
 
 use std::collections::BTreeSet;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 
 use super::builder::Builder;

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten, suggest};
 
 use super::builder::Builder;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
 use tutti_document::{Diagnostic, TreeNode};
+use tutti_options::table::{Opt, Text};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
@@ -18,7 +20,6 @@ use crate::table::{
     JwtOptions, LinkMethod, SignedLinkOptions,
 };
 use crate::template::{Template, TemplatePart};
-use tutti_options::table::{Opt, Text};
 
 impl<'d> Builder<'d> {
     pub(super) fn authenticate(&mut self, reader: &Reader<'d>) -> Option<Authenticate> {

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
+use tutti_options::Options as _;
+use tutti_options::mules::fault_of;
+use tutti_options::table::Opt;
 
 use super::builder::Builder;
 use super::reader::Reader;
@@ -11,9 +15,6 @@ use crate::model::{
     Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable,
 };
 use crate::table::{ScheduleOptions, SpoolerOptions};
-use tutti_options::Options as _;
-use tutti_options::mules::fault_of;
-use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
     pub(super) fn spoolers(

@@ -1,6 +1,7 @@
 //! Listeners and their addresses.
 
 use std::collections::BTreeMap;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, shorten};
 
 use super::builder::Builder;

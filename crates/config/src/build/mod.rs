@@ -35,20 +35,19 @@ mod upstreams;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
 use tutti_document::{Diagnostic, Diagnostics, Document, Pointer};
 
+use self::builder::Builder;
+use self::pass::Sections;
+pub(crate) use self::reader::patterns;
+use self::reader::{Reader, each};
+use self::settings::slow_log;
 use crate::check::{self, Faults};
 use crate::context::ValidationContext;
 use crate::model::Config;
 use crate::pattern::within_bounds;
 use crate::table::RootOptions;
-
-use self::builder::Builder;
-use self::pass::Sections;
-use self::reader::{Reader, each};
-use self::settings::slow_log;
-
-pub(crate) use self::reader::patterns;
 
 /// Checks a document and builds the typed configuration.
 ///

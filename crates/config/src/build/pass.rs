@@ -1,6 +1,7 @@
 //! Destinations: the target of a `pass` must exist; otherwise the nearest existing name is suggested.
 
 use std::collections::HashMap;
+
 use tutti_document::{TreeNode, Value, shorten, suggest};
 
 use crate::check::is_misspelt;

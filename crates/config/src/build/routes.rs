@@ -1,7 +1,10 @@
 //! Routes: steps, conditions, actions.
 
 use std::sync::Arc;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value};
+use tutti_options::prefix;
+use tutti_options::table::Opt;
 
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
@@ -14,8 +17,6 @@ use crate::table::{
     ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, ShareOptions, StepOptions,
 };
 use crate::template::Template;
-use tutti_options::prefix;
-use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
     pub(super) fn routes(&mut self, node: &'d TreeNode, pointer: &Pointer) -> Routes {

@@ -1,6 +1,7 @@
 //! `settings` and `access_log`.
 
 use std::collections::BTreeMap;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 
 use super::builder::Builder;

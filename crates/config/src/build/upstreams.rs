@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
 use tutti_document::{Diagnostic, Pointer, TreeNode, Value, shorten};
 use tutti_options::source::is_label;
 

@@ -1,6 +1,7 @@
 //! Automatic certificates.
 
 use std::fmt;
+
 use tutti_document::Pointer;
 
 use crate::table::{AcmeOptions, NameserverOptions, OnDemandOptions};

@@ -1,6 +1,7 @@
 //! The response cache.
 
 use std::time::Duration;
+
 use tutti_document::Pointer;
 
 use super::condition::Condition;

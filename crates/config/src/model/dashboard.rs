@@ -1,6 +1,7 @@
 //! The dashboard.
 
 use std::net::SocketAddr;
+
 use tutti_document::Pointer;
 
 use super::tls::{ClientFailure, Tls};

@@ -9,7 +9,6 @@ use tutti_document::Pointer;
 use tutti_options::password::PasswordHash;
 
 use super::destination::Pass;
-
 use crate::pattern::Patterns;
 use crate::table::{
     BasicOptions, CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_options::Options as _;
 use tutti_script::Modules;
 
 use super::acme::AcmeAccount;
@@ -22,7 +23,6 @@ use crate::address::AddressSet;
 use crate::table::{
     HttpConnectionOptions, HttpListenerOptions, HttpOptions, Opt, RequestIdOptions,
 };
-use tutti_options::Options as _;
 
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use tutti_document::Pointer;
 
-pub use crate::openssl::TlsProtocol;
+use tutti_document::Pointer;
 
 use super::stored::StoredName;
 use super::written_at::WrittenAt;
+pub use crate::openssl::TlsProtocol;
 pub use crate::table::ClientFailure;
 use crate::table::{TlsSessionOptions, UpstreamTlsOptions};
 

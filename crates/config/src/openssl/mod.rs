@@ -11,7 +11,6 @@ mod refusal;
 
 pub use self::protocol::TlsProtocol;
 pub(crate) use self::refusal::RejectedCommand;
-
 use self::refusal::listed;
 
 /// The supported commands, in their usual notation.

@@ -1,13 +1,13 @@
 //! Options of listeners.
 
 use tutti_options::table::{Referent, Text, ValueKind};
+use tutti_options::tls::TlsOptions;
 use tutti_options::{OptionalLimit, Options as _, Shape, Switch, Tree, Typed, Unread, options};
 
 use super::kinds::ADDRESSES;
 use super::routes::ErrorOptions;
 use super::scope::ScopeOptions;
 use super::settings::HttpListenerOptions;
-use tutti_options::tls::TlsOptions;
 
 options! {
     /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or

@@ -37,6 +37,7 @@ pub use listeners::{
     Backlog, CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3,
     LISTENER, ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,
 };
+pub(crate) use logs::DEFAULT_LOG_FORMAT;
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
     SLOW_LOG, SlowLogFormat, SlowLogOptions,
@@ -57,19 +58,6 @@ pub use settings::{
     KubernetesOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
     TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
-pub use tutti_options::tls::{
-    CERTIFICATE_SOURCE, CertificateSourceOptions, ClientFailure, ClientVerify, TLS, TLS_SESSION,
-    TlsOptions, TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
-};
-pub use upstreams::{
-    BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
-    HealthCheckOptions, HealthQuestion, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions,
-    PROXY_OPTIONS, ProxyOptions, ProxyVersion, RetryFailure, SERVER, SERVER_REQUESTS, STICKY,
-    ServerOptions, StickyOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
-};
-
-pub(crate) use logs::DEFAULT_LOG_FORMAT;
-
 pub use tutti_options::acme::{
     ACME, AcmeOptions, ChallengeWord, EAB, EabOptions, NAMESERVER, NameserverOptions, ON_DEMAND,
     OnDemandOptions, TsigAlgorithm,
@@ -81,4 +69,14 @@ pub use tutti_options::source::{
 pub use tutti_options::table::{
     CASELESS, DECODED, Names, Object, Opt, Origin, PLAIN, QUERY, Referent, Text, ValueKind,
 };
+pub use tutti_options::tls::{
+    CERTIFICATE_SOURCE, CertificateSourceOptions, ClientFailure, ClientVerify, TLS, TLS_SESSION,
+    TlsOptions, TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
+};
 pub use tutti_options::types::{ApplicationType, TYPES};
+pub use upstreams::{
+    BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
+    HealthCheckOptions, HealthQuestion, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions,
+    PROXY_OPTIONS, ProxyOptions, ProxyVersion, RetryFailure, SERVER, SERVER_REQUESTS, STICKY,
+    ServerOptions, StickyOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+};

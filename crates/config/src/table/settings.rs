@@ -6,13 +6,13 @@ use std::time::Duration;
 use tutti_options::acme::AcmeOptions;
 use tutti_options::source::SourceOptions;
 use tutti_options::table::{CASELESS, Names, Referent, Text, ValueKind};
+use tutti_options::tls::TlsOptions;
 use tutti_options::{OptionalLimit, Switch, Typed as _, Unread, options, words};
 
 use super::cache::CacheStoreOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
 use super::limit_stores::LimitStoreOptions;
 use super::logs::RequestIdOptions;
-use tutti_options::tls::TlsOptions;
 
 /// Longest time an option can express: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use tutti_options::table::{Names, Text, ValueKind};
+use tutti_options::tls::UpstreamTlsOptions;
 use tutti_options::{
     OptionalLimit, Options as _, Scalar, Shape, Tree, Typed, Unread, options, words,
 };
 
-use serde_json::Value as Json;
-
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::response_rewrite::{ResponseRewriteOptions, SameSite};
-use tutti_options::tls::UpstreamTlsOptions;
 
 options! {
     /// A group of servers; a request goes to one of them

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustls::Error;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-
 use tutti_tls::{Challenges, HandshakeFacts, Offer, TlsConnection};
 
 use crate::buffers::Buffers;

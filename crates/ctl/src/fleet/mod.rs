@@ -16,11 +16,11 @@ mod store_access;
 
 use std::process::ExitCode;
 
+use arguments::OutputArguments;
 use clap::{Args, Subcommand};
+use store_access::{Fleet, StoreArguments};
 
 use super::report::CommandError;
-use arguments::OutputArguments;
-use store_access::{Fleet, StoreArguments};
 
 #[derive(Args)]
 pub(crate) struct FleetArguments {

@@ -13,7 +13,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{
     Block, Cell, Clear, Paragraph, Row as TableRow, Sparkline, Table, TableState,
 };
-
 use serde_json::Value;
 use tutti_metrics::{Alert, Severity};
 

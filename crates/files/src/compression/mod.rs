@@ -11,12 +11,11 @@ mod body;
 mod encoder;
 mod negotiate;
 
-use tutti_config::model::{self, Compressor, Encoding, OutOfSteps};
-use tutti_http::{FieldLines, Version, list_members};
-
 pub use body::CompressedBody;
 use encoder::Encoder;
 pub use encoder::{compress, encoder_bytes};
+use tutti_config::model::{self, Compressor, Encoding, OutOfSteps};
+use tutti_http::{FieldLines, Version, list_members};
 
 /// Types that match a `*` in `types`, but are compressed already.
 const COMPRESSED: [&[u8]; 5] = [

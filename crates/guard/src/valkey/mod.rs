@@ -27,11 +27,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::time::timeout;
 use tutti_config::model::LimitStore;
+pub use tutti_dialer::BoxFuture;
 
 use self::connection_keeper::Kept;
 pub use self::environment::{StoreEnvironment, StoreEvent};
 pub use self::script::{CountedBound, Taken};
-pub use tutti_dialer::BoxFuture;
 
 /// The store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

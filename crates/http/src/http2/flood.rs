@@ -9,11 +9,10 @@
 //!
 //! Must never: fail a client that merely downloads fast, or occasionally cancels requests.
 
-use crate::allowance::{Allowance, Flood, Millis};
-
 use super::frame::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEAD_BYTES, HEADERS, RST_STREAM,
 };
+use crate::allowance::{Allowance, Flood, Millis};
 
 /// The least payload of a GOAWAY frame (RFC 9113 §6.8).
 const LEAST_GOAWAY: usize = 8;

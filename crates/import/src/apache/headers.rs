@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 

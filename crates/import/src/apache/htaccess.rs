@@ -7,7 +7,6 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::grammar::Directive;
-
 use super::section::{Folder, Section, Stage, below};
 use super::site::Site;
 use super::tree::Reader;

@@ -38,19 +38,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use grammar::Directive;
+use listen::Host;
+use section::{Location, Mapping, Section, Stage};
 use serde_json::Value;
+use site::{Compiler, Site};
+use tree::Reader;
 
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
 use crate::fpm::{self, Pool};
 use crate::ini;
 use crate::output::Output;
 use crate::sources::{self, Sources};
-
-use grammar::Directive;
-use listen::Host;
-use section::{Location, Mapping, Section, Stage};
-use site::{Compiler, Site};
-use tree::Reader;
 
 /// Reads Apache's files, and pools of PHP-FPM among them.
 pub(crate) fn import(

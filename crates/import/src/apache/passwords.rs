@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::finding::Findings;
-use crate::sources::Sources;
 use tutti_config::model::PasswordHash;
 
 use super::section::Section;
+use crate::finding::Findings;
+use crate::sources::Sources;
 
 /// Checks the files of a section. One that cannot be used is left out, and then the section admits no client.
 pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut Findings) {

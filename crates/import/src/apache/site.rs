@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::condition::Meaning;
+use super::grammar::Directive;
+use super::section::{Extent, Mapping, Section};
 use crate::finding::Findings;
 use crate::fpm::Pool;
 use crate::output::Output;
 use crate::sources::Sources;
-
-use super::condition::Meaning;
-use super::grammar::Directive;
-use super::section::{Extent, Mapping, Section};
 
 /// Everything that is being made.
 pub(super) struct Compiler<'f> {

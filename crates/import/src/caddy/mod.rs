@@ -17,6 +17,7 @@ mod tree;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
+use tree::Directive;
 
 use crate::fate::Fate;
 use crate::finding::{Findings, SourceLocation, UnreadableSource};
@@ -24,8 +25,6 @@ use crate::output::{Output, step, when};
 use crate::program;
 use crate::sources::Sources;
 use crate::words::Words;
-
-use tree::Directive;
 
 /// Each address to listen at, with the names of hosts there (`None`: all) and where they lead.
 type Listens = Vec<(String, Vec<(Option<String>, String)>)>;

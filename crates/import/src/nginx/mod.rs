@@ -38,8 +38,13 @@ mod variables;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clients::Host;
+use scope::Scope;
 use serde_json::Value;
+use site::{Compiler, Site};
+use tree::Statement;
 use tutti_config::pattern::Case;
+use variables::Meaning;
 
 use crate::finding::UnreadableSource;
 use crate::finding::{Findings, SourceLocation};
@@ -48,12 +53,6 @@ use crate::ini;
 use crate::output::Output;
 use crate::sources::{self, Sources};
 use crate::template::Text;
-
-use clients::Host;
-use scope::Scope;
-use site::{Compiler, Site};
-use tree::Statement;
-use variables::Meaning;
 
 /// Reads nginx's files, and pools of PHP-FPM among them.
 pub(crate) fn import(

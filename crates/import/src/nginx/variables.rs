@@ -1,8 +1,8 @@
 //! Texts of nginx, with its variables, as [`Text`].
 
-use tutti_config::pattern::Case;
-
 use std::collections::{BTreeMap, BTreeSet};
+
+use tutti_config::pattern::Case;
 
 use super::tree::Statement;
 use crate::template::{Piece, QUERY, Text, escaped, quoted, regex, script_of};

@@ -10,10 +10,10 @@ mod others;
 mod page;
 mod uwsgi;
 
+pub use page::pages;
+
 use crate::ForeignServer;
 use crate::fate::{Fate, Outcome};
-
-pub use page::pages;
 
 /// A directive at a place.
 #[derive(Clone, Debug)]

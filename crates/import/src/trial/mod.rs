@@ -18,18 +18,17 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ask::{Answer, Client};
+use compare::Difference;
+use report::{Compared, Outcome};
+use requests::{Queue, Request};
 use serde_json::Value;
+use sites::{Plan, Site};
 use tutti_ctl::child::{ChildOptions, ChildServer, configure};
 use tutti_ctl::import::{Findings, TrialArguments, UNREADABLE, server_program};
 use tutti_ctl::report::CommandError;
 use tutti_http::{is_field_name, is_field_value};
 use tutti_sys::signal::Signals;
-
-use ask::{Answer, Client};
-use compare::Difference;
-use report::{Compared, Outcome};
-use requests::{Queue, Request};
-use sites::{Plan, Site};
 
 /// The exit code if answers differ.
 const DIFFERENT: u8 = 1;

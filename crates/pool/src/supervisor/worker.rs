@@ -378,6 +378,10 @@ pub(super) enum Ended {
 mod tests {
     use std::sync::Mutex;
 
+    use tutti_options::application::Common;
+    use tutti_options::perl::Perl;
+    use tutti_options::types::Special;
+
     use super::*;
     use crate::context::Context;
     use crate::eventfds::ThreadWakers;
@@ -385,9 +389,6 @@ mod tests {
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
     use crate::spec::AppSpec;
-    use tutti_options::application::Common;
-    use tutti_options::perl::Perl;
-    use tutti_options::types::Special;
 
     /// Records the processes that it is to kill.
     #[derive(Default)]

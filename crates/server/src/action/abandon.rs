@@ -7,13 +7,13 @@
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
+use tutti_conn::departure::Presence;
 use tutti_http::is_safe;
 use tutti_pool::{Abandoned, ApplicationPool};
 
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
-use tutti_conn::departure::Presence;
 
 /// Decides whether a request is still worth its work.
 pub(crate) struct Abandonment<'a> {

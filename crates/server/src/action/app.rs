@@ -11,6 +11,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+use tutti_cache::now;
+use tutti_conn::address::AddressText;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_gateway::cgi::is_imitation;
 use tutti_http::edits::{Edit, is_alias, is_server_only_field, replaces};
 use tutti_http::{FieldLines, PerConnection};
@@ -18,6 +22,8 @@ use tutti_pool::{
     ApplicationExchange, ApplicationPool, ExchangeError, Level, OutgoingBody, SubmitError,
     WireRequestHead,
 };
+use tutti_proxy::BodyStreamError;
+use tutti_request_log::Phases;
 use tutti_routing::RequestInfo;
 
 use crate::action::abandon::Abandonment;
@@ -29,12 +35,6 @@ use crate::exchange::request::Request;
 use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Called, Changes};
-use tutti_cache::now;
-use tutti_conn::address::AddressText;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_proxy::BodyStreamError;
-use tutti_request_log::Phases;
 
 /// Runs a request in its application. Bytes that cannot be sent at once are in `output`.
 pub(crate) async fn run<'r>(

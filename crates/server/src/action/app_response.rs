@@ -6,8 +6,12 @@
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or end a response normally that was cut short.
 
 use smallvec::SmallVec;
+use tutti_conn::clock::Millis;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_http::{Known, Trailers, Version};
 use tutti_pool::WireResponseHead;
+use tutti_proxy::BodyStreamError;
 
 use super::conversation::Conversation;
 use crate::exchange::channel::Channel;
@@ -17,10 +21,6 @@ use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, Begun};
 use crate::plan::Changes;
 use crate::writer::{Head, Writer, Written};
-use tutti_conn::clock::Millis;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_proxy::BodyStreamError;
 
 /// Sends the response whose head has arrived, or its replacement. What the socket does not accept at once at the end stays in `output`; if
 /// that is much, it is not logged yet.

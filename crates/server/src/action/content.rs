@@ -1,11 +1,12 @@
 //! Answers with the body that the configuration gives to a `return`.
 
+use tutti_conn::output::Output;
+
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
 use crate::exchange_step::ExchangeStep;
 use crate::plan::{Changes, Returned};
 use crate::writer::{Body, Head, Response, Writer};
-use tutti_conn::output::Output;
 
 /// Appends the response, or has it sent piece by piece if it is large or compressed.
 pub(crate) fn respond(

@@ -13,19 +13,19 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use tutti_conn::buffer_space::BufferSpace;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::response_buffers::OverflowFile;
 use tutti_pool::{ApplicationExchange, ExchangeError, WireResponseHead};
+use tutti_proxy::BodyStreamError;
 
 use crate::action::abandon::Abandonment;
 use crate::early_hints;
 use crate::exchange::body::ClientBody;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
-use tutti_conn::buffer_space::BufferSpace;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::response_buffers::OverflowFile;
-use tutti_proxy::BodyStreamError;
 
 /// Bytes of one response kept in memory for a slow client.
 const ABSORBED_BYTES: usize = 512 * 1024;

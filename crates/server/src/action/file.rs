@@ -4,6 +4,11 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
+use tutti_conn::output::Output;
+use tutti_files::cache::{CachedFile, Content};
+use tutti_files::compression::{self, Choice, Described};
+use tutti_files::conditional::{PreconditionResult, Validators};
+use tutti_files::range::{self, ByteRange, Requested};
 use tutti_http::{
     ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseFraming,
     ResponseQuestion, Trailers, frame_response, write_field,
@@ -18,11 +23,6 @@ use crate::own_trailers;
 use crate::plan::{Changes, Served};
 use crate::replace;
 use crate::writer::{Body, Encoder, Head, Response, Segment, Writer, Written};
-use tutti_conn::output::Output;
-use tutti_files::cache::{CachedFile, Content};
-use tutti_files::compression::{self, Choice, Described};
-use tutti_files::conditional::{PreconditionResult, Validators};
-use tutti_files::range::{self, ByteRange, Requested};
 
 /// Appends the response to GET or HEAD of `file`.
 pub(crate) fn respond(

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_files::folder::Folder;
 use tutti_http::{FieldLines, NO_FIELDS};
 
@@ -15,8 +17,6 @@ use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
 
 /// Folders read at once, for all clients together; beyond, 503. Each occupies a thread.
 const MOST: usize = 16;

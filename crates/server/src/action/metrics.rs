@@ -4,7 +4,10 @@
 //!
 //! Must never: answer an unsafe method, or be reached unless configured: a `pass` with variables does not lead here.
 
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::gzipped;
+use tutti_http::NO_FIELDS;
 use tutti_metrics::ExpositionFormat;
 
 use crate::exchange::request::Request;
@@ -12,9 +15,6 @@ use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_http::NO_FIELDS;
 
 /// Answers with the metrics.
 pub(crate) async fn run(

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
-use tutti_pool::Level;
-
-use crate::exchange::request::Request;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::share_path::{ResolutionLimits, SharePath};
+use tutti_pool::Level;
+
+use crate::exchange::request::Request;
 
 /// The result of looking up a path of a `share`.
 pub(crate) enum Found {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tutti_config::model::Spooler;
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_http::edits::{Edit, begins_as, replaces};
-
 use tutti_http::{FieldLines, Known, PerConnection};
 
 use crate::exchange::refusals;
@@ -17,8 +18,6 @@ use crate::internal_redirect::{self, ErrorResponse};
 use crate::job_submission::{Gathered, JobNotStored, Post};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
 
 /// Longest wait for the disk, or for a previous router that still has the store: then 503, and nothing is stored.
 const PATIENCE: Duration = Duration::from_secs(30);

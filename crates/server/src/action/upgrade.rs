@@ -3,13 +3,13 @@
 //! Must never: let the application control the protocol. Only the server sets the fields of the handshake: it has checked it, and it will
 //! parse the frames.
 
+use tutti_conn::output::Output;
 use tutti_http::Known;
 use tutti_pool::{ApplicationExchange, WireResponseHead};
 
 use crate::exchange::request::Request;
 use crate::exchange::respond;
 use crate::exchange_step::{ExchangeStep, Upgraded};
-use tutti_conn::output::Output;
 
 /// Writes the response (RFC 6455 §4.2.2), and passes the exchange on.
 pub(crate) fn accept(

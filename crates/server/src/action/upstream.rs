@@ -8,10 +8,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use tutti_cache::now as now_wall;
 use tutti_config::model::{
     self, Balance, ComputedServer, ComputedServerError, GatewayParameter, Template,
     UpstreamProtocol,
 };
+use tutti_conn::buffer_space::BufferSpace;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
@@ -19,6 +24,7 @@ use tutti_proxy::{
     AnswerHead, BodyStreamError, BufferLimits, BufferedBody, Cgi, Client, ForwardResult, NoScript,
     RequestBody, UpstreamDestination, find,
 };
+use tutti_request_log::Phases;
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed, Seen};
 use tutti_upstream::{GroupServer, ServerGroup};
 
@@ -35,12 +41,6 @@ use crate::fields::response_rewrite::{OwnAddress, rewrite};
 use crate::internal_redirect::{self, Begun, ErrorResponse, Instead};
 use crate::plan::Changes;
 use crate::writer::{Head, Writer};
-use tutti_cache::now as now_wall;
-use tutti_conn::buffer_space::BufferSpace;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_request_log::Phases;
 
 /// Determines the destination of a request in the upstream: evaluates the variables in the configuration.
 ///

@@ -17,16 +17,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tutti_conn::accept::{Batch, accept_batch};
-use tutti_log::LineLimit;
-use tutti_pool::Level;
-
-use crate::connection::connection_task;
-use crate::local::{Command, Local};
 use tutti_conn::clock::now_millis;
 use tutti_conn::connection_limits::ClientKey;
 use tutti_conn::counters::ThreadCounters;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
 use tutti_conn::socket;
+use tutti_log::LineLimit;
+use tutti_pool::Level;
+
+use crate::connection::connection_task;
+use crate::local::{Command, Local};
 
 /// The pause when a listener has reached its limit of connections: the end of one is noticed within this time.
 const HELD_PAUSE: Duration = Duration::from_millis(5);

@@ -13,6 +13,10 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tutti_config::model::Http2;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::listener::{Accepted, SharedListener};
+use tutti_conn::output::Output;
+use tutti_conn::socket::{self, ReadResult};
 use tutti_conn::tls::{TlsRecords, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_http::Method;
@@ -29,10 +33,6 @@ use crate::exchange::respond::{self, Persistence};
 use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::Ending;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::listener::{Accepted, SharedListener};
-use tutti_conn::output::Output;
-use tutti_conn::socket::{self, ReadResult};
 
 /// For [`Server::drain_gently`](crate::Server::drain_gently): how long an idle connection stays open when an upgrade drains the server:
 /// nearly all clients with another request send it sooner.

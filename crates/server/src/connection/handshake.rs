@@ -7,22 +7,21 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use tokio::sync::oneshot;
-use tutti_tls::{CertificateResult, Hello, Offer};
-
 use rustix::net::Shutdown;
+use tokio::sync::oneshot;
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::counters::NoTls;
+use tutti_conn::output::Output;
 use tutti_conn::socket::try_send;
 use tutti_conn::tls::{HandshakeError, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
+use tutti_tls::{CertificateResult, Hello, Offer};
 
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
 use crate::exchange::refusals::Unread;
 use crate::exchange::respond;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::counters::NoTls;
-use tutti_conn::output::Output;
 
 /// The text for a client that speaks plain HTTP.
 const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";

@@ -8,12 +8,12 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use tutti_conn::clock::now_millis;
 use tutti_conn::proxy_header::{ProxyHeaderError, poll_proxy_header};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
 use crate::connection::{LAST_MOMENT, TcpConnection};
-use tutti_conn::clock::now_millis;
 
 /// Reads the header, if the connection must have one. False: it cannot be served.
 pub(crate) async fn receive(connection: &mut TcpConnection) -> bool {

@@ -9,6 +9,10 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::task::{Context, Poll};
 
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::connections::NEVER;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::ReadResult;
 use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
 use tutti_proxy::BodyStreamError;
 
@@ -17,10 +21,6 @@ use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
-use tutti_conn::clock::{Millis, now_millis};
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::ReadResult;
 
 /// Most room for one read of a body.
 const READ_BYTES: usize = 64 * 1024;

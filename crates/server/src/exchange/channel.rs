@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::{BodyPart, ReadResult};
 use tutti_conn::transport::Transport;
 use tutti_tls::HandshakeFacts;
 
 use crate::exchange::stream::Stream;
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::{BodyPart, ReadResult};
 
 /// The channel of a client's bytes.
 pub(crate) enum Channel {

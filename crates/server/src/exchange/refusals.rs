@@ -10,6 +10,7 @@ use tutti_config::model::TlsVariable;
 use tutti_http::websocket::WebSocketError;
 use tutti_http::{FieldLines, RequestPath};
 use tutti_pool::Level;
+use tutti_request_log::Finished;
 use tutti_routing::RequestInfo;
 
 use crate::exchange::Exchange;
@@ -17,7 +18,6 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::route_log::Plain;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
-use tutti_request_log::Finished;
 
 /// Bytes of a request line that are logged: enough to find it in the access log.
 const SHOWN: usize = 200;

@@ -7,8 +7,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable, UpstreamVariable};
+use tutti_conn::departure::Presence;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::pace::Pace;
+use tutti_files::compression::{Choice, Described};
+use tutti_files::conditional::Preconditions;
 use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
 use tutti_pool::Level;
+use tutti_request_log::Answerer;
+use tutti_request_log::Finished;
+use tutti_request_log::{Phases, RequestTarget, SLOW, SlowRequest};
 use tutti_routing::{
     ConnectionNumbers, Modules, RequestInfo, ResponseHeader, RouteEvent, ScriptError, Seen,
 };
@@ -23,14 +31,6 @@ use crate::fields::{charset, request_id};
 use crate::plan::Changes;
 use crate::snapshot::{RequestSettings, Snapshot};
 use crate::substitute::{Mended, Substitute};
-use tutti_conn::departure::Presence;
-use tutti_conn::output::{Gone, Output};
-use tutti_conn::pace::Pace;
-use tutti_files::compression::{Choice, Described};
-use tutti_files::conditional::Preconditions;
-use tutti_request_log::Answerer;
-use tutti_request_log::Finished;
-use tutti_request_log::{Phases, RequestTarget, SLOW, SlowRequest};
 
 /// A request in its context.
 #[derive(Clone, Copy)]

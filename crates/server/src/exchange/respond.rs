@@ -3,6 +3,7 @@
 //! A head is data ([`OutgoingHead`]) until it is complete: the server's own fields, those of a file, an application or another server, and
 //! the configured changes. Then [`put`] passes it to the writer of the connection's protocol; the access log reads the same data.
 
+use tutti_conn::output::Output;
 use tutti_http::{
     ConnectionField, ERROR_PAGE_TYPE, FieldLines, Known, Method, NO_FIELDS, OutgoingHead, Version,
     write_error_page,
@@ -13,7 +14,6 @@ use crate::exchange::client::ClientSide;
 pub(crate) use crate::fields::server_date::Own;
 use crate::local::Local;
 use crate::snapshot::RequestSettings;
-use tutti_conn::output::Output;
 
 /// The state of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

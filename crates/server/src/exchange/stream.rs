@@ -4,11 +4,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use h2::Reason;
-use tutti_http::{OutgoingHead, Trailers, Version};
-use tutti_tls::HandshakeFacts;
-
 use tutti_conn::output::{Gone, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, ReadResult};
+use tutti_http::{OutgoingHead, Trailers, Version};
+use tutti_tls::HandshakeFacts;
 
 /// The stream, of either protocol.
 pub(crate) enum Stream {

@@ -6,9 +6,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use tutti_config::model::Forwarded;
-use tutti_http::RequestView;
-
 use tutti_conn::listener::canonical;
+use tutti_http::RequestView;
 
 /// The client of a request according to its fields; `None`: not reported by a trusted server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -217,8 +217,9 @@ fn path_of_this_server(to: &[u8], rest: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tutti_config::model::CookieAttributes;
+
+    use super::*;
 
     fn template(text: &str) -> Template {
         Template::parse(text).unwrap()

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use tutti_conn::connection_limits::ClientKey;
 use tutti_guard::{Bound, Quota, RequestLimit, Taken};
 use tutti_http::FieldLines;
+use tutti_pool::Level;
 use tutti_routing::{RequestInfo as _, Seen};
 
 use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;
-use tutti_pool::Level;
 
 /// When a request may continue.
 pub(super) enum Pace {

@@ -1,14 +1,14 @@
 //! An answer in place of the action's.
 
+use tutti_conn::output::{Gone, Output};
 use tutti_http::{BodyLength, FieldLines};
+use tutti_request_log::Answerer;
 
 use crate::exchange::request::Request;
 use crate::exchange_step::ExchangeStep;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use tutti_conn::output::{Gone, Output};
-use tutti_request_log::Answerer;
 
 /// An answer in place of the action's.
 pub(crate) struct GuardResponse {

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use tutti_config::model::LimitFallback;
+use tutti_conn::output::Gone;
 use tutti_guard::RequestLimit;
 use tutti_http::FieldLines;
 
@@ -13,7 +14,6 @@ use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;
-use tutti_conn::output::Gone;
 
 /// Has the stores of its limits count a request; returns the pause that it has to make, at least this one.
 pub(super) async fn ask(

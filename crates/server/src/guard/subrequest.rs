@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tutti_config::model;
+use tutti_conn::listener::{Accepted, ListenerHold, Peer};
 use tutti_guard::ActionGuard;
 use tutti_guard::auth_request::{AuthError, AuthResponse, Outgoing, failed};
 
 use crate::exchange::request::Request;
 use crate::local::Command;
-use tutti_conn::listener::{Accepted, ListenerHold, Peer};
 
 /// Asks it.
 pub(super) async fn ask(

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_config::model::Resolver;
 use tutti_guard::SharedLimit;
+pub use tutti_guard::valkey::StoreStatus;
 use tutti_guard::valkey::{BoxFuture, StoreEnvironment, StoreEvent};
 use tutti_pool::{Level, LogSink};
 use tutti_proxy::FileWanted;
 
 use crate::server::Server;
-
-pub use tutti_guard::valkey::StoreStatus;
 
 /// A store of limits.
 #[derive(Clone, Debug)]

@@ -15,6 +15,8 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tutti_conn::connections::sweep_forever;
+use tutti_conn::listener::{ListenerHold, SharedListener};
 use tutti_pool::Level;
 use tutti_quic::QuicEndpoint;
 
@@ -22,8 +24,6 @@ use crate::connection::accept::{accept_forever, accept_rest};
 use crate::connection::connection_task;
 use crate::connection::http3::{self, Entrance};
 use crate::local::{Command, Local, Shared};
-use tutti_conn::connections::sweep_forever;
-use tutti_conn::listener::{ListenerHold, SharedListener};
 
 /// Interval between checks for the end of the last connection of a removed listener. Until then its configuration is kept, and with it the
 /// applications of that configuration.
@@ -254,13 +254,13 @@ mod tests {
     use std::task::Poll;
 
     use tokio::sync::mpsc::unbounded_channel;
+    use tutti_conn::listener::{Accepted, Peer};
+    use tutti_files::cache::CacheLimits;
     use tutti_pool::{LogSink, ThreadWakers};
 
     use super::*;
     use crate::job_submission::Desk;
     use crate::scraper::Scraper;
-    use tutti_conn::listener::{Accepted, Peer};
-    use tutti_files::cache::CacheLimits;
 
     struct Quiet;
 

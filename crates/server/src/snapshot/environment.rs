@@ -8,11 +8,10 @@ use std::sync::Arc;
 use tutti_config::model;
 use tutti_pool::ApplicationPool;
 use tutti_quic::Datagrams;
+use tutti_request_log::open_append;
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Demands};
-
-use tutti_request_log::open_append;
 
 /// Provides what a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
 /// the applications.

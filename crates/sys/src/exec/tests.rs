@@ -1,9 +1,10 @@
 use std::io::Read as _;
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 use super::*;
 use crate::process::{Ended, id, pidfd, reap_one};
 use crate::seqpacket;
-use rustix::event::{PollFd, PollFlags, poll};
 
 fn shell(script: &str) -> Executable {
     Executable::new(Path::new("/bin/sh"), &["-c", script]).unwrap()

@@ -1,10 +1,9 @@
 //! The component: read, compiled and checked, before anything is forked. Most mistakes show here, with their cure.
 
+use tutti_worker::StartError;
 use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
-
-use tutti_worker::StartError;
 
 use super::state::State;
 use crate::code::{Code, Form};

@@ -20,10 +20,9 @@ use rustls::ClientConfig;
 use tokio::time::{Sleep, timeout};
 use tutti_dialer::{client_config, dial, system_authorities};
 use tutti_options::wasm::NetworkDestination;
+use tutti_worker::Level;
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
-
-use tutti_worker::Level;
 
 use crate::log;
 

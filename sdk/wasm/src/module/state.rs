@@ -8,12 +8,11 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
+use tutti_worker::Level;
 use wasmtime::Memory;
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use super::shared::{Field, Outside, SIZE};
-use tutti_worker::Level;
-
 use crate::body::Body;
 use crate::guest::GuestResponse;
 use crate::limiter::Limiter;

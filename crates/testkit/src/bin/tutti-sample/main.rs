@@ -16,11 +16,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use request::{GLANCE, PLAIN, file, is_there, milliseconds, number, pause, text, wait, wait_for};
 use tutti_worker::{
     Common, Describe, Exchange, Host, Process, Served, Start, StartError, WireRequestView,
 };
-
-use request::{GLANCE, PLAIN, file, is_there, milliseconds, number, pause, text, wait, wait_for};
 
 struct Sample;
 
