@@ -34,6 +34,11 @@ impl<'d> Builder<'d> {
             let hint = format!("remove `{}`, or choose another status", member.name);
             self.faults.name(diagnostic.suggest(hint), member);
         }
+        if let (None, Some(member)) = (body, reader.member(&ActionOptions::content_type)) {
+            let place = reader.place(&ActionOptions::content_type);
+            let message = "`content_type` has no effect without `body`, `json`";
+            self.faults.name(Diagnostic::new(place, message), member);
+        }
         Some(Return {
             status,
             location: reader.template(&ActionOptions::location),

@@ -87,7 +87,7 @@ options! {
         /// escaped. Not together with `body`
         json: Unread [kind(ValueKind::Json), beyond(), needs(&["return"])],
         /// Media type of the body; by default `text/plain; charset=utf-8` for `body`, and `application/json` for `json`
-        content_type: Option<String> [kind(ValueKind::String(Text::MediaType)), beyond(), needs(&["body", "json"])],
+        content_type: Option<String> [kind(ValueKind::String(Text::MediaType)), beyond(), needs(&["return"])],
         /// Serve the first of these files that exists
         share: Unread [kind(TEMPLATES)],
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
