@@ -241,7 +241,7 @@ fn client_certificates(
     findings.lost(
         place,
         name,
-        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "client certificates cannot be checked as before: Tutti does not listen",
         "set `client_ca` of the listener's `tls` before clients can connect",
     );
 }

@@ -213,7 +213,7 @@ fn clients(
     findings.lost(
         place,
         name,
-        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "client certificates cannot be checked as before: Tutti does not listen",
         "set `client_ca` of the listener's `tls` before clients can connect",
     );
 }

@@ -104,11 +104,11 @@ impl Compiler<'_> {
             .iter()
             .filter(|directive| directive.is("adddefaultcharset") && directive.word(0) != "off")
         {
-            let hint = "declare the charset in the files, or as part of the type in `settings.http.static.mime_types`";
+            let hint = "write `charset` into the listener or the action (`docs/http/delivery.md`)";
             self.findings.lost(
                 &charset.place,
                 &charset.name,
-                "files are served without a charset",
+                "responses get no charset",
                 hint,
             );
         }

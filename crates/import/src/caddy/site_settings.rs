@@ -149,8 +149,8 @@ impl Caddy<'_> {
                 self.findings.note(
                     &directive.place,
                     "header",
-                    "`Server` stays in answers, without the version",
-                    "a proxy in front can remove it",
+                    "responses keep the field `Server`, without the version",
+                    "remove it with `\"response_headers_always\": {\"Server\": null}` in the action",
                 );
             } else if let Some(removed) = name.strip_prefix('-') {
                 scope.always.insert(removed.to_owned(), Value::Null);

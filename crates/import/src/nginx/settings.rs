@@ -26,11 +26,11 @@ impl Compiler<'_> {
                     types.get_or_insert_with(|| types_of(statement));
                 }
                 "default_type" if value != "application/octet-stream" && *depth == 0 => {
-                    let hint = "unknown files get no type here; list their endings in `settings.http.static.mime_types`";
+                    let hint = "write `default_type` into the listener or the action, or list the extensions in `settings.http.static.mime_types`";
                     self.findings.lost(
                         &statement.place,
                         "default_type",
-                        "unknown files cannot have a default type",
+                        "files with unknown extensions get no type",
                         hint,
                     );
                 }
