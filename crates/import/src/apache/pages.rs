@@ -90,7 +90,7 @@ impl Compiler<'_> {
         if !target.starts_with('/') {
             lost(
                 "its text is not carried over",
-                "write the text into a file, and name it",
+                "write the text as `body` of the action in `error_pages` (`docs/http/delivery.md`)",
             );
             return None;
         }

@@ -77,7 +77,7 @@ impl Caddy<'_> {
         let Some((authorities, is_required)) = read(asks) else {
             return refuse(
                 self,
-                "it asks clients for certificates in a way that Tutti does not support",
+                "it requests client certificates in a way that Tutti does not support",
             );
         };
         let authorities = one_or_many(authorities);

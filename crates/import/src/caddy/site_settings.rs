@@ -70,8 +70,8 @@ impl Caddy<'_> {
                     _ => self.findings.lost(
                         place,
                         "request_body",
-                        "one limit applies to the whole server: `settings.http.max_body_size`",
-                        "run a second server for a different limit",
+                        "the first limit applies to the whole server: `settings.http.max_body_size`",
+                        "write `max_body_size` into `http` of the action (`docs/http/delivery.md`)",
                     ),
                 }
             }
@@ -96,7 +96,7 @@ impl Caddy<'_> {
                 place,
                 "log",
                 "logs of sites are not carried over",
-                "`access_log` can be an array, each log with its `if` (`docs/operate/logs.md`)",
+                "write `access_log` into the listener or the action (`docs/http/delivery.md`)",
             ),
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(

@@ -96,7 +96,7 @@ const NEEDLESS: &[(Words, &str)] = &[
 const LOST: &[(Words, &str)] = &[
     (
         Words("max_ranges"),
-        "clients may ask for up to 16 ranges of a file, and combine them",
+        "a request may have up to 16 ranges of a file",
     ),
     (
         Words("gunzip"),

@@ -64,8 +64,7 @@ impl Compiler<'_> {
     }
 
     fn for_all(&mut self, statement: &Statement, what: &str) {
-        let hint =
-            "`settings.http` applies to the whole server; run a second server for different values";
+        let hint = "`settings.http` applies to the whole server; a listener or an action may have its own `http` (`docs/http/delivery.md`)";
         self.findings
             .lost(&statement.place, statement.name(), what, hint);
     }
