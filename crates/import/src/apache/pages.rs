@@ -97,7 +97,7 @@ impl Compiler<'_> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !query.is_empty() {
             lost(
-                "its query is not added: `rewrite` keeps the client's query",
+                "its query is not carried over",
                 "send `$error_status` to the page in `request_headers`",
             );
         }
