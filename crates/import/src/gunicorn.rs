@@ -338,7 +338,12 @@ fn setting(
         // Read together, when all are known.
         "ca_certs" | "cert_reqs" => {}
         _ if NEEDLESS.contains(name) => {}
-        _ => findings.lost(place, name, "there is no option for it", hint(name)),
+        _ => findings.lost(
+            place,
+            name,
+            "the importer does not translate it",
+            hint(name),
+        ),
     }
 }
 

@@ -122,7 +122,12 @@ pub(crate) fn import(
                 ),
                 "ssl_bind" => ssl_bind(&arguments, &place, &mut program, findings),
                 name if NEEDLESS.contains(name) => {}
-                name => findings.lost(&place, name, "there is no option for it", LOST_HINT),
+                name => findings.lost(
+                    &place,
+                    name,
+                    "the importer does not translate it",
+                    LOST_HINT,
+                ),
             }
         }
     }

@@ -194,7 +194,7 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     let found = LOST.iter().find(|(names, _, _)| names.contains(key));
     found.map_or(
         (
-            "there is no option for it",
+            "the importer does not translate it",
             "see `docs/reference/options.md`; if it belongs to a module that Tutti does not need, remove it",
         ),
         |(_, problem, hint)| (*problem, *hint),

@@ -418,7 +418,7 @@ impl Compiler<'_> {
                 _ => self.findings.lost(
                     &member.place,
                     &member.name,
-                    "there is no option for it in `upstreams`",
+                    "the importer does not translate it",
                     "see `upstream` in `docs/reference/options.md`",
                 ),
             }

@@ -257,7 +257,7 @@ impl Caddy<'_> {
                 (name, _) => self.findings.lost(
                     &option.place,
                     name,
-                    "there is no option for it",
+                    "the importer does not translate it",
                     "see `upstream` in `docs/reference/options.md`",
                 ),
             }

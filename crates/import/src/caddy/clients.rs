@@ -21,7 +21,7 @@ impl Caddy<'_> {
                     self.findings.lost(
                         &inner.place,
                         inner.name(),
-                        "there is no option for it",
+                        "the importer does not translate it",
                         hint,
                     );
                 }

@@ -213,7 +213,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     &option.place,
                     option.name(),
-                    "there is no option for it",
+                    "the importer does not translate it",
                     OPTION_HINT,
                 );
             }
@@ -528,7 +528,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     &place,
                     other,
-                    "there is no option for it",
+                    "the importer does not translate it",
                     "`docs/reference/options.md` lists every option",
                 );
                 return false;
