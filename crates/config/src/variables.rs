@@ -187,7 +187,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "host",
         Variable::Host,
-        "The host the client asks for: lower case, without port and trailing period",
+        "The host that the client requests: lower case, without port and trailing period",
         "example.com",
     ),
     plain("method", Variable::Method, "The method", "GET"),
@@ -290,7 +290,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "remote_user",
         Variable::RemoteUser,
-        "Who the request is from, once `authenticate` knows it: the name of `basic`, the claim `user_claim` of `jwt`, the field `user_field` of `forward`",
+        "The user that the request is from, once `authenticate` knows it: the name of `basic`, the claim `user_claim` of `jwt`, the field `user_field` of `forward`",
         "alice",
     ),
     plain(
@@ -320,31 +320,31 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "status",
         Variable::Status,
-        "The status of the answer",
+        "The status of the response",
         "200",
     ),
     plain(
         "error_status",
         Variable::ErrorStatus,
-        "In an action of `error_pages`, the status of the error that it answers in place of; else empty",
+        "In an action of `error_pages`, the status of the error that it replaces; else empty",
         "404",
     ),
     plain(
         "body_bytes_sent",
         Variable::BodyBytesSent,
-        "Bytes of the answer's body that were sent",
+        "Bytes of the body of the response that were sent",
         "6022",
     ),
     plain(
         "bytes_sent",
         Variable::BytesSent,
-        "Bytes of the answer that were sent: the body, and the head as HTTP/1 writes it",
+        "Bytes of the response that were sent: the body, and the head in the form of HTTP/1",
         "6270",
     ),
     plain(
         "cache_status",
         Variable::CacheStatus,
-        "What `cache` did, in nginx's words: `HIT`, `MISS`, `EXPIRED` (it was stale, and fetched again), `REVALIDATED`, `STALE` (it is stale and sent all the same), `UPDATING` (and another request fetches it), `BYPASS`; empty without a cache",
+        "The result of `cache`, in nginx's words: `HIT`, `MISS`, `EXPIRED` (it was stale, and fetched again), `REVALIDATED`, `STALE` (it is stale and sent all the same), `UPDATING` (and another request fetches it), `BYPASS`; empty without a cache",
         "HIT",
     ),
     plain(
@@ -356,7 +356,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "upstream_status",
         Variable::Upstream(UpstreamVariable::Status),
-        "The status of its answer; 502 or 504 if it failed",
+        "The status of its response; 502 or 504 if it failed",
         "502, 200",
     ),
     plain(
@@ -368,19 +368,19 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "upstream_header_time",
         Variable::Upstream(UpstreamVariable::HeaderTime),
-        "Seconds until the head of its answer came; `-` if it did not",
+        "Seconds until the head of its response arrived; `-` if it did not",
         "-, 0.095",
     ),
     plain(
         "upstream_response_time",
         Variable::Upstream(UpstreamVariable::ResponseTime),
-        "Seconds until the end of its answer",
+        "Seconds until the end of its response",
         "0.001, 0.096",
     ),
     plain(
         "upstream_response_length",
         Variable::Upstream(UpstreamVariable::ResponseLength),
-        "Bytes of its answer's body",
+        "Bytes of the body of its response",
         "0, 6022",
     ),
     plain(
@@ -428,7 +428,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "tls_client_verify",
         Variable::Tls(TlsVariable::ClientVerify),
-        "`SUCCESS`, `NONE` without a certificate, or `FAILED:` and the reason (`client_failure`); empty if clients' certificates are not verified. The other variables about it are true only with `SUCCESS`",
+        "`SUCCESS`, `NONE` without a certificate, or `FAILED:` and the reason (`client_failure`); empty if clients' certificates are not verified. Trust the names in the other variables only with `SUCCESS`",
         "SUCCESS",
     ),
     plain(
@@ -493,7 +493,7 @@ const FAMILIES: &[Family] = &[
     Family {
         prefix: "response_header_",
         make: |name| Variable::ResponseHeader(field(name)),
-        meaning: "The header field of the answer, in the same way",
+        meaning: "The header field of the response, in the same way",
         example: "`$response_header_content_type`",
     },
 ];

@@ -49,7 +49,7 @@ enum CertificateCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
-    /// Print the root certificate of the server's own authority (`"directory": "internal"`), and how clients trust it
+    /// Print the root certificate of the server's own authority (`"directory": "internal"`), and how clients come to trust it
     Root {
         /// Name of a certificate that it has issued, from `tutti cert list`; needed if there are several authorities
         name: Option<String>,

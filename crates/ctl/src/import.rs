@@ -40,7 +40,7 @@ pub struct ImportArguments {
     /// Format of the report on standard error, and of the differences that `--try` finds
     #[arg(long, value_enum, default_value = "text")]
     pub format: Findings,
-    /// Start the result on other ports beside the running old server, send both the same requests, and show how their answers differ; exit code 1 if any do
+    /// Start the result on other ports beside the running old server, send both the same requests, and show how their responses differ; exit code 1 if any do
     #[arg(long = "try", conflicts_with = "check")]
     pub is_tried: bool,
     /// With `--try`: how the servers are tried
@@ -60,7 +60,7 @@ pub struct TrialArguments {
     /// IP address of the old server [default: the addresses that its configuration listens on]
     #[arg(long, value_name = "ADDRESS", requires = "is_tried")]
     pub old: Option<std::net::IpAddr>,
-    /// Names of sites to ask for [default: those of the configuration]
+    /// Host names to request [default: those of the configuration]
     #[arg(long, value_name = "NAME", requires = "is_tried")]
     pub host: Vec<String>,
     /// Header fields of every request, for example `Cookie: a=b`
@@ -77,7 +77,7 @@ pub struct TrialArguments {
         value_name = "LIST"
     )]
     pub methods: Vec<String>,
-    /// Most requests that are sent to each server
+    /// Largest number of requests to each server
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub most: usize,
     /// Folder of the language modules [default: beside the program]

@@ -288,7 +288,7 @@ impl Parts {
                 findings.lost(
                     &entry.place,
                     &entry.name,
-                    "there is no option for it",
+                    "the importer does not translate it",
                     "`docs/reference/options.md` lists the options of an application",
                 );
                 return;

@@ -241,7 +241,7 @@ fn client_certificates(
     findings.lost(
         place,
         name,
-        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "client certificates cannot be checked as before: Tutti does not listen",
         "set `client_ca` of the listener's `tls` before clients can connect",
     );
 }
@@ -338,7 +338,12 @@ fn setting(
         // Read together, when all are known.
         "ca_certs" | "cert_reqs" => {}
         _ if NEEDLESS.contains(name) => {}
-        _ => findings.lost(place, name, "there is no option for it", hint(name)),
+        _ => findings.lost(
+            place,
+            name,
+            "the importer does not translate it",
+            hint(name),
+        ),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn hide_scripts(
             };
             is_changed |= deny(action, &script.pattern);
             let problem = format!(
-                "`GET {}` would have served a script, in a folder beside scripts that were run: such paths get 404",
+                "`GET {}` would have served the source of a script, because other scripts of the folder are run: such paths get 404",
                 script.uri
             );
             let place = SourceLocation {

@@ -122,7 +122,12 @@ pub(crate) fn import(
                 ),
                 "ssl_bind" => ssl_bind(&arguments, &place, &mut program, findings),
                 name if NEEDLESS.contains(name) => {}
-                name => findings.lost(&place, name, "there is no option for it", LOST_HINT),
+                name => findings.lost(
+                    &place,
+                    name,
+                    "the importer does not translate it",
+                    LOST_HINT,
+                ),
             }
         }
     }
@@ -213,7 +218,7 @@ fn clients(
     findings.lost(
         place,
         name,
-        "the certificates of clients cannot be checked as here: Tutti does not listen",
+        "client certificates cannot be checked as before: Tutti does not listen",
         "set `client_ca` of the listener's `tls` before clients can connect",
     );
 }

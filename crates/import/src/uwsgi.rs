@@ -483,7 +483,7 @@ impl Reading {
         }
         let known = LOST.iter().find(|(names, ..)| names.contains(name));
         let (problem, hint) = known.map_or(
-            ("there is no option for it", LOST_HINT),
+            ("the importer does not translate it", LOST_HINT),
             |(_, problem, hint)| (*problem, *hint),
         );
         findings.lost(place, name, problem, hint);

@@ -25,8 +25,9 @@ options! {
         client_ca: Unread [kind(AUTHORITIES), beyond()],
         /// Reject or accept clients without a certificate
         client_verify: ClientVerify [default("\"required\""), needs(&["client_ca"]), beyond()],
-        /// The treatment of a client whose certificate is invalid, or missing although it is required: the handshake
-        /// fails, every request gets a page with 400, or requests are served and `$tls_client_verify` says why
+        /// Treatment of a client whose certificate is invalid, or missing although it is required. `handshake`: the
+        /// handshake fails; `page`: every request gets 400; `report`: requests are served, and `$tls_client_verify`
+        /// has the reason
         client_failure: ClientFailure [default("\"handshake\""), needs(&["client_ca"]), beyond()],
     }
 }

@@ -176,7 +176,7 @@ fn what_the_old_server_says_differently_each_time_is_not_compared() {
     let done = tried(&conf, &["--requests", list, "--ignore", "last-modified"]);
     let told = text(&done.stdout);
     assert_eq!(done.status.code(), Some(0), "{told}");
-    assert!(told.contains("1 parts of answers not compared"), "{told}");
+    assert!(told.contains("1 parts of responses not compared"), "{told}");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn only_safe_methods_of_a_log_are_sent_and_only_to_the_old_server() {
         told.contains("2 requests not sent: their methods"),
         "{told}"
     );
-    assert!(told.contains("3 lines that are no requests"), "{told}");
+    assert!(told.contains("3 lines without a request"), "{told}");
     let methods: Vec<String> = old
         .heads()
         .iter()

@@ -21,7 +21,7 @@ options! {
         delay: bool [beyond(), default("false"), needs(&["rate"])],
         /// Maximum requests in progress at once for one key
         concurrent: Option<u32> [kind(ValueKind::Integer(1, 1_000_000)), beyond(), unit("requests")],
-        /// Bytes per second that all responses with the same key have together; not with `dry_run`
+        /// Bytes per second of all responses with the same key together; not with `dry_run`
         bandwidth: Option<u64> [kind(ValueKind::Size(1, 1 << 40)), beyond(), unit("bytes per second")],
         /// Status of the response to a request beyond the limit
         status: u16 [kind(ValueKind::Integer(400, 599)), beyond(), default("429")],

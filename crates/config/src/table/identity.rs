@@ -27,8 +27,8 @@ options! {
     pub struct BasicOptions: BASIC = "basic" {
         /// The realm, which browsers show when they ask for the password
         realm: String [kind(ValueKind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
-        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt; weak ones of other servers (`$apr1$`, `$1$`,
-        /// `{SHA}`, `{SSHA}`, traditional crypt) are a warning
+        /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt; weak hashes of other servers (`$apr1$`, `$1$`,
+        /// `{SHA}`, `{SSHA}`, traditional crypt) cause a warning
         users: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::NotEmpty))), beyond()],
         /// Absolute path of a file as `htpasswd -B` makes it: a name and a hash on each line. The server reads it as
         /// root, and again when it changes
@@ -130,10 +130,10 @@ options! {
         /// Fields of the client's request to send along; by default all except those that belong to its connection or
         /// body
         send: Option<Vec<String>> [kind(ValueKind::Array(&ValueKind::String(Text::HeaderName))), beyond()],
-        /// Fields of a 2xx response to pass on to the application. An object gives them other names: the name of the field
-        /// in the request, and that in the response
+        /// Fields of a 2xx response to pass on to the application. An object renames them: its names are fields of
+        /// the request, and its values fields of the response
         copy: Unread [kind(COPY), beyond()],
-        /// Fields of a 2xx response that the client gets too, such as `Set-Cookie`
+        /// Fields of a 2xx response to pass on to the client as well, such as `Set-Cookie`
         copy_to_client: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::WrittenHeader))), beyond(), default("[]")],
         /// Field of a 2xx response with the name of the user, for `$remote_user`
         user_field: String [kind(ValueKind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
@@ -147,18 +147,18 @@ options! {
     /// `status`, an expired one `expired_status`. Without `text`, the path is signed, followed by a space and the
     /// expiry time if there is one
     pub struct SignedLinkOptions: SIGNED_LINK = "signed link" {
-        /// The signature of links: HMAC with SHA-256 (RFC 2104), or as nginx's `secure_link_md5`, only for links that
-        /// exist already: MD5 of the text, followed by the secret if there is one
+        /// Algorithm of the signature: HMAC with SHA-256 (RFC 2104); or MD5 of the text, followed by the secret if
+        /// there is one, as in nginx's `secure_link_md5`, only for existing links
         method: LinkMethod [beyond(), default("\"hmac-sha256\"")],
         /// The secret; for `hmac-sha256` at least 32 bytes
         secret: Option<String> [kind(ValueKind::String(Text::NotEmpty)), beyond()],
-        /// Absolute path of a file with the secret; white space around it does not count. The server reads it as root,
+        /// Absolute path of a file with the secret; white space around it is ignored. The server reads it as root,
         /// and again when it changes
         secret_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
-        /// Where a link has its signature: text with variables. The signature is in base64url or hexadecimal
+        /// The signature in a link, as text with variables. It is in base64url or hexadecimal
         signature: Unread [kind(ValueKind::String(Text::Template)), beyond(), default("\"$arg_signature\"")],
-        /// Where a link has the time at which it expires, in seconds since 1970: text with variables. Empty: links do
-        /// not expire
+        /// The time at which a link expires, in seconds since 1970, as text with variables. Empty: links do not
+        /// expire
         expires: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), default("\"$arg_expires\"")],
         /// The text that is signed, with variables. It must contain `expires`
         text: Unread [kind(ValueKind::String(Text::Template)), beyond()],

@@ -4,15 +4,16 @@ use tutti_options::table::{Names, Text, ValueKind};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
-    /// Changes of addresses and cookies in responses, so that a client sees those of this server. Of several beginnings that
+    /// Changes of addresses and cookies in responses, so that clients see those of this server. If several prefixes
     /// match, the longest applies
     pub struct ResponseRewriteOptions: RESPONSE_REWRITE = "response rewrite" {
-        /// Beginnings of addresses in `Location`, `Content-Location` and `Refresh`, and what replaces each. `true`: the
-        /// server's own address, and the `Host` that it was sent, are removed, so that the client stays on this server
+        /// Prefixes of addresses in `Location`, `Content-Location` and `Refresh`, each with its replacement. `true`:
+        /// the server's own address, and the `Host` that it received, are removed, so that the client stays on this
+        /// server
         location: Unread [kind(LOCATION), beyond()],
-        /// Values of `Domain` in `Set-Cookie`, and what replaces each; `null` removes the attribute
+        /// Values of `Domain` in `Set-Cookie`, each with its replacement; `null` removes the attribute
         cookie_domain: Unread [kind(ValueKind::Map(Names::NotEmpty, &DOMAIN)), beyond()],
-        /// Beginnings of `Path` in `Set-Cookie`, and what replaces each
+        /// Prefixes of `Path` in `Set-Cookie`, each with its replacement
         cookie_path: Unread [kind(ValueKind::Map(Names::NotEmpty, &ValueKind::String(Text::FieldTemplate))), beyond()],
         /// Attributes of cookies, by the name of the cookie; `*`: those of all other cookies
         cookie_attributes: Unread [kind(ValueKind::Map(Names::NotEmpty, &CookieAttributes::KIND)), beyond()],

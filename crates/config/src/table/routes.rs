@@ -44,9 +44,9 @@ options! {
         cookies: Unread [kind(COOKIES)],
         /// Header fields: an object matches if all of its members do, an array if one of its objects does
         headers: Unread [kind(HEADERS)],
-        /// The page that links here, by `Referer`: `none` (there is no such field), `blocked` (its value has no
-        /// `http://` or `https://`), `server_names` (a page of the host that the request is for), and patterns of
-        /// hosts. A pattern with a slash is compared with host and path. Ports are ignored
+        /// The page with the link, by the field `Referer`: `none` (the field is absent), `blocked` (its value does
+        /// not begin with `http://` or `https://`), `server_names` (a page of the host that the request is for), or
+        /// patterns for hosts. A pattern with a slash is compared with host and path. Ports are ignored
         referer: Unread [kind(CASELESS_PATTERNS), beyond()],
         /// Address and port that the request comes from
         source: Unread [kind(ADDRESSES)],
@@ -70,8 +70,8 @@ options! {
         proxy: Unread [kind(ValueKind::String(Text::ProxyTarget))],
         /// Options for requests to that server
         proxy_options: Unread [kind(ProxyOptions::KIND), beyond(), needs(&["proxy"])],
-        /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a value
-        /// of variables that is empty; `{"add": "…"}` keeps existing ones
+        /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a
+        /// value with variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
@@ -79,12 +79,12 @@ options! {
         status: Option<u16> [key("return"), kind(ValueKind::Integer(0, 999))],
         /// `Location` of the response
         location: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["return"])],
-        /// Body of the response, a text. The values of variables are inserted as they are, so clients may determine what
-        /// they contain. Without `body` and `json`, the body is the server's own page for a status of 400 and above, and
-        /// otherwise empty. `error_pages` do not apply to a response with a body
+        /// Body of the response: text with variables. Their values are inserted as they are, even if a client has
+        /// chosen them. Without `body` and `json`, the body is the server's own page for a status of 400 and above,
+        /// and otherwise empty. `error_pages` do not apply to a response with a body
         body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), needs(&["return"])],
-        /// Body of the response, a JSON value. Each string in it is a template, and the values of its variables are
-        /// escaped. Not together with `body`
+        /// Body of the response: a JSON value. Each string in it may have variables, whose values are escaped. Not
+        /// together with `body`
         json: Unread [kind(ValueKind::Json), beyond(), needs(&["return"])],
         /// Media type of the body; by default `text/plain; charset=utf-8` for `body`, and `application/json` for `json`
         content_type: Option<String> [kind(ValueKind::String(Text::MediaType)), beyond(), needs(&["return"])],
@@ -93,11 +93,11 @@ options! {
         /// New path, applied before the action; a `?` begins a new query, to which the client's other arguments are
         /// appended. Without a `?` the query string is kept. Empty: keep the path too
         rewrite: Unread [kind(ValueKind::String(Text::TemplateOrEmpty))],
-        /// Fields to set in a 2xx or 3xx response; `null` removes one, and so does a value of variables that is empty.
-        /// `Server` can only be removed
+        /// Fields to set in a 2xx or 3xx response; `null` removes one, and so does a value with variables that is
+        /// empty. `Server` can only be removed
         response_headers: Unread [kind(RESPONSE_HEADERS)],
-        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one, and
-        /// so does a value of variables that is empty. `Server` can only be removed
+        /// Fields to set in a response with any status, including errors, like `always` in nginx; `null` removes one,
+        /// and so does a value with variables that is empty. `Server` can only be removed
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
         /// Handling of the HTTP requests of this action
         http: Unread [kind(HttpRequestOptions::KIND), beyond()],

@@ -15,8 +15,8 @@ options! {
         access_log: Unread [kind(OWN_ACCESS_LOGS), beyond()],
         /// Maintenance mode of this part: its requests get 503 while this is present. `settings.maintenance` applies, too
         maintenance: Unread [kind(MaintenanceOptions::KIND), beyond()],
-        /// Character encoding that is added to `Content-Type` of responses of the types in `charset_types` that do not
-        /// name one; `false`: none
+        /// Character encoding to add to the `Content-Type` of responses that have one of `charset_types` and name no
+        /// encoding; `false`: none
         charset: Unread [kind(TEXT_OR_NONE), beyond()],
         /// MIME types for `charset`; by default `text/html`, `text/xml`, `text/plain`, `text/vnd.wap.wml`,
         /// `text/javascript`, `application/javascript` and `application/rss+xml`
@@ -34,8 +34,8 @@ options! {
         /// fields: those of HTTP/2 and HTTP/3, and those of HTTP/1.1 with `TE: trailers`. Not for the server's own
         /// pages
         trailers: Unread [kind(ValueKind::Map(Names::ResponseHeader, &ValueKind::String(Text::FieldTemplate))), beyond()],
-        /// Texts that are replaced in the body of responses of the types in `replace_types`; an empty array: none. Their
-        /// length becomes unknown, and `Range` is not passed on
+        /// Texts to replace in the bodies of responses that have one of `replace_types`; an empty array: none. Such
+        /// responses have no `Content-Length`, and `Range` is not passed on
         replace: Unread [kind(REPLACEMENTS), beyond()],
         /// MIME types for `replace`; by default `text/html`
         replace_types: Unread [kind(TYPES), beyond()],
@@ -47,11 +47,11 @@ options! {
     pub struct ReplacementOptions: REPLACEMENT = "replacement" {
         /// The text, of at most 1024 bytes
         find: String [kind(ValueKind::String(Text::NotEmpty)), beyond(), required()],
-        /// The text in its place, with variables
+        /// The replacement, with variables
         with: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), beyond(), required()],
         /// Replace only its first occurrence
         once: bool [beyond(), default("false")],
-        /// Compare letters without case
+        /// Ignore the case of letters
         ignore_case: bool [beyond(), default("false")],
     }
 }

@@ -169,7 +169,7 @@ options! {
         body_read_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
         /// Maximum time without progress while a client receives a response
         send_timeout: Duration [kind(ValueKind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
-        /// Largest request body; larger ones get 413. 0: none at all
+        /// Largest request body; larger ones get 413. 0: no body at all
         max_body_size: u64 [kind(ValueKind::Size(0, i64::MAX)), default("8388608"), unit("bytes")],
         /// Maximum bytes of a response from an application or proxied server to store on disk for one slow client, so
         /// that it does not occupy a worker; 0: none. The file has no name, is in the folder of `--tmpdir`, and takes

@@ -30,7 +30,7 @@ options! {
         queue: u32 [kind(ValueKind::Integer(0, 1_000_000)), beyond(), default("100"), unit("requests")],
         /// Maximum time to wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
-        /// Send all requests of a client to the server that answered its first one, by a cookie
+        /// Send all requests of a client to the server that responded to its first one, by a cookie
         sticky: Option<StickyOptions> [beyond()],
         /// Check regularly that each server is healthy; unhealthy servers get no requests
         health_check: Option<HealthCheckOptions> [beyond()],
@@ -59,11 +59,11 @@ options! {
         http_only: bool [beyond(), default("true")],
         /// The requests from other sites with which browsers send it; `omit`: without the attribute
         same_site: SameSite [beyond(), default("\"lax\"")],
-        /// Time for which browsers keep it; 0: until they are closed
+        /// Time for which browsers keep it; 0: until the browser is closed
         max_age: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],
-        /// Absolute path of a file with the key of the signatures, at least 32 bytes, read as root when the configuration
-        /// is applied. Servers with the same key accept each other's cookies. By default each server has a random key
-        /// until it is restarted
+        /// Absolute path of a file with the key of the signatures, at least 32 bytes, read as root when the
+        /// configuration is applied. Servers with the same key accept each other's cookies. By default, each server
+        /// has a random key, which changes when it is restarted
         key_file: Option<PathBuf> [kind(ValueKind::String(Text::Path)), beyond()],
     }
 }
@@ -166,9 +166,10 @@ const TIMEOUT: ValueKind = ValueKind::Number(0.001, 31_536_000.0);
 options! {
     /// Options for requests to the server of a `proxy`; an upstream has the same options, except `allow`
     pub struct ProxyOptions: PROXY_OPTIONS = "proxy options", followed_by [UpstreamOptions::ROWS] {
-        /// The servers that an address with variables may name: names, in which `*` stands for any characters, addresses,
-        /// ranges and blocks, each with a port or a range of ports, otherwise with the default port. Private, loopback and
-        /// link-local addresses must be named by an entry with addresses. A request for any other server gets 403
+        /// Servers that an address with variables may name: names, in which `*` stands for any characters, and
+        /// addresses, ranges and blocks of addresses. Each may have a port or a range of ports; otherwise the default
+        /// port applies. Private, loopback and link-local addresses are permitted only by an entry with such
+        /// addresses. A request for any other server gets 403
         allow: Unread [kind(ALLOW), beyond()],
     }
 }
@@ -200,11 +201,11 @@ options! {
         /// Methods, in capitals, that are safe to send to two servers because they are idempotent. Requests with any
         /// other method are not retried once a byte was sent
         retry_methods: Vec<String> [kind(ValueKind::Array(&ValueKind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
-        /// Failures after which another server is tried: `error`: no connection, or it ends; `timeout`: nothing in time;
-        /// `malformed`: a response that cannot be read. Empty: none
+        /// Failures after which another server is tried. `error`: there is no connection, or it ends; `timeout`: the
+        /// server takes too long; `malformed`: the response cannot be parsed. Empty: none
         retry_failures: Vec<RetryFailure> [kind(ValueKind::Array(&RetryFailure::KIND)), beyond(), default("[\"error\", \"timeout\", \"malformed\"]")],
-        /// Statuses of responses that are discarded if another server may be tried and is available. Those from 500 are
-        /// failures of the server
+        /// Statuses of responses that are discarded if another server may be tried and is available. Those of 500 and
+        /// above count as failures of the server
         retry_statuses: Vec<u16> [kind(ValueKind::Array(&RETRY_STATUS)), beyond(), default("[]")],
         /// Time after which no further server is tried; 0: no limit
         retry_timeout: OptionalLimit<Duration> [kind(SECONDS), beyond(), default("0"), unit("seconds")],

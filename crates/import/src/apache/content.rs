@@ -387,8 +387,9 @@ impl Compiler<'_> {
         let named = names_php(spot);
         match self.runs_php(spot, named.as_ref()) {
             Some(directive) => {
-                let problem = "PHP scripts are run by an application, as with mod_php: the file that names their handler was not given";
-                let hint = "give `apache2.conf` too, so that its settings for PHP are carried over";
+                let problem = "PHP scripts are run by an application, as with mod_php: the file with their handler was not given";
+                let hint =
+                    "also pass `apache2.conf`, so that its settings for PHP are carried over";
                 self.findings
                     .note(&directive.place, &directive.name, problem, hint);
                 let run = section(MOD_PHP_NAMES);

@@ -138,9 +138,8 @@ impl Compiler<'_> {
         let kept = matches!(query, None | Some("" | "%{QUERY_STRING}"));
         if let (false, Some(query)) = (kept, query) {
             let problem =
-                format!("the query `{query}` is not added: `rewrite` keeps the client's query");
-            let hint =
-                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
+                format!("the query `{query}` is not carried over: the client's query is kept");
+            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
             self.findings
                 .lost(&rule.directive.place, "RewriteRule", &problem, hint);
         }

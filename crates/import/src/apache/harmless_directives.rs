@@ -30,9 +30,9 @@ const NOTHING: &[(Words, &str)] = &[
             indexoptions indexorderdefault indexstylesheet languagepriority readmename removecharset removeencoding
             removelanguage mimemagicfile typesconfig",
         ),
-        "it changes how lists of folders look, or labels files; `Options Indexes` is reported where a list looks different",
+        "it changes how folder listings look, or labels files; `Options Indexes` is reported where a listing looks different",
     ),
-    (Words("traceenable"), "Tutti itself never answers TRACE"),
+    (Words("traceenable"), "Tutti refuses TRACE with 405"),
     (
         Words(
             "acceptfilter acceptmutex coredumpdirectory defaultruntimedir enablemmap enablesendfile errorlog
@@ -50,7 +50,7 @@ const NOTHING: &[(Words, &str)] = &[
             "proxybadheader proxyiobuffersize proxymaxforwards proxyreceivebuffersize proxyvia
             proxyrequests proxyfcgibackendtype proxypassinherit proxyhctemplate sslproxyengine",
         ),
-        "Tutti does this for every server behind it in one way",
+        "Tutti treats all upstream servers the same way",
     ),
     (
         Words(
@@ -61,13 +61,13 @@ const NOTHING: &[(Words, &str)] = &[
             h2direct h2upgrade h2push h2maxsessionstreams h2windowsize h2minworkers h2maxworkers h2moderntlsonly
             h2serializeheaders h2streammaxmemsize",
         ),
-        "it is for old browsers, or about TLS and HTTP/2, for which Tutti has safe values of its own",
+        "it is for old browsers, or for TLS and HTTP/2, where Tutti has safe values of its own",
     ),
     (
         Words(
             "sslproxycheckpeername sslproxycheckpeercn sslproxycheckpeerexpire",
         ),
-        "a server behind is trusted by its certificate and its name, always",
+        "Tutti always checks that the certificate of an upstream server is for its name",
     ),
     (
         Words(
@@ -77,7 +77,7 @@ const NOTHING: &[(Words, &str)] = &[
             acceptpathinfo fileetag mergeslashes regexdefaultoptions passenv xbithack
             ssiendtag ssistarttag scriptsock scriptlog",
         ),
-        "it is a detail of rules, filters and scripts that Tutti settles by itself",
+        "Tutti needs no such detail of rules, filters and scripts",
     ),
 ];
 
@@ -110,18 +110,18 @@ const LOST: &[(Words, &str, &str)] = &[
     ),
     (
         Words("addencoding"),
-        "files get no `Content-Encoding` for their names",
+        "files get no `Content-Encoding` by their extension",
         "name the type of the files in `settings.http.static.mime_types`, or set the field with `response_headers`",
     ),
     (
         Words("proxyerroroverride"),
-        "pages of servers behind are not replaced",
-        "`error_pages` of the action replaces them (`docs/http/delivery.md`)",
+        "error pages of upstream servers are not replaced",
+        "write `intercept_errors` and `error_pages` into the action (`docs/http/delivery.md`)",
     ),
     (
         Words("checkspelling checkcaseonly"),
-        "names with mistakes are not corrected",
-        "write redirects for the names that are asked for",
+        "misspelt names are not corrected",
+        "write redirects for the names that clients request",
     ),
     (
         Words("serverpath"),
@@ -145,8 +145,8 @@ const LOST: &[(Words, &str, &str)] = &[
     ),
     (
         Words("forcetype defaulttype"),
-        "types depend on file name endings",
-        "name endings in `settings.http.static.mime_types`",
+        "types depend on file name extensions",
+        "write `mime_types` or `default_type` into the action (`docs/http/delivery.md`)",
     ),
     (
         Words("proxyremote proxyblock"),
@@ -194,7 +194,7 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     let found = LOST.iter().find(|(names, _, _)| names.contains(key));
     found.map_or(
         (
-            "there is no option for it",
+            "the importer does not translate it",
             "see `docs/reference/options.md`; if it belongs to a module that Tutti does not need, remove it",
         ),
         |(_, problem, hint)| (*problem, *hint),

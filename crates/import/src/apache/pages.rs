@@ -90,14 +90,14 @@ impl Compiler<'_> {
         if !target.starts_with('/') {
             lost(
                 "its text is not carried over",
-                "write the text into a file, and name it",
+                "write the text as `body` of the action in `error_pages` (`docs/http/delivery.md`)",
             );
             return None;
         }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !query.is_empty() {
             lost(
-                "its query is not added: `rewrite` keeps the client's query",
+                "its query is not carried over",
                 "send `$error_status` to the page in `request_headers`",
             );
         }

@@ -19,7 +19,7 @@ pub(super) fn check(section: &mut Section, sources: &dyn Sources, findings: &mut
             findings.note(
                 &directive.place,
                 &directive.name,
-                "the file could not be read: its hashes must be of a known kind, best bcrypt",
+                "the file could not be read, so its hashes were not checked; bcrypt is best",
                 "create them with `htpasswd -B FILE NAME`",
             );
             return true;

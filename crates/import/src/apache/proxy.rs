@@ -139,7 +139,7 @@ impl Compiler<'_> {
             .all(&["proxypassreverse"])
             .find(|reverse| reverse.argument(0) == pass.from);
         if let Some(reverse) = reverse.filter(|_| pass.from != path) {
-            let hint = "configure the path of the application in the application";
+            let hint = "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)";
             self.findings.lost(
                 &reverse.place,
                 &reverse.name,
@@ -250,11 +250,11 @@ impl Compiler<'_> {
                 }
                 (name, _) if USUAL.contains(name) => {}
                 ("stickysession", _) => {
-                    let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client on one server";
+                    let hint = "`sticky` of an upstream keeps a client at one server (`docs/proxy/upstreams.md`)";
                     self.findings.lost(
                         &directive.place,
                         &directive.name,
-                        "`stickysession` has no equivalent",
+                        "`stickysession` is not carried over",
                         hint,
                     );
                 }
@@ -303,8 +303,7 @@ impl Compiler<'_> {
             };
             fields.insert("Host".to_owned(), host.into());
             if reverses {
-                let hint =
-                    "`ProxyPreserveHost On`, and let the server redirect to the requested host";
+                let hint = "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`), or set `ProxyPreserveHost On`";
                 self.findings.lost(
                     &directive.place,
                     "ProxyPassReverse",
@@ -402,7 +401,7 @@ impl Compiler<'_> {
                             Some(("lbmethod", "byrequests" | "bytraffic")) => {}
                             Some((name, _)) if USUAL.contains(&name.to_ascii_lowercase()) => {}
                             _ => {
-                                let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client on one server";
+                                let hint = "`sticky` of an upstream keeps a client at one server (`docs/proxy/upstreams.md`)";
                                 self.findings.lost(
                                     &member.place,
                                     &member.name,
@@ -419,7 +418,7 @@ impl Compiler<'_> {
                 _ => self.findings.lost(
                     &member.place,
                     &member.name,
-                    "there is no option for it in `upstreams`",
+                    "the importer does not translate it",
                     "see `upstream` in `docs/reference/options.md`",
                 ),
             }

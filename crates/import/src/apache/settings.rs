@@ -76,8 +76,7 @@ impl Compiler<'_> {
     }
 
     fn for_all(&mut self, directive: &Directive, what: &str) {
-        let hint =
-            "`settings.http` applies to the whole server; run a second server for different values";
+        let hint = "`settings.http` applies to the whole server; a listener or an action may have its own `http` (`docs/http/delivery.md`)";
         self.findings
             .lost(&directive.place, &directive.name, what, hint);
     }
@@ -104,11 +103,11 @@ impl Compiler<'_> {
             .iter()
             .filter(|directive| directive.is("adddefaultcharset") && directive.word(0) != "off")
         {
-            let hint = "declare the charset in the files, or as part of the type in `settings.http.static.mime_types`";
+            let hint = "write `charset` into the listener or the action (`docs/http/delivery.md`)";
             self.findings.lost(
                 &charset.place,
                 &charset.name,
-                "files are served without a charset",
+                "responses get no charset",
                 hint,
             );
         }

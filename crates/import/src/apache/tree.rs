@@ -323,7 +323,7 @@ impl<'s> Reader<'s> {
         }
         if found.is_empty() && directive.is("include") && !is_pattern {
             let problem = format!("`Include {asked}`: there is no such file, or it cannot be read");
-            let hint = "pass the main file, `/etc/apache2/apache2.conf`, or run the import where the files are";
+            let hint = "pass the main file, `/etc/apache2/apache2.conf`, or run the import on the machine that has the files";
             return Err(unreadable(&directive.place, &problem, Some(hint)));
         }
         let mut all = Vec::new();

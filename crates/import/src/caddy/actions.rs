@@ -86,12 +86,11 @@ impl Caddy<'_> {
     ) -> Option<Text> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !matches!(query, "" | "{query}" | "{http.request.uri.query}") {
-            let hint =
-                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
+            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
             self.findings.lost(
                 place,
                 name,
-                &format!("the query `{query}` is not added: `rewrite` keeps the client's query"),
+                &format!("the query `{query}` is not carried over: the client's query is kept"),
                 hint,
             );
         }
@@ -258,7 +257,7 @@ impl Caddy<'_> {
                 (name, _) => self.findings.lost(
                     &option.place,
                     name,
-                    "there is no option for it",
+                    "the importer does not translate it",
                     "see `upstream` in `docs/reference/options.md`",
                 ),
             }

@@ -21,7 +21,7 @@ impl Caddy<'_> {
                     self.findings.lost(
                         &inner.place,
                         inner.name(),
-                        "there is no option for it",
+                        "the importer does not translate it",
                         hint,
                     );
                 }
@@ -77,7 +77,7 @@ impl Caddy<'_> {
         let Some((authorities, is_required)) = read(asks) else {
             return refuse(
                 self,
-                "it asks clients for certificates in a way that Tutti does not support",
+                "it requests client certificates in a way that Tutti does not support",
             );
         };
         let authorities = one_or_many(authorities);

@@ -46,7 +46,7 @@ impl Caddy<'_> {
                 &directive.place,
                 directive.name(),
                 "the status is carried over, but not its text",
-                "write the text into a file, and `share` it",
+                "write the text as `body` of the action (`docs/http/delivery.md`)",
             );
         }
         json!({"return": status})

@@ -65,7 +65,9 @@ const OPTION_HINT: &str = "see `docs/reference/command-line.md` for the server's
 /// The fate of a directive, for the table of all directives.
 pub(crate) fn fate(name: &str) -> Fate {
     if name == "log" {
-        Fate::different("logs of sites are not carried over: write `access_log`")
+        Fate::different(
+            "logs of sites are not carried over: write `access_log` into the listener or the action",
+        )
     } else if CARRIED.contains(name) {
         Fate::carried()
     } else if HARMLESS.contains(name) {
@@ -210,7 +212,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     &option.place,
                     option.name(),
-                    "there is no option for it",
+                    "the importer does not translate it",
                     OPTION_HINT,
                 );
             }
@@ -319,7 +321,7 @@ impl Caddy<'_> {
             false => None,
         };
         if is_tls && tls.is_none() && automatic.is_none() {
-            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/http/tls.md`)";
+            let hint = "write `tls CERTIFICATE KEY` into the site, or use the server's own authority (`docs/http/acme.md`)";
             self.findings.lost(
                 &site.place,
                 address,
@@ -429,7 +431,7 @@ impl Caddy<'_> {
         let left = self.budget.checked_sub(1).filter(|_| !is_too_much);
         let (Some(left), Some(_)) = (left, acting.first()) else {
             if let Some(first) = acting.first() {
-                let problem = "there are too many directives in one place: requests here get 503";
+                let problem = "there are too many directives in one block: requests here get 503";
                 self.findings.lost(
                     &first.place,
                     first.name(),
@@ -525,7 +527,7 @@ impl Caddy<'_> {
                 self.findings.lost(
                     &place,
                     other,
-                    "there is no option for it",
+                    "the importer does not translate it",
                     "`docs/reference/options.md` lists every option",
                 );
                 return false;

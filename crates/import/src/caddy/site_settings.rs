@@ -70,8 +70,8 @@ impl Caddy<'_> {
                     _ => self.findings.lost(
                         place,
                         "request_body",
-                        "one limit applies to the whole server: `settings.http.max_body_size`",
-                        "run a second server for a different limit",
+                        "the first limit applies to the whole server: `settings.http.max_body_size`",
+                        "write `max_body_size` into `http` of the action (`docs/http/delivery.md`)",
                     ),
                 }
             }
@@ -96,7 +96,7 @@ impl Caddy<'_> {
                 place,
                 "log",
                 "logs of sites are not carried over",
-                "`access_log` can be an array, each log with its `if` (`docs/operate/logs.md`)",
+                "write `access_log` into the listener or the action (`docs/http/delivery.md`)",
             ),
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(
@@ -149,8 +149,8 @@ impl Caddy<'_> {
                 self.findings.note(
                     &directive.place,
                     "header",
-                    "`Server` stays in answers, without the version",
-                    "a proxy in front can remove it",
+                    "responses keep the field `Server`, without the version",
+                    "remove it with `\"response_headers_always\": {\"Server\": null}` in the action",
                 );
             } else if let Some(removed) = name.strip_prefix('-') {
                 scope.always.insert(removed.to_owned(), Value::Null);

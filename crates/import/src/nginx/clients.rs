@@ -74,7 +74,7 @@ impl Compiler<'_> {
                     ];
                     one.destination = self.out.add_route("with-certificate", steps);
                     if let Some(place) = &verify.place {
-                        let problem = "a listener asks either all clients for certificates or none: it asks all, and those without one get 403 here";
+                        let problem = "a listener requests certificates from all clients or from none: it requests them, and clients without one get 403 here";
                         let hint = "use a separate listener for this server";
                         self.findings
                             .note(place, "ssl_verify_client", problem, hint);

@@ -12,7 +12,7 @@ use crate::words::Words;
 const LOGINS: &[(Words, &str)] = &[
     (
         Words("auth_jwt auth_jwt_require"),
-        "`authenticate` has `jwt` (`docs/http/access.md`)",
+        "write `jwt` into `authenticate` (`docs/http/access.md`)",
     ),
     (
         Words("auth_digest auth_pam auth_ldap auth_gss auth_oidc auth_require auth_saml"),
@@ -31,7 +31,7 @@ const CHECK_AS_SCRIPT: &str =
 const CLOSING: &[(Words, &str)] = &[
     (
         Words("secure_link secure_link_secret"),
-        "write the check as a script (`docs/http/scripting.md`)",
+        "write the check as `signed_link` of `authenticate` (`docs/http/access.md`)",
     ),
     (
         Words(
@@ -69,9 +69,9 @@ const CLOSING: &[(Words, &str)] = &[
 /// The way in which a directive that is not carried over closes the place that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// It authenticates clients: `satisfy any` lets in clients with the right address all the same.
+    /// It authenticates clients: `satisfy any` admits clients with an allowed address all the same.
     Login,
-    /// It refuses clients whatever other directives let them in.
+    /// It refuses clients even if other directives admit them.
     Always,
 }
 
@@ -156,7 +156,7 @@ fn report_open(statement: &Statement, findings: &mut Findings) {
     findings.lost(
         &statement.place,
         name,
-        "there is no option for it",
+        "the importer does not translate it",
         harmless_directives::cure(name),
     );
 }

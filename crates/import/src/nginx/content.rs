@@ -94,7 +94,8 @@ impl Compiler<'_> {
         // The server behind gets the path of the file that is there.
         for item in items.iter().rev() {
             if item.ends_with('/') {
-                let problem = format!("`{item}` is skipped: a server behind gets no folders");
+                let problem =
+                    format!("`{item}` is skipped: upstream servers get no requests for folders");
                 let hint = "name the index file: `$uri/index.html`";
                 self.findings
                     .note(&tries.place, "try_files", &problem, hint);

@@ -347,10 +347,9 @@ impl Compiler<'_> {
                 Some(".php") => {}
                 Some(ending) => drop(options.insert("split_path".to_owned(), ending.into())),
                 None => {
-                    let problem = format!(
-                        "`{pattern}` is not carried over: `PATH_INFO` begins behind `.php`"
-                    );
-                    let hint = "name the endings of scripts in `fastcgi.split_path`";
+                    let problem =
+                        format!("`{pattern}` is not carried over: `PATH_INFO` begins after `.php`");
+                    let hint = "list the extensions of scripts in `fastcgi.split_path`";
                     self.findings
                         .lost(place, "fastcgi_split_path_info", &problem, hint);
                 }

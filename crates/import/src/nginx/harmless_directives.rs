@@ -96,20 +96,20 @@ const NEEDLESS: &[(Words, &str)] = &[
 const LOST: &[(Words, &str)] = &[
     (
         Words("max_ranges"),
-        "clients may ask for up to 16 ranges of a file, and combine them",
+        "a request may have up to 16 ranges of a file",
     ),
     (
         Words("gunzip"),
-        "let the server behind compress only for clients that accept it: send it their `Accept-Encoding`",
+        "let the upstream server compress only for clients that accept it: send it their `Accept-Encoding`",
     ),
     (Words("random_index"), "let an application choose"),
     (
         Words("early_hints"),
-        "`early_hints` of an action sends them, and `settings.http.early_hints` passes those of servers on",
+        "`early_hints` of an action sends them, and `settings.http.early_hints` passes on those of upstream servers",
     ),
     (
         Words("health_check health_check_timeout"),
-        "`health_check` of an upstream asks its servers (`docs/reference/options.md`)",
+        "`health_check` of an upstream checks its servers (`docs/proxy/upstreams.md`)",
     ),
     (
         Words("proxy_cache_purge fastcgi_cache_purge"),
@@ -117,12 +117,18 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words("source_charset"),
-        "store the files in the charset that clients get",
+        "Tutti does not convert texts: store the files in the charset that clients get",
     ),
     (
-        Words(
-            "sub_filter sub_filter_once sub_filter_types addition_types add_before_body add_after_body",
-        ),
+        Words("sub_filter sub_filter_once sub_filter_types"),
+        "write `replace` and `replace_types` into the action (`docs/http/delivery.md`)",
+    ),
+    (
+        Words("add_trailer"),
+        "write `trailers` into the action (`docs/http/delivery.md`)",
+    ),
+    (
+        Words("addition_types add_before_body add_after_body"),
         "let the application produce the final content",
     ),
     (
@@ -134,10 +140,14 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "geo split_clients valid_referers ancient_browser ancient_browser_value modern_browser modern_browser_value
-            keyval keyval_zone",
+            "geo split_clients ancient_browser ancient_browser_value modern_browser modern_browser_value keyval
+            keyval_zone",
         ),
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",
+    ),
+    (
+        Words("valid_referers"),
+        "write the condition as `referer` of a `match` (`docs/http/access.md`)",
     ),
     (
         Words("dav_methods dav_access create_full_put_path min_delete_depth flv mp4"),
@@ -151,13 +161,13 @@ const LOST: &[(Words, &str)] = &[
         Words(
             "proxy_redirect proxy_cookie_path proxy_cookie_domain proxy_cookie_flags",
         ),
-        "send the public name to the upstream server: `proxy_set_header Host $host`",
+        "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)",
     ),
     (
         Words(
             "proxy_next_upstream proxy_next_upstream_timeout fastcgi_next_upstream",
         ),
-        "`retries` and `retry_methods` of `proxy_options` control when another server is tried",
+        "`retry_failures`, `retry_statuses` and `retry_timeout` of `proxy_options` control when another server is tried",
     ),
 ];
 
@@ -174,7 +184,7 @@ const FAMILIES: &[(Words, &str)] = &[
     (
         Words(
             "gzip gunzip brotli zstd charset sub_filter subs_filter image_filter addition_ autoindex fancyindex mp4_
-            hls_ f4f_ ssi_ xslt_ xml_ slice more_set_headers more_clear_headers add_trailer add_header_inherit
+            hls_ f4f_ ssi_ xslt_ xml_ slice more_set_headers more_clear_headers add_trailer_ add_header_inherit
             override_charset pagespeed dav_ext",
         ),
         "let the application produce the final content",

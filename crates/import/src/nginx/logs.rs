@@ -31,7 +31,7 @@ impl Compiler<'_> {
         let path = words.first().filter(|path| *path != "off")?;
         if path.contains('$') {
             let problem = "its file depends on the request";
-            let hint = "write `$host` into its `format`, and divide the file later";
+            let hint = "write `$host` into its `format`, and split the file later";
             self.findings.lost(place, "access_log", problem, hint);
             return None;
         }

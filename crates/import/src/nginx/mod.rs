@@ -124,7 +124,7 @@ fn in_server(statements: Vec<Statement>, findings: &mut Findings) -> Vec<Stateme
         return statements;
     };
     let place = first.place.clone();
-    let problem = "it stands outside of a `server`: one on port 80 is made of it";
+    let problem = "it is outside of a `server`: it becomes a server on port 80";
     let hint = "pass the file with the `server` that includes this one";
     findings.lost(&place, first.name(), problem, hint);
     let is_of_http = |statement: &Statement| {
@@ -160,7 +160,7 @@ impl Compiler<'_> {
             proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass",
         );
         for statement in http.iter().filter(|one| INSIDE.contains(one.name())) {
-            let problem = "it stands outside of a `server`, so that no request comes to it";
+            let problem = "it is outside of a `server`, so no request reaches it";
             let hint = "pass the file with the `server` that includes this one";
             self.findings
                 .lost(&statement.place, statement.name(), problem, hint);

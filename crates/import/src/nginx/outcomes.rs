@@ -13,23 +13,26 @@ const UPSTREAM_NEEDLESS: Words = Words("zone keepalive_requests keepalive_time s
 const DIFFERENT: &[(Words, Words, &str)] = &[
     (
         Words("server location"),
-        Words("client_header_timeout keepalive_timeout client_body_buffer_size types"),
-        "it applies to the whole server",
+        Words(
+            "client_header_timeout keepalive_timeout client_body_buffer_size merge_slashes underscores_in_headers
+            ignore_invalid_headers",
+        ),
+        "the first value applies to the whole server",
     ),
     (
         Words("http server location"),
         Words("limit_req limit_conn"),
-        "requests with another bound or status are counted apart",
+        "requests with another limit or status are counted separately",
     ),
     (
         Words("http server location"),
         Words("default_type"),
-        "only files without a known ending would have it",
+        "it is carried over only for files without a known extension",
     ),
     (
         Words("server location"),
         Words("set_real_ip_from real_ip_header real_ip_recursive"),
-        "a listener trusts the same proxies for all its servers: a place that trusts others answers 403",
+        "a listener trusts the same proxies for all its servers: where others are trusted, requests get 403",
     ),
 ];
 

@@ -196,7 +196,7 @@ impl Compiler<'_> {
             self.findings.note(
                 place,
                 "auth_basic",
-                "its text is not carried over: all clients are asked for a password",
+                "its text is not carried over: all clients need a password",
                 "`realm` takes plain text",
             );
         }
@@ -217,7 +217,7 @@ impl Compiler<'_> {
             self.findings.note(
                 place,
                 name,
-                "the file could not be read: its hashes must be of a known kind, best bcrypt",
+                "the file could not be read, so its hashes were not checked; bcrypt is best",
                 "create them with `htpasswd -B FILE NAME`",
             );
             return true;

@@ -408,7 +408,7 @@ impl Compiler<'_> {
                 other => self.findings.lost(
                     place,
                     other,
-                    "there is no option for it in `upstreams`",
+                    "the importer does not translate it",
                     "see `upstream` in `docs/reference/options.md`",
                 ),
             }

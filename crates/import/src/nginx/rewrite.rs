@@ -312,13 +312,12 @@ impl Compiler<'_> {
         Some(text.template())
     }
 
-    /// Appends a query to the path of a `rewrite`. The value of a script is always part of the path.
+    /// Appends a query to the path of a `rewrite`. It is left out if a piece is a script.
     fn add_query(&mut self, path: &mut Text, query: Text, place: &SourceLocation, name: &str) {
         let mut pieces = path.0.iter().chain(&query.0);
         if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
-            let problem = "its query is not carried over: a script in `rewrite` sets only the path";
-            let hint =
-                "most applications use the path instead (`REQUEST_URI`); check what this one needs";
+            let problem = "its query is not carried over, because a part of it would be a script";
+            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
             return self.findings.lost(place, name, problem, hint);
         }
         path.push("?");

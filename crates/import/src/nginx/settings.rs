@@ -26,11 +26,11 @@ impl Compiler<'_> {
                     types.get_or_insert_with(|| types_of(statement));
                 }
                 "default_type" if value != "application/octet-stream" && *depth == 0 => {
-                    let hint = "unknown files get no type here; list their endings in `settings.http.static.mime_types`";
+                    let hint = "write `default_type` into the listener or the action, or list the extensions in `settings.http.static.mime_types`";
                     self.findings.lost(
                         &statement.place,
                         "default_type",
-                        "unknown files cannot have a default type",
+                        "files with unknown extensions get no type",
                         hint,
                     );
                 }
@@ -64,8 +64,7 @@ impl Compiler<'_> {
     }
 
     fn for_all(&mut self, statement: &Statement, what: &str) {
-        let hint =
-            "`settings.http` applies to the whole server; run a second server for different values";
+        let hint = "`settings.http` applies to the whole server; a listener or an action may have its own `http` (`docs/http/delivery.md`)";
         self.findings
             .lost(&statement.place, statement.name(), what, hint);
     }

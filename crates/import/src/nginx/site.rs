@@ -138,8 +138,8 @@ impl Compiler<'_> {
             match site.scope.types.field() {
                 Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field.into())),
                 None => {
-                    let problem = "the types of a single place are not carried over";
-                    let hint = "list them in `settings.http.static.mime_types`, for all places";
+                    let problem = "the types of a single location are not carried over";
+                    let hint = "write them as `mime_types` of the action (`docs/http/delivery.md`)";
                     self.findings.lost(&place, "types", problem, hint);
                 }
             }

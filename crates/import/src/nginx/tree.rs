@@ -152,12 +152,12 @@ impl Reader<'_> {
         if found.is_empty() && !is_pattern {
             let problem =
                 format!("`include {pattern}`: there is no such file, or it cannot be read");
-            let hint = "pass the main file, `/etc/nginx/nginx.conf`, or run the import where the files are";
+            let hint = "pass the main file, `/etc/nginx/nginx.conf`, or run the import on the machine that has the files";
             return Err(unreadable(&statement.place, &problem, Some(hint)));
         }
         if found.is_empty() {
             let problem = format!("no file matches `{pattern}`");
-            let hint = "run the import where the files are, if there are some";
+            let hint = "run the import on the machine that has the files, if there are any";
             self.findings
                 .note(&statement.place, "include", &problem, hint);
         }

@@ -43,7 +43,7 @@ pub fn pages() -> Vec<(&'static str, String)> {
 
 fn text((_, title, sources): &Page) -> String {
     let mut text = format!(
-        "<!-- Made from the importer's own lists by `cargo xtask generate`. -->\n\n# {title}\n\nWhat `tutti import` makes of each ([guide](../start/import.md)).\n\n"
+        "<!-- Made from the importer's own lists by `cargo xtask generate`. -->\n\n# {title}\n\nThis is what `tutti import` makes of each directive ([guide](../start/import.md)).\n\n"
     );
     for outcome in [
         Outcome::Carried,
@@ -59,13 +59,13 @@ fn text((_, title, sources): &Page) -> String {
             Outcome::Different => "it is in the result, and the difference is reported",
             Outcome::Harmless => "nothing has to be written for it, for the reason in the table",
             Outcome::Closed => {
-                "it is reported as not carried over, and requests that it applies to get 403: it may keep clients out, or hide sources"
+                "it is reported as not carried over, and requests that it applies to get 403, because it may keep clients out or hide source code"
             }
             Outcome::Lost => "it is reported as not carried over, with the remedy in the table",
         };
         text.push_str(&format!("- *{}*: {meaning}.\n", word(outcome)));
     }
-    text.push_str("\nA directive that is not in the table is reported as not carried over, and closes its place where it may be a check.\n");
+    text.push_str("\nA directive that is not in the table is reported as not carried over; if it may be a check, requests that it applies to get 403.\n");
     for (source, title) in *sources {
         if !title.is_empty() {
             text.push_str(&format!("\n## {title}\n"));

@@ -101,7 +101,7 @@ pub(crate) fn run(
         let done = configure(&control, &text)
             .map_err(|failure| {
                 failure.code(UNREADABLE).hint(
-                    "this is what the server says of the imported configuration on this machine: files that it may not read need root, missing language modules `--modulesdir`",
+                    "the server reports this about the imported configuration on this machine: use root for files that it may not read, `--modulesdir` for missing language modules",
                 )
             })
             .and_then(|()| trial.run());

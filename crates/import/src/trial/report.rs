@@ -134,9 +134,9 @@ fn as_text(outcome: &Outcome) -> String {
     for (count, what) in [
         (
             outcome.varying,
-            "parts of answers not compared: the old server's own answers differ there",
+            "parts of responses not compared: they differ between responses of the old server, too",
         ),
-        (outcome.unread_lines, "lines that are no requests"),
+        (outcome.unread_lines, "lines without a request"),
         (
             outcome.unsafe_count,
             "requests not sent: their methods may change something (`--methods`)",

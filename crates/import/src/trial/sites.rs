@@ -78,7 +78,7 @@ pub(super) fn plan(
     {
         let Some(address) = address(&name, old) else {
             plan.left_out
-                .push(format!("the listener `{name}` is no address of TCP"));
+                .push(format!("the listener `{name}` does not use TCP"));
             continue;
         };
         if options.get("proxy_protocol").is_some() {
