@@ -173,12 +173,19 @@ fn append_others(query: &mut Vec<u8>, sent: &[u8]) {
     }
 }
 
-/// The name of an argument as PHP normalises it, the least strict of all: `a.b`, `a b` and `a_b[]` are equal.
+/// The name of an argument as PHP normalises it, the least strict of all: `a.b`, `a b`, `a[b` and `a_b[]` are equal, and a NUL ends a name.
 fn comparable(name: &[u8]) -> Vec<u8> {
-    let end = memchr::memchr(b'[', name).unwrap_or(name.len());
+    let end = memchr::memchr(0, name).unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or_default();
+    // A bracket that is not closed is a part of the name.
+    let index = memchr::memchr(b'[', name).filter(|at| {
+        let inner = name.get(at + 1..).unwrap_or_default();
+        memchr::memchr(b']', inner).is_some()
+    });
+    let end = index.unwrap_or(name.len());
     let name = name.get(..end).unwrap_or_default().trim_ascii_start();
     let replaced = name.iter().map(|byte| match byte {
-        b'.' | b' ' => b'_',
+        b'.' | b' ' | b'[' => b'_',
         byte => *byte,
     });
     replaced.collect()
