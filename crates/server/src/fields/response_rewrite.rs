@@ -57,10 +57,17 @@ impl<F: Fn(&Template) -> Option<Vec<u8>>> Rewriter<'_, F> {
         }
         let (to, rest) = longest(&self.rules.location, value)?;
         let to = (self.render)(to)?;
-        Some(match to.starts_with(b"/") && !to.starts_with(b"//") {
-            true => path_of_this_server(&to, rest),
-            false => [&to, rest].concat(),
-        })
+        // Without a replacement, what is left is a path of this server.
+        if to.is_empty() || to.starts_with(b"/") && !to.starts_with(b"//") {
+            return Some(path_of_this_server(&to, rest));
+        }
+        // The rest must not make another host of a replacement that ends with one: `https://site` and `.evil`, or `@evil`.
+        let ends_host = rest.first().is_none_or(|byte| b"/?#".contains(byte));
+        let separator: &[u8] = match is_host_alone(&to) && !ends_host {
+            true => b"/",
+            false => b"",
+        };
+        Some([&to, separator, rest].concat())
     }
 
     /// The part after the server's own address.
@@ -202,12 +209,20 @@ fn longest<'r, 'v>(
     })
 }
 
-/// Joins both to a path: two slashes or backslashes at its beginning would name another host (RFC 3986 §4.2).
+/// True for an address that ends with its host: `https://site.example`, `//site.example`.
+fn is_host_alone(to: &[u8]) -> bool {
+    let at = to.windows(2).position(|part| part == b"//");
+    let authority = at.and_then(|at| to.get(at + 2..));
+    authority.is_some_and(|authority| !authority.iter().any(|byte| b"/?#\\".contains(byte)))
+}
+
+/// Joins both to a path: two slashes or backslashes at its beginning would name another host (RFC 3986 §4.2). Browsers remove tabs, so
+/// one between them does not help.
 fn path_of_this_server(to: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut path = [to, rest].concat();
     let slashes = path
         .iter()
-        .take_while(|byte| matches!(byte, b'/' | b'\\'))
+        .take_while(|byte| matches!(byte, b'/' | b'\\' | b'\t'))
         .count();
     // `/?query` without a path of its own, too.
     path.drain(..slashes);
@@ -270,6 +285,7 @@ mod tests {
             ),
             ("http://app.internal//evil.test/a", "/evil.test/a"),
             ("http://app.internal\\\\evil.test/a", "/evil.test/a"),
+            ("http://app.internal/\t/evil.test/a", "/evil.test/a"),
             ("/a", "/a"),
             ("http://", "http://"),
         ] {
@@ -291,6 +307,8 @@ mod tests {
                 ("http://app.internal/two/", "/one/"),
                 ("http://app.internal", "https://site.example"),
                 ("/two/", "/"),
+                ("http://bare.internal", ""),
+                ("http://slash.internal/", "https://site.example"),
             ]),
             ..ResponseRewrite::default()
         };
@@ -305,6 +323,17 @@ mod tests {
             ("http://app.internal:81/", "http://app.internal:81/"),
             ("/two/a", "/a"),
             ("/two//evil.test", "/evil.test"),
+            ("http://bare.internal//evil.test", "/evil.test"),
+            ("http://bare.internal/a", "/a"),
+            ("http://slash.internal/a", "https://site.example/a"),
+            (
+                "http://slash.internal/.evil.test",
+                "https://site.example/.evil.test",
+            ),
+            (
+                "http://slash.internal/@evil.test",
+                "https://site.example/@evil.test",
+            ),
         ] {
             assert_eq!(rewritten(&rules, "Location", value), expected, "{value}");
         }
