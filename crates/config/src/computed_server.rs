@@ -64,6 +64,11 @@ impl ComputedServer {
         if text.is_empty() {
             return Err(invalid("the address of the server is empty"));
         }
+        // No address has them, and a client must not write lines of the log.
+        if !rendered.iter().all(u8::is_ascii_graphic) {
+            let text = shorten(&text).escape_default().to_string();
+            return Err(invalid(&format!("`{text}` is not an address")));
+        }
         if text.starts_with("unix:") {
             return Err(invalid("a computed address cannot be a unix socket"));
         }
@@ -208,8 +213,8 @@ fn is_within(range: IpRange, block: IpRange) -> bool {
 }
 
 /// The blocks that lead to this machine, its network or no single server (IANA's registries of special-purpose addresses,
-/// RFC 6890), and those of IPv6 that carry an IPv4 address (RFC 6052, RFC 3056).
-const V4_BLOCKS: [(Ipv4Addr, u32); 11] = [
+/// RFC 6890), and those of IPv6 that carry an IPv4 address (RFC 6052, RFC 3056, RFC 4380, RFC 2765).
+const V4_BLOCKS: [(Ipv4Addr, u32); 12] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
@@ -217,17 +222,23 @@ const V4_BLOCKS: [(Ipv4Addr, u32); 11] = [
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
     (Ipv4Addr::new(192, 168, 0, 0), 16),
     (Ipv4Addr::new(198, 18, 0, 0), 15),
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
-const V6_BLOCKS: [(Ipv6Addr, u32); 8] = [
+const V6_BLOCKS: [(Ipv6Addr, u32); 12] = [
     // The loopback address, and IPv4 addresses in their former notation.
     (Ipv6Addr::UNSPECIFIED, 96),
+    // IPv4 addresses that a translator of this machine takes.
+    (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96),
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
+    (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    (Ipv6Addr::new(0x5f00, 0, 0, 0, 0, 0, 0, 0), 16),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
     (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10),
@@ -317,6 +328,8 @@ mod tests {
             ("[::/0]:80", "[2001:db8::1]:80", true),
             ("[::/0]:80", "[64:ff9b::7f00:1]:80", false),
             ("[::/0]:80", "[2002:7f00:1::]:80", false),
+            ("[::/0]:80", "[::ffff:0:7f00:1]:80", false),
+            ("[::/0]:80", "[2001::7f00:1]:80", false),
             ("[::1]:80", "[::1]:80", true),
         ] {
             assert_eq!(is_allowed(&[allow], address), expected, "{allow} {address}");
@@ -360,6 +373,8 @@ mod tests {
             let outcome = server.server(wrong);
             let is_invalid = matches!(outcome, Err(ComputedServerError::Invalid(_)));
             assert!(is_invalid, "{:?}", String::from_utf8_lossy(wrong));
+            let text = outcome.unwrap_err().to_string();
+            assert!(!text.contains(char::is_control), "{text}");
         }
     }
 
