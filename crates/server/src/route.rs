@@ -231,11 +231,21 @@ fn cached(
     let answerer = || match &act {
         Act::Application(called) => {
             let target = called.target.as_deref().unwrap_or_default();
-            Some(format!("a{}\0{target}", called.application.name()))
+            Some(format!("a{}\0{target}", called.application.name()).into_bytes())
         }
         Act::Upstream(destination) => {
             let upstream = &destination.upstream;
-            Some(format!("u{}\0{:x}", upstream.name(), upstream.fetch_hash()))
+            let mut text =
+                format!("u{}\0{:x}", upstream.name(), upstream.fetch_hash()).into_bytes();
+            // The addresses of a stored response are those that `rewrite_response` has made for one client.
+            let rewrite = upstream.model().rewrite.as_deref();
+            for (_, to) in rewrite.into_iter().flat_map(|rewrite| &rewrite.location) {
+                let mut value = Vec::new();
+                decision.render(to, request, &mut value).ok()?;
+                text.extend_from_slice(format!("\0{}:", value.len()).as_bytes());
+                text.extend_from_slice(&value);
+            }
+            Some(text)
         }
         _ => None,
     };
@@ -243,12 +253,7 @@ fn cached(
     let cache = decision.cache.filter(|_| request.mended().is_none());
     let concern = cache.and_then(|cache| {
         let answerer = answerer()?;
-        concern(
-            request,
-            decision,
-            cache,
-            (answerer.as_bytes(), act.parameters()),
-        )
+        concern(request, decision, cache, (&answerer, act.parameters()))
     });
     let mut plan = Plan::with(act, decision, edits, hints);
     match concern {
