@@ -120,7 +120,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
     let mut fields: Vec<Edit> = Vec::new();
     for guard in guards.of(&plan.guards) {
         if let Some(identity) = &guard.identity {
-            let found = identity::find(request, plan, guard, identity).await;
+            let found = identity::find(request, guard, identity).await;
             if found.is_err() {
                 guards.note_not_let_in(AuthKind::of(&identity.model));
             }

@@ -20,18 +20,12 @@ use super::response::GuardResponse;
 use super::subrequest as way;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::plan::Plan;
 
 /// The result of authentication: the fields with the user for the application, or the answer.
 pub(super) type Found = Result<Vec<Edit>, GuardResponse>;
 
 /// Authenticates a request.
-pub(super) async fn find(
-    request: &Request<'_>,
-    plan: &Plan,
-    guard: &ActionGuard,
-    identity: &Identity,
-) -> Found {
+pub(super) async fn find(request: &Request<'_>, guard: &ActionGuard, identity: &Identity) -> Found {
     let desk = request.snapshot.guards.desk();
     match (&identity.model, &identity.state) {
         (Authenticate::Basic(model), IdentityState::Basic(accounts)) => {
@@ -50,7 +44,7 @@ pub(super) async fn find(
             let Some(secret) = secret.load_full() else {
                 return Err(not_read(request, guard));
             };
-            signed_link(request, plan, model, &secret)
+            signed_link(request, model, &secret)
         }
         // State and model always match.
         _ => Err(GuardResponse::of(500)),
@@ -219,15 +213,11 @@ async fn fetched(
     }
 }
 
-fn signed_link(
-    request: &Request<'_>,
-    plan: &Plan,
-    model: &model::SignedLink,
-    secret: &[u8],
-) -> Found {
+fn signed_link(request: &Request<'_>, model: &model::SignedLink, secret: &[u8]) -> Found {
     let seen = Seen {
         request,
-        rewritten: plan.changes.rewritten.as_deref(),
+        // The link is what the client has asked for; a `rewrite` may lead all links to one path.
+        rewritten: None,
         response: None,
     };
     let written = |template: &Template| {
