@@ -32,6 +32,8 @@ pub struct Accounts {
     users: BTreeMap<String, PasswordHash>,
     /// Hashes whose check takes the time that each check takes.
     decoys: Vec<PasswordHash>,
+    /// The slowest of the weak hashes, beside others that are not weak.
+    weak_decoy: Option<PasswordHash>,
     hasher: RandomState,
 }
 
@@ -42,6 +44,8 @@ pub struct PasswordCheck {
     hash: Option<PasswordHash>,
     /// A hash that is checked, too, because the user's is missing or takes no time.
     decoy: Option<PasswordHash>,
+    /// A weak hash that is checked, too, because the user's is none: what it takes must not tell whose hash is weak.
+    weak_decoy: Option<PasswordHash>,
     password: Vec<u8>,
 }
 
@@ -49,6 +53,13 @@ impl Accounts {
     /// These users.
     pub fn new(users: BTreeMap<String, PasswordHash>) -> Self {
         let has_slow = users.values().any(|hash| !hash.kind.is_weak());
+        let weak = users.values().filter(|hash| hash.kind.is_weak());
+        let slowest = weak.max_by_key(|hash| match hash.kind {
+            HashKind::Md5Crypt => 2,
+            HashKind::DesCrypt => 1,
+            _ => 0,
+        });
+        let weak_decoy = slowest.filter(|_| has_slow).cloned();
         let takes_time = |hash: &&PasswordHash| !has_slow || !hash.kind.is_weak();
         Self {
             // Always the same for one name, so that repeating reveals nothing.
@@ -58,6 +69,7 @@ impl Accounts {
                 .take(1000)
                 .cloned()
                 .collect(),
+            weak_decoy,
             users,
             hasher: RandomState::new(),
         }
@@ -75,8 +87,11 @@ impl Accounts {
             None => true,
             Some(hash) => hash.kind.is_weak() && !decoy.kind.is_weak(),
         };
+        let is_as_slow = |decoy: &&PasswordHash| hash.is_none_or(|hash| hash.kind != decoy.kind);
+        let weak_decoy = self.weak_decoy.as_ref().filter(is_as_slow);
         Some(PasswordCheck {
             hash: hash.cloned(),
+            weak_decoy: weak_decoy.cloned(),
             decoy: is_needed.then(|| decoy.clone()),
             password: password.to_vec(),
         })
@@ -86,7 +101,7 @@ impl Accounts {
 impl PasswordCheck {
     /// True if the password is right. Takes as long as the hash was designed to: never call it on a thread that serves other requests.
     pub fn answer(&self) -> bool {
-        if let Some(decoy) = &self.decoy {
+        for decoy in [&self.decoy, &self.weak_decoy].into_iter().flatten() {
             // It may be right: it is another user's.
             std::hint::black_box(is_right(decoy, &self.password));
         }
