@@ -17,6 +17,11 @@ use crate::snapshot::Replacements;
 /// Most bytes that replacements may add to one response: a client may choose the value of a variable, and how often a text occurs.
 const MOST_ADDED: usize = 16 * 1024 * 1024;
 
+/// Bytes that they may add to any response, and the multiple of a larger one's own length: what they add to one piece waits in memory, however
+/// slow the client is.
+const FREELY_ADDED: usize = 1024 * 1024;
+const MOST_TIMES: usize = 16;
+
 /// Replaces texts in one body.
 pub(crate) struct Replacer {
     texts: Vec<Text>,
@@ -24,6 +29,8 @@ pub(crate) struct Replacer {
     longest: usize,
     /// Bytes that may be the beginning of a text.
     kept: Vec<u8>,
+    /// Bytes of the body so far.
+    passed: usize,
     added: usize,
 }
 
@@ -91,12 +98,14 @@ impl Replacer {
             longest: lengths.max().unwrap_or(0),
             texts,
             kept: Vec::new(),
+            passed: 0,
             added: 0,
         }
     }
 
     /// Appends what is certain after another piece of the body.
     pub(crate) fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Overgrown> {
+        self.passed = self.passed.saturating_add(piece.len());
         let mut bytes = std::mem::take(&mut self.kept);
         bytes.extend_from_slice(piece);
         // A text that begins before this end is whole.
@@ -120,6 +129,8 @@ impl Replacer {
         let lower = self.texts.iter().any(|text| text.ignore_case);
         let lower = lower.then(|| bytes.to_ascii_lowercase());
         let lower = lower.as_deref().unwrap_or_default();
+        let times = self.passed.saturating_mul(MOST_TIMES);
+        let most_added = times.clamp(FREELY_ADDED, MOST_ADDED);
         let mut position = 0;
         // Where each text is next, as far as that is known.
         let mut next: Vec<Option<usize>> = vec![Some(0); self.texts.len()];
@@ -152,7 +163,7 @@ impl Replacer {
             };
             out.extend_from_slice(bytes.get(position..place).unwrap_or_default());
             self.added += text.with.len().saturating_sub(text.find.len());
-            if self.added > MOST_ADDED {
+            if self.added > most_added {
                 return Err(Overgrown);
             }
             out.extend_from_slice(&text.with);
@@ -229,7 +240,7 @@ mod tests {
         let mut out = Vec::new();
         let outcome = replacer.write(&[b'a'; 64 * 1024], &mut out);
         assert_eq!(outcome, Err(Overgrown));
-        assert!(out.len() <= MOST_ADDED + with.len());
+        assert!(out.len() <= FREELY_ADDED + with.len());
     }
 
     #[test]
