@@ -26,9 +26,21 @@ pub(super) struct Meaning {
 /// The most values of a variable for which there are steps of their own.
 const MOST_VALUES: usize = 64;
 
+/// The most pieces and bytes of a text: variables of `set` that contain each other double it with each line.
+const MOST_PIECES: usize = 1024;
+const LONGEST_TEXT: usize = 64 << 10;
+
 /// A variable that has no counterpart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unknown(pub(super) String);
+
+fn length(text: &Text) -> usize {
+    let pieces = text.0.iter();
+    let lengths = pieces.map(|piece| match piece {
+        Piece::Text(text) | Piece::Variable(text) | Piece::Script(text) => text.len(),
+    });
+    lengths.sum()
+}
 
 impl Meaning {
     /// Reads a text.
@@ -44,6 +56,9 @@ impl Meaning {
                 continue;
             }
             text.extend(self.variable(name)?);
+            if text.0.len() > MOST_PIECES || length(&text) > LONGEST_TEXT {
+                return Err(Unknown(name.to_owned()));
+            }
         }
         text.push(rest);
         Ok(text)
