@@ -76,9 +76,10 @@ impl Client<'_> {
             text.push_str("\r\n");
         }
         text.push_str("\r\n");
-        let stream = TcpStream::connect_timeout(&address, ANSWER_WITHIN)?;
-        stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        let stream = Bounded {
+            stream: TcpStream::connect_timeout(&address, ANSWER_WITHIN)?,
+            end: Instant::now() + ANSWER_WITHIN,
+        };
         let method = match request.method.as_str() {
             "HEAD" => Method::Head,
             _ => Method::Get,
@@ -95,6 +96,40 @@ impl Client<'_> {
             text.as_bytes(),
             method,
         )
+    }
+}
+
+/// A connection until a moment: TLS reads from it as often as it likes before there is a byte for us.
+struct Bounded {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Bounded {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 

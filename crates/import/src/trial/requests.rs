@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use super::sites::Site;
 
+/// Links of a page that are followed, and bytes of one.
+const MOST_LINKS: usize = 10_000;
+const LONGEST_LINK: usize = 2 << 10;
+
 /// A request for both servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
@@ -285,15 +289,19 @@ fn virtual_host(before: &str) -> Option<&str> {
 pub(super) fn links(page: &str, base: &str) -> Vec<String> {
     let lower = page.to_ascii_lowercase();
     let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(position) = lower.get(from..).and_then(|rest| {
-        ["href=", "src="]
-            .iter()
-            .filter_map(|name| Some(rest.find(name)? + name.len()))
-            .min()
-    }) {
-        from += position;
+    let mut ends: Vec<usize> = ["href=", "src="]
+        .iter()
+        .flat_map(|name| lower.match_indices(name).map(|(at, name)| at + name.len()))
+        .collect();
+    ends.sort_unstable();
+    for from in ends.into_iter().take(MOST_LINKS) {
         let rest = page.get(from..).unwrap_or_default();
+        // Without quotes and spaces, each link would be the whole rest of the page.
+        let mut length = rest.len().min(LONGEST_LINK);
+        while !rest.is_char_boundary(length) {
+            length -= 1;
+        }
+        let rest = rest.get(..length).unwrap_or_default();
         let value = match rest.chars().next() {
             Some(quote @ ('"' | '\'')) => rest.get(1..).and_then(|rest| rest.split(quote).next()),
             _ => rest.split([' ', '>', '\n', '\t', '\r']).next(),
