@@ -35,7 +35,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let _ = verifier.verify(bytes, &set);
     }
     if let Ok(users) = read_htpasswd(bytes) {
-        let accounts = Accounts::new(users);
+        let accounts = Accounts::new(users.users);
         let _ = accounts.question("anna", b"secret");
     }
 });
