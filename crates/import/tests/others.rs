@@ -424,7 +424,7 @@ fn no_share_hands_out_scripts_of_a_language_that_was_run() {
         assert!(text.contains("deny") && text.contains(".py"), "{text}");
         let notes = imported.findings.iter();
         let told = notes
-            .filter(|finding| finding.problem.contains("served a script"))
+            .filter(|finding| finding.problem.contains("served the source of a script"))
             .count();
         assert!(told > 0, "{:?}", imported.findings);
         let document = tutti_config::parse(text.as_bytes()).unwrap();

@@ -356,17 +356,13 @@ const CLAIMS: &[(&str, &str)] = &[
     ("trailers are not supported", "response_trailers"),
 ];
 
-/// Claims of the folder `nginx` that its own tests hold to account.
-const LEFT: &[&str] = &["a log goes to one file", "there is one log for all"];
-
 #[test]
 fn no_message_denies_what_an_option_does() {
     let options = options();
     for (path, text) in sources() {
         for (claim, option) in CLAIMS {
-            let is_left = LEFT.contains(claim) && path.to_string_lossy().contains("/nginx/");
             assert!(
-                !options.contains(*option) || !text.contains(claim) || is_left,
+                !options.contains(*option) || !text.contains(claim),
                 "{}: `{claim}`, and there is the option `{option}`",
                 path.display()
             );
