@@ -222,28 +222,12 @@ fn client_certificates(
         return;
     };
     let authorities = find("ca_certs").and_then(|(_, file, _)| file.as_str());
-    let authorities = authorities.filter(|file| file.starts_with('/'));
     let verify = match wanted.as_u64() {
         Some(1) => Some("optional"),
         Some(2) => Some("required"),
         _ => None,
     };
-    let tls = program
-        .listener
-        .get_mut("tls")
-        .and_then(Value::as_object_mut);
-    if let (Some(authorities), Some(verify), Some(tls)) = (authorities, verify, tls) {
-        tls.insert("client_ca".to_owned(), authorities.into());
-        tls.insert("client_verify".to_owned(), verify.into());
-        return;
-    }
-    program.is_closed = true;
-    findings.lost(
-        place,
-        name,
-        "client certificates cannot be checked as before: Tutti does not listen",
-        "set `client_ca` of the listener's `tls` before clients can connect",
-    );
+    program.check_clients(authorities, verify, (place, name), findings);
 }
 
 fn forwarded(text: &str, program: &mut Program) {

@@ -88,6 +88,30 @@ impl Program {
         out.into_json()
     }
 
+    /// Has clients' certificates checked; without a file of authorities, a known check or TLS, nothing listens.
+    pub(crate) fn check_clients(
+        &mut self,
+        authorities: Option<&str>,
+        verify: Option<&str>,
+        (place, directive): (&SourceLocation, &str),
+        findings: &mut Findings,
+    ) {
+        let authorities = authorities.filter(|file| file.starts_with('/'));
+        let tls = self.listener.get_mut("tls").and_then(Value::as_object_mut);
+        if let (Some(authorities), Some(verify), Some(tls)) = (authorities, verify, tls) {
+            tls.insert("client_ca".to_owned(), authorities.into());
+            tls.insert("client_verify".to_owned(), verify.into());
+            return;
+        }
+        self.is_closed = true;
+        findings.lost(
+            place,
+            directive,
+            "client certificates cannot be checked as before: Tutti does not listen",
+            "set `client_ca` of the listener's `tls` before clients can connect",
+        );
+    }
+
     /// Adds an address; reports one that is not valid.
     pub(crate) fn listen(
         &mut self,

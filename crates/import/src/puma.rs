@@ -204,23 +204,7 @@ fn clients(
         "force_peer" => Some("required"),
         _ => None,
     };
-    let tls = program
-        .listener
-        .get_mut("tls")
-        .and_then(Value::as_object_mut);
-    let is_file = authorities.starts_with('/');
-    if let (Some(verify), Some(tls), true) = (verify, tls, is_file) {
-        tls.insert("client_ca".to_owned(), authorities.into());
-        tls.insert("client_verify".to_owned(), verify.into());
-        return;
-    }
-    program.is_closed = true;
-    findings.lost(
-        place,
-        name,
-        "client certificates cannot be checked as before: Tutti does not listen",
-        "set `client_ca` of the listener's `tls` before clients can connect",
-    );
+    program.check_clients(Some(authorities), verify, (place, name), findings);
 }
 
 fn bind(address: &str, place: &SourceLocation, program: &mut Program, findings: &mut Findings) {

@@ -8,6 +8,7 @@ use super::place_options::whole_seconds;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
+use super::types::types_of;
 use crate::mime;
 use crate::units::bytes;
 
@@ -97,16 +98,6 @@ fn differing(options: &Map<String, Value>, around: &Map<String, Value>) -> Map<S
         .filter(|(name, value)| around.get(*name) != Some(*value));
     own.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
-}
-
-/// The types of a block, by ending.
-fn types_of(statement: &Statement) -> BTreeMap<String, String> {
-    let entries = statement.inner().iter();
-    let entries = entries.flat_map(|entry| {
-        let endings = entry.arguments().iter();
-        endings.map(|ending| (ending.to_ascii_lowercase(), entry.name().to_owned()))
-    });
-    entries.collect()
 }
 
 /// The option of `settings.http` for a directive that has one value for the whole server.

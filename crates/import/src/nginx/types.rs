@@ -45,13 +45,7 @@ impl Types {
         }
         match statement.name() {
             "types" => {
-                let mut types = BTreeMap::new();
-                for entry in statement.inner() {
-                    for ending in entry.arguments() {
-                        types.insert(ending.to_ascii_lowercase(), entry.name().to_owned());
-                    }
-                }
-                self.by_ending = Some(Rc::new(types));
+                self.by_ending = Some(Rc::new(types_of(statement)));
             }
             "default_type" => self.default = Some(statement.argument(0).to_owned()),
             "charset" => self.charset = Some(statement.argument(0).to_owned()),
@@ -109,6 +103,16 @@ impl Types {
             false => mime.to_owned(),
         }
     }
+}
+
+/// The types of a block, by ending.
+pub(super) fn types_of(statement: &Statement) -> BTreeMap<String, String> {
+    let entries = statement.inner().iter();
+    let entries = entries.flat_map(|entry| {
+        let endings = entry.arguments().iter();
+        endings.map(|ending| (ending.to_ascii_lowercase(), entry.name().to_owned()))
+    });
+    entries.collect()
 }
 
 /// The type of a path by its ending, as a template.
