@@ -1366,20 +1366,41 @@ fn requests_survive_one_failed_start_but_not_several() {
 fn starts_that_fail_together_count_once() {
     let pool = Pool::new();
     let failing = pool.folder.path().join("failing");
+    let held = pool.folder.path().join("held");
     let mut spec = pool.spec("demo", Processes::Fixed(1));
-    orders(&mut spec, &json!({"fail_while": failing}));
+    orders(
+        &mut spec,
+        &json!({"fail_while": failing, "start_while": held}),
+    );
     let app = pool.app(spec.clone());
+    let prototype = pool.launcher.prototype();
+    let before = processes::tree(prototype);
     std::fs::write(&failing, "").unwrap();
-    // At least two may be starting at once.
+    std::fs::write(&held, "").unwrap();
     spec.common.processes = Processes::Fixed(3);
     pool.configure(vec![spec]).unwrap();
-    wait_until("both have failed", || app.status().failures >= 2);
-    assert!(
-        pool.log.count("not yet; trying again in 100 ms") >= 2,
+    let starting = || {
+        let all = processes::tree(prototype).into_iter();
+        all.filter(|process| before.iter().all(|known| known.pid != process.pid))
+            .map(|process| process.pid)
+            .collect::<Vec<_>>()
+    };
+    wait_until("two are starting", || starting().len() == 2);
+    // A third, started after the first pause, waits for longer than both.
+    let mut released = String::new();
+    for (pid, failures) in starting().into_iter().zip(1..) {
+        released.push_str(&format!("{pid}\n"));
+        std::fs::write(&held, &released).unwrap();
+        wait_until("it has failed", || app.status().failures == failures);
+    }
+    assert_eq!(
+        pool.log.count("not yet; trying again in 100 ms"),
+        2,
         "{}",
         pool.log.all()
     );
     std::fs::remove_file(&failing).unwrap();
+    std::fs::remove_file(&held).unwrap();
     wait_until("all are up", || app.status().running == 3);
 }
 

@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! Orders for its start are JSON in the variable `SAMPLE` of its environment: `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there. Where workers have events, they run
+//! Orders for its start are JSON in the variable `SAMPLE` of its environment: `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; a worker waits `start_while` a file is there that does not list its process. Where workers have events, they run
 //! event loops.
 
 mod looping;
@@ -21,6 +21,12 @@ use tutti_worker::{
     Common, Describe, Exchange, Host, Process, Served, Start, StartError, WireRequestView,
 };
 
+/// True while the file is there and does not list this process.
+fn is_held(path: &str) -> bool {
+    let own = std::process::id().to_string();
+    std::fs::read_to_string(path).is_ok_and(|listed| listed.lines().all(|pid| pid != own))
+}
+
 struct Sample;
 
 struct App {
@@ -29,6 +35,8 @@ struct App {
     fail_worker: Option<String>,
     /// No worker starts while this file is there.
     fail_while: Option<String>,
+    /// A worker starts when this file is gone or lists its process.
+    start_while: Option<String>,
     held: Vec<Vec<u8>>,
     has_loop: bool,
 }
@@ -71,6 +79,7 @@ impl Host for Sample {
             worker: u32::MAX,
             fail_worker: text("fail_worker"),
             fail_while: text("fail_while"),
+            start_while: text("start_while"),
             held: Vec::new(),
             has_loop: start.worker_events,
         })
@@ -78,6 +87,9 @@ impl Host for Sample {
 
     fn worker_started(app: &mut App, worker: u32) -> Result<(), StartError> {
         app.worker = worker;
+        while app.start_while.as_deref().is_some_and(is_held) {
+            pause(GLANCE);
+        }
         if let Some(path) = &app.fail_while
             && std::path::Path::new(path).exists()
         {
@@ -106,6 +118,7 @@ impl Host for Sample {
                 worker: first + index,
                 fail_worker: None,
                 fail_while: None,
+                start_while: None,
                 held: Vec::new(),
                 has_loop: false,
             };
