@@ -87,8 +87,8 @@ pub use crate::table::{
 };
 use crate::table::{HttpRequestOptions, Opt};
 pub use crate::template::{
-    AddressCases, HostCases, MapCases, MapReference, ScriptPart, Template, TemplatePart, TextCases,
-    VariableMap,
+    AddressCases, Group, GroupOwner, HostCases, MapCases, MapReference, ScriptPart, Template,
+    TemplatePart, TextCases, VariableMap,
 };
 pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, UpstreamVariable, Variable};
 
@@ -226,6 +226,8 @@ pub struct RouteStep {
     pub pointer: Pointer,
     /// All must match; the default matches every request.
     pub conditions: Conditions,
+    /// The action may use groups of the regular expressions in `conditions`.
+    pub has_groups: bool,
     /// The action if they match.
     pub action: Action,
 }

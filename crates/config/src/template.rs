@@ -37,8 +37,45 @@ pub enum TemplatePart {
     Script(ScriptPart),
     /// The value of a map.
     Map(MapReference),
-    /// A group of the regular expression that a value of a map belongs to: its number or its name.
-    Group(Box<str>),
+    /// A group of a regular expression.
+    Group(Group),
+}
+
+/// A group of the regular expression that a value of a map, or the action of a step, belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// The expression.
+    pub of: GroupOwner,
+    /// Its number or its name.
+    pub name: Box<str>,
+}
+
+/// The regular expression that has a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupOwner {
+    /// `$match_NAME`: that of a value of a map; in an action the one of `match.uri`.
+    Match,
+    /// `$host_match_NAME`: the one of `match.host`.
+    Host,
+}
+
+impl GroupOwner {
+    /// Both.
+    const ALL: [Self; 2] = [Self::Match, Self::Host];
+
+    /// The beginning of the names of its variables.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Match => "match_",
+            Self::Host => "host_match_",
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${}{}", self.of.prefix(), self.name)
+    }
 }
 
 /// A JavaScript template literal.
@@ -168,6 +205,9 @@ pub enum TemplateError {
         /// The nearest existing name.
         nearest: Option<String>,
     },
+    /// A script that reads a group of a regular expression.
+    #[error("scripts have no groups of `match`, such as `{0}`")]
+    ScriptGroup(String),
     /// A JavaScript template literal that cannot be compiled.
     #[error("{}{}", .0.message, placed(.0))]
     Script(CompileError),
@@ -181,10 +221,18 @@ impl TemplateError {
                 Some("write `$dollar` for the character itself".to_owned())
             }
             TemplateError::Unclosed => Some("add the missing `}`".to_owned()),
-            TemplateError::Unknown { nearest, .. } => nearest
-                .as_ref()
-                .map(|name| format!("did you mean `${name}`?")),
+            TemplateError::Unknown {
+                nearest: Some(name),
+                ..
+            } => Some(format!("did you mean `${name}`?")),
+            TemplateError::Unknown { name, .. } if name.starts_with(MAP) => Some(format!(
+                "declare a map in `maps`: `${MAP}NAME` is its value"
+            )),
+            TemplateError::Unknown { .. } => None,
             TemplateError::Script(fault) => fault.hint.map(str::to_owned),
+            TemplateError::ScriptGroup(_) => {
+                Some("write for example `uri.match(/^\\/x\\/(.*)$/)[1]`".to_owned())
+            }
         }
     }
 }
@@ -245,11 +293,31 @@ impl Template {
     }
 
     /// The groups of regular expressions in it.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
         self.parts.iter().filter_map(|part| match part {
-            TemplatePart::Group(group) => Some(&**group),
+            TemplatePart::Group(group) => Some(group),
             _ => None,
         })
+    }
+
+    /// True if it has a group of a regular expression.
+    pub fn has_groups(&self) -> bool {
+        self.groups().next().is_some()
+    }
+
+    /// Returns it with the values of its groups, which are empty if they have none.
+    #[must_use]
+    pub fn with_groups(&self, value: impl Fn(&Group) -> Box<str>) -> Template {
+        let parts = self.parts.iter().filter_map(|part| match part {
+            TemplatePart::Group(group) => Some(value(group))
+                .filter(|text| !text.is_empty())
+                .map(TemplatePart::Literal),
+            part => Some(part.clone()),
+        });
+        Template {
+            source: self.source.clone(),
+            parts: parts.collect(),
+        }
     }
 
     /// The maps that are evaluated for its value.
@@ -326,11 +394,13 @@ fn part(name: &str) -> Result<Option<TemplatePart>, Option<String>> {
     if let Some(map) = name.strip_prefix(MAP) {
         return map_named(map).map(|map| Some(TemplatePart::Map(map)));
     }
-    if let Some(group) = name
-        .strip_prefix("match_")
-        .filter(|group| !group.is_empty())
-    {
-        return Ok(Some(TemplatePart::Group(group.into())));
+    for of in GroupOwner::ALL {
+        if let Some(group) = name.strip_prefix(of.prefix())
+            && !group.is_empty()
+        {
+            let name = group.into();
+            return Ok(Some(TemplatePart::Group(Group { of, name })));
+        }
     }
     Ok(variables::named(name)?.map(TemplatePart::Variable))
 }
@@ -363,13 +433,19 @@ fn leading_name(text: &str) -> &str {
 fn script_maps(source: &str) -> Result<Box<[MapReference]>, TemplateError> {
     // Otherwise it would be `undefined`, and a condition could take that for a client that it has to admit.
     for before in ["vars.", "vars?.", "vars[\"", "vars['"] {
-        let read = source.split(before).skip(1);
-        let mut read = read.filter_map(|after| Some(leading_name(after.strip_prefix(MAP)?)));
-        if let Some((name, nearest)) = read.find_map(|name| Some((name, map_named(name).err()?))) {
-            return Err(TemplateError::Unknown {
-                name: format!("{MAP}{name}"),
-                nearest,
-            });
+        for name in source.split(before).skip(1).map(leading_name) {
+            if let Some(map) = name.strip_prefix(MAP)
+                && let Err(nearest) = map_named(map)
+            {
+                let name = name.to_owned();
+                return Err(TemplateError::Unknown { name, nearest });
+            }
+            if GroupOwner::ALL
+                .iter()
+                .any(|of| name.starts_with(of.prefix()))
+            {
+                return Err(TemplateError::ScriptGroup(name.to_owned()));
+            }
         }
     }
     let mut maps: Vec<MapReference> = Vec::new();
@@ -411,7 +487,9 @@ fn split_name(after: &str) -> Result<(&str, &str), TemplateError> {
     let named = after.starts_with("arg_")
         || after.starts_with("raw_arg_")
         || after.starts_with(MAP)
-        || after.starts_with("match_")
+        || GroupOwner::ALL
+            .iter()
+            .any(|of| after.starts_with(of.prefix()))
         || after.starts_with("cookie_");
     // Only one name of a whole variable contains digits.
     if let Some(tail) = after.strip_prefix("time_iso8601") {

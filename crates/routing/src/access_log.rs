@@ -10,7 +10,7 @@ use tutti_config::model::{AccessLog, Condition, LogFormat, Template, TemplatePar
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
 use crate::json::escape as escape_json;
-use crate::render::{render, render_part};
+use crate::render::{Groups, render, render_part};
 
 /// The format of a line of the access log, and its condition.
 #[derive(Debug)]
@@ -89,7 +89,9 @@ fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mu
             TemplatePart::Literal(text) => escape_json(text.as_bytes(), out),
             TemplatePart::Script(_) => {
                 let mut text = Vec::new();
-                if render_part(part, request, &mut text).is_err() || text.is_empty() {
+                if render_part(part, Groups::default(), request, &mut text).is_err()
+                    || text.is_empty()
+                {
                     text = b"-".to_vec();
                 }
                 escape_json(&text, out);
@@ -139,7 +141,7 @@ fn is_number(text: &[u8]) -> bool {
 /// A script writes its own quotes, which cannot be distinguished from a client's; but line breaks are escaped, so it writes one line.
 fn script_line<R: RequestInfo + ?Sized>(script: &TemplatePart, request: &R, out: &mut Vec<u8>) {
     let mut text = Vec::new();
-    if render_part(script, request, &mut text).is_err() {
+    if render_part(script, Groups::default(), request, &mut text).is_err() {
         out.push(b'-');
         return;
     }
@@ -161,7 +163,7 @@ fn escaped<R: RequestInfo + ?Sized>(
     escape: Escape,
 ) {
     let start = out.len();
-    if render_part(part, request, out).is_err() {
+    if render_part(part, Groups::default(), request, out).is_err() {
         out.truncate(start);
     }
     let written = out.get(start..).unwrap_or_default();

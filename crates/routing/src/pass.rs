@@ -5,7 +5,7 @@ use tutti_config::model::{Template, TemplatePart};
 
 use crate::info::RequestInfo;
 use crate::path::percent_decode;
-use crate::render::render_part;
+use crate::render::{Groups, render_part};
 use crate::script::ScriptFailed;
 
 /// The segments of a destination; more than three are never valid.
@@ -15,6 +15,7 @@ pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
 /// value.
 pub(crate) fn segments<R: RequestInfo + ?Sized>(
     template: &Template,
+    groups: Groups<'_>,
     request: &R,
 ) -> Result<Segments, ScriptFailed> {
     let mut segments = Segments::new();
@@ -32,7 +33,7 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(
             }
             part => {
                 value.clear();
-                render_part(part, request, &mut value)?;
+                render_part(part, groups, request, &mut value)?;
                 for (number, piece) in value.split(|byte| *byte == b'/').enumerate() {
                     if number > 0 {
                         segments.push(std::mem::take(&mut current));

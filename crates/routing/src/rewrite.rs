@@ -10,7 +10,7 @@ use tutti_script::EvaluatedPart;
 
 use crate::fields;
 use crate::info::RequestInfo;
-use crate::render::{map_values, render_part};
+use crate::render::{Groups, map_values, render_part};
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
@@ -24,6 +24,19 @@ pub fn rewrite<R: RequestInfo + ?Sized>(
     request: &R,
     merge_slashes: bool,
 ) -> Result<OwnedPath, ScriptFailed> {
+    rewrite_with(template, Groups::default(), request, merge_slashes)
+}
+
+/// Applies a `rewrite` that may use these groups.
+///
+/// # Errors
+/// As those of [`rewrite`].
+pub(crate) fn rewrite_with<R: RequestInfo + ?Sized>(
+    template: &Template,
+    groups: Groups<'_>,
+    request: &R,
+    merge_slashes: bool,
+) -> Result<OwnedPath, ScriptFailed> {
     let mut made = Made::default();
     for part in template.parts() {
         match part {
@@ -31,7 +44,7 @@ pub fn rewrite<R: RequestInfo + ?Sized>(
             TemplatePart::Variable(variable) => made.variable(variable, request),
             TemplatePart::Map(_) | TemplatePart::Group(_) => {
                 let mut value = Vec::new();
-                render_part(part, request, &mut value)?;
+                render_part(part, groups, request, &mut value)?;
                 made.value(&value);
             }
             // In the path, the text of a script is not percent-encoded.

@@ -1,4 +1,4 @@
-//! `maps`: which value a text has.
+//! Values of maps, and groups of the regular expressions of steps.
 
 #![allow(
     clippy::unwrap_used,
@@ -203,6 +203,71 @@ fn maps_use_maps_and_decide_where_requests_go() {
     }
 }
 
+#[test]
+fn an_action_has_the_groups_of_its_step() {
+    let router = router(
+        r#"{"listeners": {"*:80": {"pass": "routes/main"}},
+            "routes": {
+                "main": [
+                    {"match": {"uri": "~^/x/(?<name>[a-z]+)/(.*)$"}, "action": {"share": ["/a/$match_2", "/b/$match_name/$match_1/$match_0"]}},
+                    {"match": {"uri": ["~^/one/(y)?(.)", "~^/two/((.))", "!/two/n"]}, "action": {"return": 201, "location": "<$match_1|$match_2>"}},
+                    {"match": {"host": "~^(?<user>[a-z]+)\\.example\\.com$", "uri": "~^/~(.*)"}, "action": {"rewrite": "/$host_match_user$match_1", "return": 202, "location": "$uri $match_1"}},
+                    {"match": {"uri": "~^/to/(.+)$"}, "action": {"rewrite": "/from/$match_1", "pass": "routes/$match_1"}},
+                    {"match": {"uri": "~^/query/(.*)$"}, "action": {"rewrite": "/q?id=$match_1", "return": 204, "location": "$request_uri $uri?$query"}}],
+                "next": [
+                    {"match": {"uri": "~^/(from)/"}, "action": {"return": 203, "location": "$match_1 $uri"}}]}}"#,
+    );
+    for (asked, host, expected) in [
+        ("/x/ab/c/d", "a", "/a/c/d /b/ab/ab//x/ab/c/d"),
+        ("/one/z", "a", "201 <|z>"),
+        ("/one/yz", "a", "201 <y|z>"),
+        ("/two/z", "a", "201 <z|z>"),
+        ("/two/n", "a", "not found"),
+        ("/~b", "Me.example.com", "202 /meb b"),
+        ("/to/next", "a", "203 from /from/next"),
+        ("/to/main", "a", "not found"),
+        ("/to/other", "a", "not found"),
+        // A value never adds an argument or ends the query.
+        (
+            "/query/a%26b%3Dc%23d",
+            "a",
+            "204 /query/a%26b%3Dc%23d /q?id=a%26b%3Dc%23d",
+        ),
+    ] {
+        let host = host.to_ascii_lowercase().leak();
+        assert_eq!(
+            support::ask(&router, get(asked).host(host)),
+            expected,
+            "{asked}"
+        );
+    }
+}
+
+/// The fallback of a share belongs to the step of the share.
+#[test]
+fn a_fallback_has_the_groups_of_its_step() {
+    let router = support::routes(
+        r#"[{"match": {"uri": "~^/x/(.*)$"}, "action": {"share": "/a$uri", "rewrite": "/y",
+                "fallback": {"share": "/b$uri", "fallback": {"return": 201, "location": "$match_1 $uri"}}}}]"#,
+    );
+    let request = get("/x/1");
+    let decision = router.decide(0, &request);
+    let decision = router.fallback(decision, &request).unwrap();
+    let decision = router.fallback(decision, &request).unwrap();
+    assert_eq!(support::described(&decision, &request), "201 1 /y");
+}
+
+/// An expression that matches within its limit of steps is searched for its groups within the same limit.
+#[test]
+fn groups_without_an_answer_are_a_failure() {
+    let router = support::routes(
+        r#"[{"match": {"uri": ["~(a+)+\\1b", "~(.)c"]}, "action": {"return": 200, "location": "$match_1"}}]"#,
+    );
+    let long = format!("/{}", "a".repeat(4000));
+    assert_eq!(support::ask(&router, get(&long)), "failed");
+    assert_eq!(support::ask(&router, get("/bc")), "200 b");
+}
+
 /// A pattern that runs out of steps decides nothing: the default may be what admits a client.
 #[test]
 fn an_expression_without_an_answer_is_a_failure() {
@@ -220,9 +285,24 @@ fn an_expression_without_an_answer_is_a_failure() {
 #[test]
 fn the_guide_says_what_happens() {
     let page = include_str!("../../../docs/http/rewriting.md");
-    let (_, example) = page.split_once("```json\n").unwrap();
-    let (example, _) = example.split_once("```").unwrap();
-    let router = router(example);
+    let mut examples = page.split("```json\n").skip(1);
+    let mut example = || router(examples.next().unwrap().split("```").next().unwrap());
+    let groups = example();
+    for (request, expected) in [
+        (get("/img/64/cat"), "200"),
+        (get("/img/x/cat"), "not found"),
+        (
+            get("/").host("me.example.com"),
+            "302 https://example.com/~me/",
+        ),
+    ] {
+        assert_eq!(support::ask(&groups, request), expected);
+    }
+    let request = get("/img/64/cat");
+    let decision = groups.decide(0, &request);
+    let target = decision.request_path(&request).target().to_vec();
+    assert_eq!(String::from_utf8(target).unwrap(), "/images/cat?size=64");
+    let router = example();
     let shop = |target: &str| get(target).host("www.example.com");
     for (request, expected) in [
         (shop("/about.html"), "301 /about/"),

@@ -10,8 +10,8 @@ use crate::address_ranges::{AddressRange, AddressRanges};
 use crate::pattern::{Case, Pattern, Syntax};
 use crate::table::{MapOptions, MapShareOptions, RootOptions};
 use crate::template::{
-    self, AddressCases, HostCases, MOST_EVALUATIONS, MapCases, Template, TextCases, VariableMap,
-    each_map_name,
+    self, AddressCases, GroupOwner, HostCases, MOST_EVALUATIONS, MapCases, Template, TextCases,
+    VariableMap, each_map_name,
 };
 
 /// A fault, and the node that it is about.
@@ -383,11 +383,18 @@ impl<'d> Maps<'d> {
         let template = Template::parse(text).unwrap_or_default();
         for group in template.groups() {
             let message = match pattern {
-                Some(pattern) if pattern.has_group(group) => continue,
-                Some(_) => format!("the regular expression has no group `{}`", shorten(group)),
+                _ if group.of == GroupOwner::Host => format!(
+                    "`{}` is known only in the action of a step with `match.host`",
+                    shorten(&group.to_string())
+                ),
+                Some(pattern) if pattern.has_group(&group.name) => continue,
+                Some(_) => format!(
+                    "the regular expression has no group `{}`",
+                    shorten(&group.name)
+                ),
                 None => format!(
-                    "`$match_{}` is a group of a regular expression, and this value does not belong to one",
-                    shorten(group)
+                    "`{}` is a group of a regular expression, and this value does not belong to one",
+                    shorten(&group.to_string())
                 ),
             };
             self.fault(node, place.clone(), &message, None);

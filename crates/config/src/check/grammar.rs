@@ -137,28 +137,16 @@ pub(crate) fn of_text(text: &Text, value: &str) -> Grammar {
 }
 
 fn template(value: &str) -> Grammar {
-    let template = any_template(value)?;
-    match template.groups().next() {
-        None => Ok(()),
-        Some(group) => Err((
-            format!(
-                "`$match_{}` is known only in the values of `maps`",
-                shorten(group)
-            ),
-            None,
-        )),
-    }
+    Template::parse(value)
+        .map(drop)
+        .map_err(|error| (error.to_string(), error.hint()))
 }
 
 fn map_value(value: &str) -> Grammar {
     match value.contains('\0') {
         true => Err(("the string contains NUL".to_owned(), None)),
-        false => any_template(value).map(drop),
+        false => template(value),
     }
-}
-
-fn any_template(value: &str) -> Result<Template, (String, Option<String>)> {
-    Template::parse(value).map_err(|error| (error.to_string(), error.hint()))
 }
 
 /// Checks a key of a map.
