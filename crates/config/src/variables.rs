@@ -612,6 +612,7 @@ pub fn variables_markdown() -> String {
             );
         }
     }
+    page.push_str("\n`$map_NAME` is the value of the map of that name ([guide](../http/rewriting.md#maps)). In an action, `$match_1` and `$match_NAME` are groups of the regular expression in `match.uri` of its step, and `$host_match_1` and `$host_match_NAME` those of `match.host` ([guide](../http/rewriting.md#groups-of-patterns)).\n");
     page.push_str("\nWithout TLS, those that begin with `$tls_` are empty.\n");
     page.push_str("\n[Logs](../operate/logs.md) has an access log of JSON.\n");
     page
