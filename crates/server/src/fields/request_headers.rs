@@ -26,7 +26,11 @@ pub(crate) fn edits<R: RequestInfo>(
             Ok(value)
         };
         Ok(match &header.change {
-            RequestHeaderChange::Set(template) => Edit::set(name, value(template)?),
+            RequestHeaderChange::Set(template) => match value(template)? {
+                // Variables without a value leave no field, not even the client's own.
+                value if value.is_empty() && template.as_literal().is_none() => Edit::remove(name),
+                value => Edit::set(name, value),
+            },
             RequestHeaderChange::Add(template) => Edit::add(name, value(template)?),
             RequestHeaderChange::Remove => Edit::remove(name),
         })

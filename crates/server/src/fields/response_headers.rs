@@ -42,6 +42,16 @@ pub(crate) fn values<'a, R: RequestInfo>(
             tutti_routing::render(template, described, &mut value).ok()?;
             Some(value)
         });
+        // Variables without a value change nothing.
+        let is_absent = value.as_ref().is_some_and(Vec::is_empty);
+        if is_absent
+            && header
+                .value
+                .as_ref()
+                .is_some_and(|value| value.as_literal().is_none())
+        {
+            continue;
+        }
         // The value of a variable must not contain a line break.
         let valid = value.filter(|value| {
             let is_valid = tutti_http::is_field_value(value);
