@@ -15,7 +15,9 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod kinds;
 mod limits;
+mod links;
 mod listen;
 mod location;
 mod logs;
@@ -57,6 +59,7 @@ pub(crate) fn import(
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
     let (mut main, mut http) = (Vec::new(), Vec::new());
+    let mut http_place = None;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
         let (name, text) = sources::text(path, sources)?;
@@ -68,7 +71,10 @@ pub(crate) fn import(
             let has_http = statements.iter().any(|one| one.name() == "http");
             for statement in statements {
                 match statement.name() {
-                    "http" => http.extend(statement.block.unwrap_or_default()),
+                    "http" => {
+                        http_place.get_or_insert(statement.place);
+                        http.extend(statement.block.unwrap_or_default());
+                    }
                     _ if has_http => main.push(statement),
                     _ => http.push(statement),
                 }
@@ -79,6 +85,7 @@ pub(crate) fn import(
         out: Output::default(),
         findings,
         pools,
+        main: http_place,
         rewritten: BTreeMap::new(),
         depth: 0,
         formats: logs::LogFormat::all(&http),
@@ -130,7 +137,6 @@ impl Compiler<'_> {
             self.groups
                 .insert(statement.argument(0).to_owned(), statement.clone());
         }
-        self.settings(http);
         self.stores = caching::stores(http, self.findings);
         let mut outermost = Site {
             name: String::new(),
@@ -142,13 +148,15 @@ impl Compiler<'_> {
             prefix: None,
             is_exact: false,
             endings: Vec::new(),
+            has_signed_link: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
             by_answer: None,
             believed: Vec::new(),
         };
-        outermost.scope.kinds.own = None;
+        outermost.scope.kinds.settle(self.main.as_ref());
+        self.settings(http, &outermost.scope.kinds);
         let scope = &outermost.scope;
         self.out.http.extend(scope.http.clone());
         let compression = scope.gzip.compression();

@@ -1,18 +1,16 @@
 //! Settings that a block inherits from the one around it, as nginx's modules merge them.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::caching::{self, Caches};
 use super::closing::{self, Closing};
 use super::compression::Gzip;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
+use super::kinds::Kinds;
 use super::settings;
 use super::tree::Statement;
 use crate::finding::{Findings, SourceLocation};
-use crate::template::{quoted, script_text};
 use crate::units::seconds;
 
 /// A field of `add_header`.
@@ -99,81 +97,6 @@ impl RealIp {
     }
 }
 
-/// Types of files: `types` and `default_type`.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Kinds {
-    /// By ending; nginx's own three where no block around has `types`.
-    by_ending: Option<BTreeMap<String, String>>,
-    usual: Option<String>,
-    /// The place of a directive that makes them others than those of the whole server.
-    pub(super) own: Option<SourceLocation>,
-}
-
-/// The most endings in one expression.
-const MOST_ENDINGS: usize = 12;
-
-impl Kinds {
-    /// `Content-Type` of files, where it is not that of the whole server; `None` where there are too many types.
-    pub(super) fn field(&self) -> Option<Value> {
-        let endings: Vec<String> = match &self.by_ending {
-            Some(types) => types.keys().cloned().collect(),
-            None => ["html", "gif", "jpg"].map(str::to_owned).to_vec(),
-        };
-        match endings.len() {
-            0 => Some(self.of_ending("").into()),
-            1..=MOST_ENDINGS => self.of_endings(&endings).get("Content-Type").cloned(),
-            _ => None,
-        }
-    }
-
-    /// `Content-Type` of an answer to a path with one of several endings.
-    pub(super) fn of_endings(&self, endings: &[String]) -> Value {
-        let mut script = String::new();
-        for ending in endings {
-            let (tail, kind) = (format!(".{ending}"), self.of_ending(ending));
-            script.push_str(&format!(
-                "vars.uri.toLowerCase().endsWith({}) ? {} : ",
-                quoted(&tail),
-                quoted(kind)
-            ));
-        }
-        script.push_str(&quoted(self.of_ending("")));
-        json!({"Content-Type": script_text(script).template()})
-    }
-
-    /// The type of a file whose name ends so.
-    pub(super) fn of_ending(&self, ending: &str) -> &str {
-        let own = |ending: &str| match ending {
-            "html" => Some("text/html"),
-            "gif" => Some("image/gif"),
-            "jpg" => Some("image/jpeg"),
-            _ => None,
-        };
-        let known = match &self.by_ending {
-            Some(types) => types.get(ending).map(String::as_str),
-            None => own(ending),
-        };
-        let usual = || self.usual.as_deref().unwrap_or("text/plain");
-        known.unwrap_or_else(usual)
-    }
-
-    fn take(&mut self, statement: &Statement) {
-        self.own = Some(statement.place.clone());
-        match statement.name() {
-            "default_type" => self.usual = Some(statement.argument(0).to_owned()),
-            "types" => {
-                let types = self.by_ending.get_or_insert_default();
-                for entry in statement.inner() {
-                    for ending in entry.arguments() {
-                        types.insert(ending.to_ascii_lowercase(), entry.name().to_owned());
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -205,6 +128,11 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `valid_referers`.
+    pub(super) referers: Vec<String>,
+    /// `secure_link` and `secure_link_md5`.
+    pub(super) link: Option<(String, SourceLocation)>,
+    pub(super) link_text: Option<(String, SourceLocation)>,
     /// `fastcgi_split_path_info`.
     pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
@@ -241,9 +169,10 @@ impl Scope {
         if has("access_log") {
             scope.logs.clear();
         }
-        if has("types") {
-            scope.kinds.by_ending = None;
+        if has("valid_referers") {
+            scope.referers.clear();
         }
+        scope.kinds.enter(statements);
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
         }
@@ -280,6 +209,10 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
+        if statement.name() == "secure_link" {
+            self.link = Some((statement.argument(0).to_owned(), statement.place.clone()));
+            return;
+        }
         if let Some((closing, problem, hint)) = closing::closes(statement) {
             self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
@@ -331,6 +264,8 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "valid_referers" => self.referers.extend_from_slice(statement.arguments()),
+            "secure_link_md5" => self.link_text = Some((first.to_owned(), place)),
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
@@ -344,7 +279,7 @@ impl Scope {
                 self.gzip.take(statement);
             }
             "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
-            "default_type" | "types" => self.kinds.take(statement),
+            "default_type" | "types" | "charset" => self.kinds.take(statement),
             "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }

@@ -16,6 +16,8 @@ pub(super) struct Compiler<'f> {
     pub(super) out: Output,
     pub(super) findings: &'f mut Findings,
     pub(super) pools: Vec<crate::fpm::Pool>,
+    /// The place of `http`, where the source is the main file.
+    pub(super) main: Option<SourceLocation>,
     /// The routes of what comes after a `rewrite`: by the place of the rest in memory, and where it ends.
     pub(super) rewritten: BTreeMap<(usize, String), String>,
     /// Rewrites within rewrites that are being carried over.
@@ -47,6 +49,8 @@ pub(super) struct Site {
     pub(super) prefix: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// Its links are signed, and that is checked before its content.
+    pub(super) has_signed_link: bool,
     /// The endings that its paths have, if they are known.
     pub(super) endings: Vec<String>,
     /// Its requests are the authentication requests of `auth_request`.
@@ -116,10 +120,15 @@ impl Compiler<'_> {
         if site.scope.has_no_etag && action.contains_key("share") {
             always.insert("ETag".to_owned(), Value::Null);
         }
-        if let Some(place) = site.scope.kinds.own.clone()
-            && action.contains_key("share")
+        if let Some(place) = site.scope.kinds.place().cloned()
+            && let Some(share) = action.get("share").and_then(Value::as_str)
         {
-            match site.scope.kinds.field() {
+            let index = action.get("index").and_then(Value::as_str);
+            match site
+                .scope
+                .kinds
+                .of_share(share, index.unwrap_or("index.html"))
+            {
                 Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field)),
                 None => {
                     let problem = "the types of a single place are not carried over";
@@ -148,6 +157,15 @@ impl Compiler<'_> {
         }
         for header in site.scope.headers.clone() {
             if header.value.is_empty() {
+                continue;
+            }
+            // How an answer ends is the server's own affair.
+            let own = ["Content-Length", "Transfer-Encoding", "Connection", "Date"];
+            if own.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
+                let problem = format!("the server sets `{}` itself", header.name);
+                let hint = "remove the line; the field is right without it";
+                self.findings
+                    .note(&header.place, "add_header", &problem, hint);
                 continue;
             }
             let Some(text) = self.text(site, &header.value, &header.place, "add_header") else {
@@ -190,6 +208,12 @@ impl Compiler<'_> {
 
     /// Completes the action of an application or a server behind: its answer may lead on.
     pub(super) fn behind(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
+        if let Some(place) = site.scope.kinds.charset() {
+            let problem =
+                "applications and servers name the character set of their answers themselves";
+            let hint = "let the application send `Content-Type` with its `charset`";
+            self.findings.lost(place, "charset", problem, hint);
+        }
         if let Some(route) = site.by_answer.as_ref().filter(|_| !site.is_question) {
             action.insert("internal".to_owned(), route.clone().into());
         }
