@@ -20,8 +20,10 @@ mod limits;
 mod links;
 mod listen;
 mod location;
+mod log_format;
 mod logs;
 mod pages;
+mod place_options;
 mod protect;
 mod proxy;
 mod rewrite;
@@ -88,7 +90,7 @@ pub(crate) fn import(
         main: http_place,
         rewritten: BTreeMap::new(),
         depth: 0,
-        formats: logs::LogFormat::all(&http),
+        formats: log_format::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
         zones: guards::Zone::all(&http),

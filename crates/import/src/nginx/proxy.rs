@@ -153,7 +153,7 @@ impl Compiler<'_> {
         if let Some(whole) = text.as_literal() {
             return whole;
         }
-        // What is before the path is enough.
+        // The part before the path is enough.
         let at = url.find("://").map_or(0, |at| at + 3);
         let at = url
             .get(at..)

@@ -423,7 +423,7 @@ impl Compiler<'_> {
             _ => self.rewrites(&mut scoped, inner, &exits_inside),
         };
         if !ends(&taken) && effect == Inside::Content {
-            // What comes after sees the settings of this block.
+            // The rest of the block sees the settings of this one.
             self.depth += 1;
             let rest = self.rewrites(&mut scoped, rest, &exits_inside);
             self.depth -= 1;

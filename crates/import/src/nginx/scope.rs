@@ -8,7 +8,7 @@ use super::compression::Gzip;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::kinds::Kinds;
-use super::settings;
+use super::place_options;
 use super::tree::Statement;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
@@ -287,7 +287,7 @@ impl Scope {
 
     /// Takes a directive that `proxy_options` has.
     fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
-        if let Some((option, value)) = settings::of_place(name, value) {
+        if let Some((option, value)) = place_options::of_place(name, value) {
             self.http.insert(option.to_owned(), value);
             return;
         }

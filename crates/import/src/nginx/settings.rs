@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kinds;
+use super::place_options::whole_seconds;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::mime;
-use crate::units::{bytes, seconds};
-
-/// `client_max_body_size 0` is any size; no disk holds more than this.
-const ANY_SIZE: u64 = 1 << 50;
+use crate::units::bytes;
 
 impl Compiler<'_> {
     /// Settings that nginx has for each server or location, and Tutti for all.
@@ -125,27 +123,6 @@ fn of_server(name: &str, value: &str) -> Option<(&'static str, Value)> {
         "ignore_invalid_headers" if first == "off" => ("discard_unsafe_fields", false.into()),
         _ => return None,
     })
-}
-
-/// The option of `http` for a directive that a place may have for itself.
-pub(super) fn of_place(name: &str, first: &str) -> Option<(&'static str, Value)> {
-    Some(match name {
-        "client_max_body_size" => {
-            let size = bytes(first)?;
-            let size = if size == 0 { ANY_SIZE } else { size };
-            ("max_body_size", size.into())
-        }
-        "client_body_timeout" => ("body_read_timeout", whole_seconds(first)?),
-        "send_timeout" => ("send_timeout", whole_seconds(first)?),
-        "server_tokens" if matches!(first, "on" | "off" | "build") => {
-            ("server_version", (first != "off").into())
-        }
-        _ => return None,
-    })
-}
-
-fn whole_seconds(text: &str) -> Option<Value> {
-    seconds(text).map(|seconds| Value::from(seconds.ceil() as u64))
 }
 
 /// All statements but those of groups and maps, with their depth.

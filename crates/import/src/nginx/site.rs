@@ -22,7 +22,7 @@ pub(super) struct Compiler<'f> {
     pub(super) rewritten: BTreeMap<(usize, String), String>,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
-    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
+    pub(super) formats: BTreeMap<String, super::log_format::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -159,7 +159,7 @@ impl Compiler<'_> {
             if header.value.is_empty() {
                 continue;
             }
-            // How an answer ends is the server's own affair.
+            // The server alone determines where an answer ends.
             let own = ["Content-Length", "Transfer-Encoding", "Connection", "Date"];
             if own.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
                 let problem = format!("the server sets `{}` itself", header.name);
