@@ -22,7 +22,7 @@ const READ: Words = Words(
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
     disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
-    proxy_next_upstream_tries",
+    charset valid_referers secure_link secure_link_md5 proxy_next_upstream_tries",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -112,7 +112,7 @@ const LOST: &[(Words, &str)] = &[
         "use `limit` for requests and `max_connections_per_client` for connections; bandwidth cannot be limited",
     ),
     (
-        Words("charset charset_types source_charset"),
+        Words("charset_types source_charset charset_map"),
         "write the type with its charset in `settings.http.static.mime_types`",
     ),
     (
@@ -130,7 +130,7 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "geo split_clients valid_referers ancient_browser ancient_browser_value modern_browser modern_browser_value
+            "geo split_clients ancient_browser ancient_browser_value modern_browser modern_browser_value
             keyval keyval_zone",
         ),
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",

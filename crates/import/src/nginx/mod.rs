@@ -15,9 +15,12 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod kinds;
 mod limits;
+mod links;
 mod listen;
 mod location;
+mod log_format;
 mod logs;
 mod pages;
 mod place_options;
@@ -28,9 +31,7 @@ mod scope;
 mod server;
 mod settings;
 mod site;
-mod text_type;
 pub(crate) mod tree;
-mod types;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,7 @@ pub(crate) fn import(
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
     let (mut main, mut http) = (Vec::new(), Vec::new());
+    let mut http_place = None;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
         let (name, text) = sources::text(path, sources)?;
@@ -71,7 +73,10 @@ pub(crate) fn import(
             let has_http = statements.iter().any(|one| one.name() == "http");
             for statement in statements {
                 match statement.name() {
-                    "http" => http.extend(statement.block.unwrap_or_default()),
+                    "http" => {
+                        http_place.get_or_insert(statement.place);
+                        http.extend(statement.block.unwrap_or_default());
+                    }
                     _ if has_http => main.push(statement),
                     _ => http.push(statement),
                 }
@@ -82,10 +87,11 @@ pub(crate) fn import(
         out: Output::default(),
         findings,
         pools,
+        main: http_place,
         rewritten: BTreeMap::new(),
         depth: 0,
         variants: 0,
-        formats: logs::LogFormat::all(&http),
+        formats: log_format::LogFormat::all(&http),
         groups: BTreeMap::new(),
         sources,
         folder: folder(files),
@@ -175,7 +181,6 @@ impl Compiler<'_> {
             self.groups
                 .insert(statement.argument(0).to_owned(), statement.clone());
         }
-        self.settings(http);
         self.stores = caching::stores(http, self.findings);
         let mut outermost = Site {
             name: String::new(),
@@ -185,8 +190,9 @@ impl Compiler<'_> {
             named: BTreeMap::new(),
             special: Vec::new(),
             prefix: None,
-            expression: None,
             is_exact: false,
+            endings: Vec::new(),
+            has_signed_link: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
@@ -194,7 +200,8 @@ impl Compiler<'_> {
             by_answer: None,
             believed: Vec::new(),
         };
-        outermost.scope.types.own = None;
+        outermost.scope.kinds.settle(self.main.as_ref());
+        self.settings(http, &outermost.scope.kinds);
         let scope = &outermost.scope;
         self.out.http.extend(scope.http.clone());
         let compression = scope.gzip.compression();

@@ -1,4 +1,4 @@
-//! Options of `http` that each place may have for itself.
+//! Options of `http` that a place may have for itself.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn of_place(name: &str, first: &str) -> Option<(&'static str, Value)>
     })
 }
 
-/// A time in whole seconds.
+/// A time, in whole seconds.
 pub(super) fn whole_seconds(text: &str) -> Option<Value> {
     seconds(text).map(|seconds| Value::from(seconds.ceil() as u64))
 }

@@ -61,6 +61,7 @@ impl Compiler<'_> {
                 }
                 "set" => self.set(site, statement),
                 "break" => steps.push(json!({"action": {"pass": exits.content}})),
+                "if" if Self::is_of_link(site, statement) => {}
                 "if" => {
                     let rest = statements.get(index + 1..).unwrap_or_default();
                     steps.extend(self.condition(site, statement, rest, exits));
@@ -93,6 +94,12 @@ impl Compiler<'_> {
 
     fn set(&mut self, site: &mut Site, statement: &Statement) {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
+        if matches!(name.as_str(), "args" | "query_string") {
+            let problem =
+                "the variable changes, and the query that servers and applications get stays";
+            let hint = "write the query behind a `?` in `rewrite`";
+            self.findings.lost(&statement.place, "set", problem, hint);
+        }
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
             site.meaning.learn(&name, [&text].into_iter());
@@ -136,16 +143,28 @@ impl Compiler<'_> {
             && let Some(text) = self.text(site, text, &statement.place, "return")
         {
             action.insert("body".to_owned(), text.template().into());
+            let kinds = &site.scope.kinds;
+            let first = kinds.of_ending(site.endings.first().map_or("", String::as_str));
+            let is_other = |ending: &String| kinds.of_ending(ending) != first;
+            let by_ending = match site.endings.is_empty() {
+                false if site.endings.iter().any(is_other) => Some(kinds.of_endings(&site.endings)),
+                true if !site.is_exact && kinds.is_own() => kinds.field(""),
+                _ => None,
+            };
+            if let Some(field) = by_ending.filter(|field| field.as_str() != Some(first.as_str())) {
+                action.insert(
+                    "response_headers_always".to_owned(),
+                    json!({"Content-Type": field}),
+                );
+            }
+            action.insert("content_type".to_owned(), first.into());
         } else if matches!(status, 200..=299) && has_body {
             // It has a type, even without a text.
             action.insert("body".to_owned(), "".into());
+            let kind = site.scope.kinds.of_ending("");
+            action.insert("content_type".to_owned(), kind.into());
         }
-        let has_text = action.contains_key("body");
-        let mut action = self.finish(site, action);
-        if has_text {
-            super::text_type::set(site, &mut action);
-        }
-        action
+        self.finish(site, action)
     }
 
     /// A step for `rewrite`, for requests of which `conditions` hold, too.
@@ -293,6 +312,12 @@ impl Compiler<'_> {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
+        // A `rewrite` keeps the client's query, and a new place has that which is written.
+        let is_bare = query.is_none()
+            && name != "rewrite"
+            && !["$is_args", "$request_uri", "${request_uri}", "${is_args}"]
+                .iter()
+                .any(|variable| path.contains(variable));
         let path = path
             .replace("$is_args$args", "")
             .replace("$is_args$query_string", "")
@@ -304,6 +329,10 @@ impl Compiler<'_> {
                 // Literal text of a `rewrite` is percent-decoded.
                 *text = text.replace('%', "%25");
             }
+        }
+        let has_script = text.0.iter().any(|piece| matches!(piece, Piece::Script(_)));
+        if is_bare && !has_script {
+            text.push("?");
         }
         if let Some(query) = query.and_then(|query| new_query(query, name == "rewrite")) {
             let added = self.text(site, &query, place, name)?;
@@ -494,6 +523,13 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         match compiled {
             Compiled::Step(conditions, ..) => vec![step(conditions, action)],
+            Compiled::Unless(conditions) => {
+                let other = self.rest(site, rest, exits, exits.content);
+                vec![
+                    step(conditions, json!({"pass": other})),
+                    json!({"action": action}),
+                ]
+            }
             Compiled::File {
                 mut share,
                 test,
@@ -721,6 +757,9 @@ impl Compiler<'_> {
                 let condition = format!("`${{{test} ? 1 : ''}}`");
                 Some(Compiled::Step(when("if", condition), captured, named))
             }
+            Condition::True(variable) if variable == "invalid_referer" => Some(Compiled::Unless(
+                super::links::of_referer(&site.scope.referers)?,
+            )),
             Condition::True(variable) => {
                 let subject = self.subject(site, variable, place)?;
                 let test = format!(
@@ -748,6 +787,8 @@ enum Compiled {
         Option<String>,
         std::collections::BTreeMap<String, String>,
     ),
+    /// Conditions of the requests for which it does not hold.
+    Unless(Map<String, Value>),
     /// A look at a file.
     File {
         share: Map<String, Value>,

@@ -7,9 +7,9 @@ use super::closing::{self, Closing};
 use super::compression::Gzip;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
+use super::kinds::Kinds;
 use super::place_options;
 use super::tree::Statement;
-use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
@@ -100,6 +100,7 @@ impl RealIp {
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
+    pub(super) kinds: Kinds,
     /// Options of `http` of an action.
     pub(super) http: Map<String, Value>,
     pub(super) gzip: Gzip,
@@ -127,6 +128,11 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `valid_referers`.
+    pub(super) referers: Vec<String>,
+    /// `secure_link` and `secure_link_md5`.
+    pub(super) link: Option<(String, SourceLocation)>,
+    pub(super) link_text: Option<(String, SourceLocation)>,
     /// `fastcgi_split_path_info`.
     pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
@@ -134,7 +140,6 @@ pub(super) struct Scope {
     pub(super) options: Map<String, Value>,
     pub(super) upstream_tls: Map<String, Value>,
     pub(super) hidden: Vec<String>,
-    pub(super) types: Types,
     pub(super) follow_symlinks: bool,
     /// `etag off`.
     pub(super) has_no_etag: bool,
@@ -164,6 +169,10 @@ impl Scope {
         if has("access_log") {
             scope.logs.clear();
         }
+        if has("valid_referers") {
+            scope.referers.clear();
+        }
+        scope.kinds.enter(statements);
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
         }
@@ -183,7 +192,6 @@ impl Scope {
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
-            scope.types.take(statement);
             caching::take(&mut scope.caches, statement, findings);
         }
         scope
@@ -201,6 +209,10 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
+        if statement.name() == "secure_link" {
+            self.link = Some((statement.argument(0).to_owned(), statement.place.clone()));
+            return;
+        }
         if let Some((closing, problem, hint)) = closing::closes(statement) {
             self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
@@ -252,6 +264,8 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "valid_referers" => self.referers.extend_from_slice(statement.arguments()),
+            "secure_link_md5" => self.link_text = Some((first.to_owned(), place)),
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
@@ -265,6 +279,7 @@ impl Scope {
                 self.gzip.take(statement);
             }
             "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
+            "default_type" | "types" | "charset" => self.kinds.take(statement),
             "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }

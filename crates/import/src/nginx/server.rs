@@ -259,7 +259,6 @@ impl Compiler<'_> {
             Match::Regex(source, case) => {
                 // An alias of the location around it stands at that one's path.
                 self.enter(&mut site, block, None);
-                site.expression = Some(source.clone());
                 let uri = Text(vec![Piece::Variable("uri".to_owned())]);
                 // After a `rewrite` the expression would be matched against the new path: its captures are no longer
                 // known.
@@ -283,7 +282,20 @@ impl Compiler<'_> {
                     .map_or("", String::as_str)
             )
         );
-        let steps = self.steps_of_content(&mut site, location);
+        let link = self.signed_link(&site, block);
+        site.has_signed_link = link.is_some();
+        if let (Some((_, place)), None) = (&site.scope.link, &link) {
+            let problem = "its check cannot be carried over: requests here get 403";
+            let hint = "write `signed_link` of `authenticate` (`docs/http/access.md`)";
+            self.findings.lost(place, "secure_link", problem, hint);
+            let action = self.status(&site, 403);
+            return vec![json!({"action": action})];
+        }
+        let mut steps = self.steps_of_content(&mut site, location);
+        if let Some(link) = link {
+            let options = crate::output::when("authenticate", link);
+            steps = self.wrapped(&site, steps, options);
+        }
         let mut pages = match site.is_question {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
@@ -354,7 +366,6 @@ impl Compiler<'_> {
         site.scope = site.scope.enter(block, self.findings);
         site.meaning.unknown.extend(answer_variables(block));
         site.is_exact = false;
-        site.expression = None;
         site.prefix = prefix.map(str::to_owned);
         let has_alias = block.iter().any(|statement| statement.name() == "alias");
         if let Some(folder) = site.scope.folder.as_mut().filter(|_| has_alias) {

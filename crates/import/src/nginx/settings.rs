@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::kinds::Kinds;
 use super::place_options::whole_seconds;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
@@ -13,7 +14,7 @@ use crate::units::bytes;
 
 impl Compiler<'_> {
     /// Settings that nginx has for each server or location, and Tutti for all.
-    pub(super) fn settings(&mut self, http: &[Statement]) {
+    pub(super) fn settings(&mut self, http: &[Statement], kinds: &Kinds) {
         let mut all = Vec::new();
         flatten(http, 0, &mut all);
         // Outer ones come first.
@@ -25,12 +26,24 @@ impl Compiler<'_> {
                 "types" => {
                     types.get_or_insert_with(|| types_of(statement));
                 }
-                "default_type" if value != "application/octet-stream" && *depth == 0 => {
+                "default_type"
+                    if value != "application/octet-stream" && *depth == 0 && !kinds.is_own() =>
+                {
                     let hint = "unknown files get no type here; list their endings in `settings.http.static.mime_types`";
                     self.findings.lost(
                         &statement.place,
                         "default_type",
                         "unknown files cannot have a default type",
+                        hint,
+                    );
+                }
+                "charset" if *depth == 0 && value != "off" && !kinds.is_own() => {
+                    let hint =
+                        "write the type with its charset in `settings.http.static.mime_types`";
+                    self.findings.lost(
+                        &statement.place,
+                        "charset",
+                        "files have no character set by default",
                         hint,
                     );
                 }
@@ -56,7 +69,7 @@ impl Compiler<'_> {
         }
         self.types = types.unwrap_or_default();
         let differences = mime::differences(&self.types);
-        if !differences.is_empty() {
+        if !differences.is_empty() && !kinds.is_own() {
             self.out
                 .http
                 .insert("static".to_owned(), json!({"mime_types": differences}));

@@ -16,13 +16,15 @@ pub(super) struct Compiler<'f> {
     pub(super) out: Output,
     pub(super) findings: &'f mut Findings,
     pub(super) pools: Vec<crate::fpm::Pool>,
+    /// The place of `http`, where the source is the main file.
+    pub(super) main: Option<SourceLocation>,
     /// The routes of what comes after a `rewrite`: by the place of the rest in memory, and where it ends.
     pub(super) rewritten: BTreeMap<(usize, usize, String), String>,
     /// Ways through locations that an `if` gives other settings or variables.
     pub(super) variants: usize,
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
-    pub(super) formats: BTreeMap<String, super::logs::LogFormat>,
+    pub(super) formats: BTreeMap<String, super::log_format::LogFormat>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -53,10 +55,12 @@ pub(super) struct Site {
     pub(super) special: Vec<String>,
     /// The path that the location begins with.
     pub(super) prefix: Option<String>,
-    /// The regular expression of the location.
-    pub(super) expression: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// Its links are signed, and that is checked before its content.
+    pub(super) has_signed_link: bool,
+    /// The endings that its paths have, if they are known.
+    pub(super) endings: Vec<String>,
     /// Its requests are the authentication requests of `auth_request`.
     pub(super) is_question: bool,
     /// Destinations that `auth_request` asks, by path.
@@ -131,12 +135,17 @@ impl Compiler<'_> {
         if site.scope.has_no_etag && action.contains_key("share") {
             always.insert("ETag".to_owned(), Value::Null);
         }
-        if let Some(place) = site.scope.types.own.clone()
-            && action.contains_key("share")
-            && !site.scope.types.are(&self.types)
+        if let Some(place) = site.scope.kinds.place().cloned()
+            && let Some(share) = action.get("share").and_then(Value::as_str)
+            && !site.scope.kinds.are(&self.types)
         {
-            match site.scope.types.field() {
-                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field.into())),
+            let index = action.get("index").and_then(Value::as_str);
+            match site
+                .scope
+                .kinds
+                .of_share(share, index.unwrap_or("index.html"))
+            {
+                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field)),
                 None => {
                     let problem = "the types of a single place are not carried over";
                     let hint = "list them in `settings.http.static.mime_types`, for all places";
@@ -151,14 +160,21 @@ impl Compiler<'_> {
             if header.value.is_empty() {
                 continue;
             }
-            let own = ["server", "date", "content-length"];
-            if own.contains(&header.name.to_ascii_lowercase().as_str()) {
+            // The server alone determines where an answer ends.
+            let own = [
+                "Server",
+                "Date",
+                "Content-Length",
+                "Transfer-Encoding",
+                "Connection",
+            ];
+            if own.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
                 let problem = format!("Tutti itself sets `{}`", header.name);
                 let hint = "remove the directive";
                 let (place, name) = (&header.place, "add_header");
-                match header.name.eq_ignore_ascii_case("content-length") {
-                    true => self.findings.note(place, name, &problem, hint),
-                    false => self.findings.lost(place, name, &problem, hint),
+                match header.name.eq_ignore_ascii_case("server") {
+                    true => self.findings.lost(place, name, &problem, hint),
+                    false => self.findings.note(place, name, &problem, hint),
                 }
                 continue;
             }
@@ -237,6 +253,12 @@ impl Compiler<'_> {
 
     /// Completes the action of an application or a server behind: its answer may lead on.
     pub(super) fn behind(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
+        if let Some(place) = site.scope.kinds.charset() {
+            let problem =
+                "applications and servers name the character set of their answers themselves";
+            let hint = "let the application send `Content-Type` with its `charset`";
+            self.findings.lost(place, "charset", problem, hint);
+        }
         let ignores = site.scope.caches.values().any(|caching| {
             let mut ignored = caching.ignored.iter();
             ignored.any(|name| name.eq_ignore_ascii_case("x-accel-redirect"))
