@@ -30,7 +30,7 @@ const CHECK_AS_SCRIPT: &str =
 /// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
 const CLOSING: &[(Words, &str)] = &[
     (
-        Words("secure_link secure_link_secret"),
+        Words("secure_link_secret"),
         "write the check as `signed_link` of `authenticate` (`docs/http/access.md`)",
     ),
     (

@@ -166,7 +166,14 @@ impl Compiler<'_> {
                 if let Some(cache) = self.cache(site, kind) {
                     action.insert("cache".to_owned(), cache);
                 }
-                self.behind(site, action)
+                let action = self.behind(site, action);
+                if sees_new_path(&action) {
+                    let problem = "fields that depend on the path or its captures get the path that the server is sent";
+                    let hint = "set them in a step before, or use `$request_uri`";
+                    self.findings
+                        .lost(&handler.place, handler.name(), problem, hint);
+                }
+                action
             }
             // It has been reported.
             None => self.status(site, 503),
@@ -447,4 +454,20 @@ fn place_of(site: &Site) -> SourceLocation {
         },
         |folder| folder.place.clone(),
     )
+}
+
+/// True for an action that replaces the path, and has fields with the path in them.
+fn sees_new_path(action: &Value) -> bool {
+    let fields = [
+        "request_headers",
+        "response_headers",
+        "response_headers_always",
+    ];
+    let has_path = |field: &str| {
+        let text = action.get(field).map_or(String::new(), Value::to_string);
+        ["vars.uri", "$uri", "${uri}", "uri.slice"]
+            .iter()
+            .any(|path| text.contains(path))
+    };
+    action.get("rewrite").is_some() && fields.into_iter().any(has_path)
 }

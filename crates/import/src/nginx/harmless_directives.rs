@@ -22,7 +22,7 @@ const READ: Words = Words(
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
     disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
-    proxy_next_upstream_tries limit_rate limit_rate_after charset charset_types",
+    valid_referers secure_link secure_link_md5 proxy_next_upstream_tries limit_rate limit_rate_after charset charset_types",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -144,10 +144,6 @@ const LOST: &[(Words, &str)] = &[
             keyval_zone",
         ),
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",
-    ),
-    (
-        Words("valid_referers"),
-        "write the condition as `referer` of a `match` (`docs/http/access.md`)",
     ),
     (
         Words("dav_methods dav_access create_full_put_path min_delete_depth flv mp4"),

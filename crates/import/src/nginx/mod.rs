@@ -16,6 +16,7 @@ mod guards;
 mod harmless_directives;
 mod if_block;
 mod limits;
+mod links;
 mod listen;
 mod location;
 mod log_format;
@@ -188,6 +189,7 @@ impl Compiler<'_> {
             prefix: None,
             expression: None,
             is_exact: false,
+            has_signed_link: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),

@@ -371,7 +371,7 @@ impl Compiler<'_> {
                             ),
                         }
                     }
-                    servers.insert(address, options.into());
+                    add_server(&mut servers, address, options);
                 }
                 "least_conn" => {
                     drop(upstream.insert("balance".to_owned(), "least_connections".into()))
@@ -416,6 +416,27 @@ impl Compiler<'_> {
         upstream.insert("servers".to_owned(), servers.into());
         upstream
     }
+}
+
+/// Adds a server of a group. One that is there twice gets the requests of both.
+fn add_server(servers: &mut Map<String, Value>, address: String, mut options: Map<String, Value>) {
+    let weight = |options: &Map<String, Value>| {
+        let weight = options.get("weight").and_then(Value::as_u64);
+        weight.unwrap_or(1)
+    };
+    if let Some(Value::Object(known)) = servers.get(&address) {
+        let is_spare = |options: &Map<String, Value>| options.contains_key("backup");
+        match (weight(known), weight(&options)) {
+            (0, _) => {}
+            (_, 0) => return,
+            _ if is_spare(&options) && !is_spare(known) => return,
+            (former, more) if is_spare(&options) == is_spare(known) => {
+                options.insert("weight".to_owned(), (former + more).into());
+            }
+            _ => {}
+        }
+    }
+    servers.insert(address, options.into());
 }
 
 /// An address with its port; nginx's default is that of the scheme.

@@ -61,6 +61,7 @@ impl Compiler<'_> {
                 }
                 "set" => self.set(site, statement),
                 "break" => steps.push(json!({"action": {"pass": exits.content}})),
+                "if" if Self::is_of_link(site, statement) => {}
                 "if" => {
                     let rest = statements.get(index + 1..).unwrap_or_default();
                     steps.extend(self.condition(site, statement, rest, exits));
@@ -293,6 +294,12 @@ impl Compiler<'_> {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
+        // A `rewrite` keeps the client's query, and a new place has that which is written.
+        let is_bare = query.is_none()
+            && name != "rewrite"
+            && !["$is_args", "$request_uri", "${request_uri}", "${is_args}"]
+                .iter()
+                .any(|variable| path.contains(variable));
         let path = path
             .replace("$is_args$args", "")
             .replace("$is_args$query_string", "")
@@ -304,6 +311,10 @@ impl Compiler<'_> {
                 // Literal text of a `rewrite` is percent-decoded.
                 *text = text.replace('%', "%25");
             }
+        }
+        let has_script = text.0.iter().any(|piece| matches!(piece, Piece::Script(_)));
+        if is_bare && !has_script {
+            text.push("?");
         }
         if let Some(query) = query.and_then(|query| new_query(query, name == "rewrite")) {
             let added = self.text(site, &query, place, name)?;
@@ -493,6 +504,13 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         match compiled {
             Compiled::Step(conditions, ..) => vec![step(conditions, action)],
+            Compiled::Unless(conditions) => {
+                let other = self.rest(site, rest, exits, exits.content);
+                vec![
+                    step(conditions, json!({"pass": other})),
+                    json!({"action": action}),
+                ]
+            }
             Compiled::File {
                 mut share,
                 test,
@@ -720,6 +738,9 @@ impl Compiler<'_> {
                 let condition = format!("`${{{test} ? 1 : ''}}`");
                 Some(Compiled::Step(when("if", condition), captured, named))
             }
+            Condition::True(variable) if variable == "invalid_referer" => Some(Compiled::Unless(
+                super::links::of_referer(&site.scope.referers)?,
+            )),
             Condition::True(variable) => {
                 let subject = self.subject(site, variable, place)?;
                 let test = format!(
@@ -747,6 +768,8 @@ enum Compiled {
         Option<String>,
         std::collections::BTreeMap<String, String>,
     ),
+    /// Conditions of the requests for which it does not hold.
+    Unless(Map<String, Value>),
     /// A look at a file.
     File {
         share: Map<String, Value>,

@@ -129,6 +129,11 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `valid_referers`.
+    pub(super) referers: Vec<String>,
+    /// `secure_link` and `secure_link_md5`.
+    pub(super) link: Option<(String, SourceLocation)>,
+    pub(super) link_text: Option<(String, SourceLocation)>,
     /// `fastcgi_split_path_info`.
     pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
@@ -165,6 +170,9 @@ impl Scope {
         }
         if has("access_log") {
             scope.logs.clear();
+        }
+        if has("valid_referers") {
+            scope.referers.clear();
         }
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
@@ -203,6 +211,10 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
+        if statement.name() == "secure_link" {
+            self.link = Some((statement.argument(0).to_owned(), statement.place.clone()));
+            return;
+        }
         if let Some((closing, problem, hint)) = closing::closes(statement) {
             self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
@@ -254,6 +266,8 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "valid_referers" => self.referers.extend_from_slice(statement.arguments()),
+            "secure_link_md5" => self.link_text = Some((first.to_owned(), place)),
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),

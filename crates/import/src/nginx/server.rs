@@ -283,7 +283,20 @@ impl Compiler<'_> {
                     .map_or("", String::as_str)
             )
         );
-        let steps = self.steps_of_content(&mut site, location);
+        let link = self.signed_link(&site, block);
+        site.has_signed_link = link.is_some();
+        if let (Some((_, place)), None) = (&site.scope.link, &link) {
+            let problem = "its check cannot be carried over: requests here get 403";
+            let hint = "write `signed_link` of `authenticate` (`docs/http/access.md`)";
+            self.findings.lost(place, "secure_link", problem, hint);
+            let action = self.status(&site, 403);
+            return vec![json!({"action": action})];
+        }
+        let mut steps = self.steps_of_content(&mut site, location);
+        if let Some(link) = link {
+            let options = crate::output::when("authenticate", link);
+            steps = self.wrapped(&site, steps, options);
+        }
         let mut pages = match site.is_question {
             true => Map::new(),
             false => self.pages(&site, Some(around)),

@@ -57,6 +57,8 @@ pub(super) struct Site {
     pub(super) expression: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// Its links are signed, and that is checked before its content.
+    pub(super) has_signed_link: bool,
     /// Its requests are the authentication requests of `auth_request`.
     pub(super) is_question: bool,
     /// Destinations that `auth_request` asks, by path.
@@ -151,14 +153,24 @@ impl Compiler<'_> {
             if header.value.is_empty() {
                 continue;
             }
-            let own = ["server", "date", "content-length"];
-            if own.contains(&header.name.to_ascii_lowercase().as_str()) {
+            // The server alone determines where an answer ends.
+            let own = [
+                "Server",
+                "Date",
+                "Content-Length",
+                "Transfer-Encoding",
+                "Connection",
+            ];
+            if own.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
                 let problem = format!("Tutti itself sets `{}`", header.name);
                 let hint = "remove the directive";
                 let (place, name) = (&header.place, "add_header");
-                match header.name.eq_ignore_ascii_case("content-length") {
-                    true => self.findings.note(place, name, &problem, hint),
-                    false => self.findings.lost(place, name, &problem, hint),
+                let is_visible = ["Server", "Date"]
+                    .iter()
+                    .any(|own| header.name.eq_ignore_ascii_case(own));
+                match is_visible {
+                    false => self.findings.note(place, name, &problem, hint),
+                    true => self.findings.lost(place, name, &problem, hint),
                 }
                 continue;
             }
