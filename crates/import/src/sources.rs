@@ -32,9 +32,17 @@ pub struct Disk;
 
 impl Sources for Disk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        // Reading a pipe or a terminal could wait for ever, except for one that the caller has connected.
+        let is_connected = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
+            .iter()
+            .any(|begin| path.starts_with(begin));
+        if !is_connected && !std::fs::metadata(path)?.is_file() {
+            let message = "it is not a regular file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let file = std::fs::File::open(path)?;
         let mut bytes = Vec::new();
-        // A device or a pipe has no length to ask for beforehand.
+        // A pipe has no length to ask for beforehand.
         file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LARGEST_FILE {
             let message = format!("it is larger than {} MiB", LARGEST_FILE >> 20);
