@@ -250,19 +250,29 @@ fn a_query_of_a_rewrite_is_carried_over() {
     for (statement, value) in [
         (
             "try_files $uri /index.php?q=$uri&$args;",
-            "/index.php?q=$uri",
+            "/index.php?q=$uri&$query",
         ),
         ("try_files $uri /index.php?q=$uri;", "/index.php?q=$uri?"),
         ("try_files $uri /index.php?$args;", "/index.php"),
-        ("rewrite ^ /index.php?q=a%20b last;", "/index.php?q=a%20b"),
+        (
+            "rewrite ^ /index.php?q=a%20b last;",
+            "/index.php?q=a%20b&$query",
+        ),
         ("rewrite ^ /index.php?q=$uri? last;", "/index.php?q=$uri?"),
         ("rewrite ^ /index.php? last;", "/index.php?"),
     ] {
         assert_eq!(rewritten(statement), (value.to_owned(), 0), "{statement}");
     }
-    // The capture is a script.
+    // A capture is a script, behind which the client's arguments follow by themselves.
     let (value, findings) = rewritten("rewrite ^/c/(.+)/d$ /index.php?q=$1 last;");
-    assert_eq!((value.as_str(), findings), ("/index.php", 1));
+    assert!(value.starts_with("`/index.php?q=${"), "{value}");
+    assert!(value.ends_with("}`"), "{value}");
+    assert_eq!(findings, 0);
+    let (value, _) = rewritten("rewrite ^/c/(.+)/d$ /index.php?q=$1? last;");
+    assert!(value.ends_with("}?`"), "{value}");
+    // In front of one it would be encoded a second time.
+    let (_, findings) = rewritten("rewrite ^/c/(.+)/d$ /index.php?$args&q=$1? last;");
+    assert_eq!(findings, 1);
 }
 
 #[test]
@@ -461,6 +471,14 @@ fn a_name_that_a_client_could_say_is_removed() {
         "",
         "location = /check { internal; return 204; }",
         "auth_request /check; auth_request_set $user $upstream_http_x_name; proxy_set_header X-User $user; proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole.to_string();
+    assert!(text.contains(r#""copy":{"X-User":"x-name"}"#), "{text}");
+    let (whole, findings) = location(
+        "",
+        "location = /check { internal; return 204; }",
+        "auth_request /check; auth_request_set $user $upstream_http_x_name; proxy_set_header X-User \"Bearer $user\"; proxy_pass http://127.0.0.1:1;",
     );
     assert_eq!(findings, [(3, "proxy_set_header".to_owned())]);
     assert!(whole.to_string().contains(r#""X-User":null"#), "{whole}");
@@ -1019,20 +1037,22 @@ fn variables_of_gateways_are_carried_over() {
         json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}},
                "internal": "routes/s-by-answer"})
     );
-    // A program that is no script needs no SCRIPT_FILENAME: it gets the path.
-    let path = json!({"REMOTE_USER": "$remote_user", "SCRIPT_NAME": "$uri", "PATH_INFO": null});
-    for (pass, params) in [
-        ("fastcgi", path),
-        ("scgi", json!({"REMOTE_USER": "$remote_user"})),
-    ] {
+    // A program that is no script gets the variables of the source, and no others.
+    for (pass, name) in [("fastcgi", json!("$uri")), ("scgi", Value::Null)] {
         let (whole, findings) = location(
             "",
             "",
-            &format!("{pass}_param REMOTE_USER $remote_user; {pass}_pass 127.0.0.1:1;"),
+            &format!(
+                "{pass}_param REMOTE_USER $remote_user; {pass}_param SCRIPT_NAME $fastcgi_script_name; {pass}_pass 127.0.0.1:1;"
+            ),
         );
         assert!(findings.is_empty(), "{findings:?}");
-        let action = &whole["routes"]["s"][0]["action"];
-        assert_eq!(action[pass]["params"], params, "{action}");
+        let params = &whole["routes"]["s"][0]["action"][pass]["params"];
+        assert_eq!(params["REMOTE_USER"], "$remote_user", "{params}");
+        assert_eq!(params["SCRIPT_NAME"], name, "{params}");
+        let removed = params.get("PATH_INFO");
+        let is_removed = removed.is_some_and(Value::is_null);
+        assert_eq!(is_removed, pass == "fastcgi", "{params}");
     }
 }
 
@@ -1349,8 +1369,8 @@ fn signed_links_are_checked_or_refused() {
     assert_eq!(
         whole["routes"]["s"][0]["action"]["authenticate"]["signed_link"],
         json!({
-            "method": "md5", "signature": "$arg_md5", "expires": "$arg_expires",
-            "text": "$arg_expires$uri secret", "status": 403, "expired_status": 410
+            "method": "md5", "signature": "$raw_arg_md5", "expires": "$raw_arg_expires",
+            "text": "$raw_arg_expires$uri secret", "status": 403, "expired_status": 410
         })
     );
     // An expired link, another use of the variable, no check at all: closed.

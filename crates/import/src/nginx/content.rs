@@ -44,8 +44,7 @@ impl Compiler<'_> {
             let action = self.as_action(&format!("{}-others", site.name), guarded);
             all.push(step(when("method", methods), action));
         }
-        let leads_there = |value: &Value| value.to_string().contains(&format!("\"{destination}\""));
-        if all.iter().chain(self.out.routes.values()).any(leads_there) {
+        if self.leads_to(&all, &name, &site.name) {
             self.out.routes.insert(name, steps.into());
             all.extend(self.guarded(site, goes_on));
         } else {

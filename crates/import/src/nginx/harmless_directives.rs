@@ -22,7 +22,12 @@ const READ: Words = Words(
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
     disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
-    valid_referers secure_link secure_link_md5 proxy_next_upstream_tries limit_rate limit_rate_after charset charset_types",
+    valid_referers secure_link secure_link_md5 proxy_next_upstream
+    proxy_next_upstream_tries proxy_next_upstream_timeout fastcgi_next_upstream fastcgi_next_upstream_tries
+    fastcgi_next_upstream_timeout uwsgi_next_upstream uwsgi_next_upstream_tries uwsgi_next_upstream_timeout
+    scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
+    grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
+    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer limit_rate limit_rate_after charset charset_types",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -120,14 +125,6 @@ const LOST: &[(Words, &str)] = &[
         "Tutti does not convert texts: store the files in the charset that clients get",
     ),
     (
-        Words("sub_filter sub_filter_once sub_filter_types"),
-        "write `replace` and `replace_types` into the action (`docs/http/delivery.md`)",
-    ),
-    (
-        Words("add_trailer"),
-        "write `trailers` into the action (`docs/http/delivery.md`)",
-    ),
-    (
         Words("addition_types add_before_body add_after_body"),
         "let the application produce the final content",
     ),
@@ -152,18 +149,6 @@ const LOST: &[(Words, &str)] = &[
     (
         Words("stream mail"),
         "Tutti supports only HTTP; keep this part in nginx",
-    ),
-    (
-        Words(
-            "proxy_redirect proxy_cookie_path proxy_cookie_domain proxy_cookie_flags",
-        ),
-        "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)",
-    ),
-    (
-        Words(
-            "proxy_next_upstream proxy_next_upstream_timeout fastcgi_next_upstream",
-        ),
-        "`retry_failures`, `retry_statuses` and `retry_timeout` of `proxy_options` control when another server is tried",
     ),
 ];
 

@@ -10,6 +10,7 @@ pub(crate) mod closing;
 mod compression;
 mod condition;
 mod content;
+mod delivery;
 mod error_page;
 mod gateway;
 mod guards;
@@ -26,6 +27,7 @@ mod pages;
 mod place_options;
 mod protect;
 mod proxy;
+mod redirects;
 mod rewrite;
 mod scope;
 mod server;
@@ -62,6 +64,7 @@ pub(crate) fn import(
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
     let (mut main, mut http) = (Vec::new(), Vec::new());
+    let mut has_main = false;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
         let (name, text) = sources::text(path, sources)?;
@@ -71,6 +74,7 @@ pub(crate) fn import(
             // The file of a site has no `http` around it.
             let statements = tree::read(path, sources, findings)?;
             let has_http = statements.iter().any(|one| one.name() == "http");
+            has_main |= has_http;
             for statement in statements {
                 match statement.name() {
                     "http" => http.extend(statement.block.unwrap_or_default()),
@@ -94,6 +98,8 @@ pub(crate) fn import(
         zones: guards::Zone::all(&http),
         maps: BTreeMap::new(),
         types: BTreeMap::new(),
+        responses: serde_json::Map::new(),
+        has_logs_of_servers: false,
         stores: BTreeMap::new(),
     };
     closing::report_main(&main, compiler.findings);
@@ -102,7 +108,7 @@ pub(crate) fn import(
     }
     let http = in_server(http, compiler.findings);
     compiler.report_outside(&http);
-    compiler.http(&http);
+    compiler.http(&http, has_main);
     if compiler.out.listeners.is_empty()
         && compiler.findings.is_whole()
         && let Some(file) = files.first()
@@ -168,7 +174,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn http(&mut self, http: &[Statement]) {
+    /// `has_main`: the source is the main file, so that what it does not say has nginx's own value.
+    fn http(&mut self, http: &[Statement], has_main: bool) {
         closing::report_all(http, self.findings);
         for statement in http
             .iter()
@@ -197,14 +204,18 @@ impl Compiler<'_> {
             by_answer: None,
             believed: Vec::new(),
         };
-        outermost.scope.types.own = None;
+        if has_main {
+            outermost.scope.types.settle(&self.types);
+        }
+        self.responses = self.response_options(&outermost, &Scope::outermost());
         let scope = &outermost.scope;
         self.out.http.extend(scope.http.clone());
         let compression = scope.gzip.compression();
         self.out
             .http
             .extend(compression.map(|value| ("compression".to_owned(), value)));
-        if !scope.logs.is_empty() {
+        self.has_logs_of_servers = self.has_logs_of_servers(scope);
+        if !scope.logs.is_empty() && !self.has_logs_of_servers {
             let logs = self.logs(scope, &outermost.meaning);
             self.out.access_log = Some(logs).filter(|logs| *logs != Value::Bool(false));
         }
@@ -216,7 +227,7 @@ impl Compiler<'_> {
         let mut hosts = Vec::new();
         for (statement, listens) in servers {
             let mut site = outermost.clone();
-            site.meaning = of_server(&outermost.meaning, statement, &listens);
+            site.meaning = of_server(&outermost.meaning, statement);
             site.believed = listens
                 .iter()
                 .filter_map(|listen| believed.get(&listen.address).cloned())
@@ -289,10 +300,11 @@ fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
 }
 
 /// The variables that a server gives a fixed value.
-fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]) -> Meaning {
+fn of_server(outer: &Meaning, statement: &Statement) -> Meaning {
     let mut meaning = outer.clone();
     let mut set =
         |name: &str, value: &str| drop(meaning.named.insert(name.to_owned(), Text::literal(value)));
+    set("server_name", "");
     for inner in statement.inner() {
         match inner.name() {
             "server_name" => set("server_name", inner.argument(0)),
@@ -303,19 +315,7 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
             _ => {}
         }
     }
-    let all_tls = listens.iter().all(|listen| listen.is_tls);
-    let none_tls = !listens.iter().any(|listen| listen.is_tls);
-    if all_tls || none_tls {
-        set("scheme", if all_tls { "https" } else { "http" });
-        set("https", if all_tls { "on" } else { "" });
-    }
-    if let [only] = listens
-        && let Some((_, port)) = only.address.rsplit_once(':')
-    {
-        set("server_port", port);
-    }
     set("nginx_version", "");
-    set("hostname", "localhost");
     for inner in statement
         .inner()
         .iter()

@@ -10,7 +10,7 @@ use super::if_block::{Inside, acts, is_handler, sets_query};
 use super::scope::Scope;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
-use super::variables::{captures, groups, variable_in_script};
+use super::variables::{captures, groups, query_behind};
 use crate::finding::SourceLocation;
 use crate::output::{step, when};
 use crate::template::{Piece, Text, case, regex};
@@ -272,10 +272,8 @@ impl Compiler<'_> {
         };
         let mut location = self.text(site, replacement, place, "rewrite")?;
         if adds_query {
-            let joint = if replacement.contains('?') { "&" } else { "?" };
-            let query = variable_in_script("args");
-            let added = format!("{query} !== '' ? '{joint}' + {query} : ''");
-            location.0.push(Piece::Script(added));
+            let joint = if replacement.contains('?') { '&' } else { '?' };
+            location.0.push(query_behind(joint));
         }
         let mut action = when("return", status);
         action.insert("location".to_owned(), location.template().into());
@@ -312,27 +310,13 @@ impl Compiler<'_> {
                 *text = text.replace('%', "%25");
             }
         }
-        let has_script = text.0.iter().any(|piece| matches!(piece, Piece::Script(_)));
-        if is_bare && !has_script {
+        if is_bare {
             text.push("?");
         }
-        if let Some(query) = query.and_then(|query| new_query(query, name == "rewrite")) {
-            let added = self.text(site, &query, place, name)?;
-            self.add_query(&mut text, added, place, name);
+        if let Some(query) = query {
+            self.add_query(site, &mut text, query, place, name)?;
         }
         Some(text.template())
-    }
-
-    /// Appends a query to the path of a `rewrite`. It is left out if a piece is a script.
-    fn add_query(&mut self, path: &mut Text, query: Text, place: &SourceLocation, name: &str) {
-        let mut pieces = path.0.iter().chain(&query.0);
-        if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
-            let problem = "its query is not carried over, because a part of it would be a script";
-            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
-            return self.findings.lost(place, name, problem, hint);
-        }
-        path.push("?");
-        path.extend(query);
     }
 
     /// True if Tutti can compile a pattern; reports it else.
@@ -348,18 +332,53 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns the query of a `rewrite` for nginx's, without the client's arguments, which follow by themselves; a `?` at
-/// its end leaves them out.
-/// `None`: the client's query stays as it is. `follows`: nginx appends the client's arguments unless the rule excludes
-/// them.
-fn new_query(query: &str, follows: bool) -> Option<String> {
-    const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
-    let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
-    match before.map(|before| before.strip_suffix('&').unwrap_or(before)) {
-        Some("") => None,
-        Some(before) => Some(before.to_owned()),
-        None if follows || query.is_empty() => Some(query.to_owned()),
-        None => Some(format!("{query}?")),
+/// The query that a client sent, at the end of another one.
+const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
+
+impl Compiler<'_> {
+    /// Appends the query of a target to its path. nginx appends the client's query to that of a `rewrite`, unless a `?` ends it.
+    fn add_query(
+        &mut self,
+        site: &Site,
+        path: &mut Text,
+        query: &str,
+        place: &SourceLocation,
+        name: &str,
+    ) -> Option<()> {
+        let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
+        let (own, has_sent) = match (before, query.strip_suffix('?')) {
+            (Some(own), _) => (own, true),
+            (None, Some(own)) => (own, false),
+            (None, None) => (query, name == "rewrite" && !query.is_empty()),
+        };
+        let is_bare = own.strip_suffix('&').unwrap_or(own).is_empty();
+        if is_bare && has_sent {
+            // The client's query stays as it is.
+            return Some(());
+        }
+        let own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
+        let has_query = |piece: &Piece| matches!(piece, Piece::Variable(name) if name == "query");
+        let mut pieces = path.0.iter().chain(&own.0);
+        let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));
+        if has_script && own.0.iter().any(has_query) {
+            let problem = "the client's query stands before a part that would be a script";
+            let hint = "write the query into the `rewrite` (`docs/http/rewriting.md`)";
+            self.findings.lost(place, name, problem, hint);
+            return None;
+        }
+        path.push("?");
+        path.extend(own);
+        match has_sent {
+            // In a script, the client's arguments follow by themselves.
+            true if has_script => {}
+            true => {
+                path.push("&");
+                path.0.push(Piece::Variable("query".to_owned()));
+            }
+            false if is_bare => {}
+            false => path.push("?"),
+        }
+        Some(())
     }
 }
 

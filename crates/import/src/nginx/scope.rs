@@ -5,9 +5,11 @@ use serde_json::{Map, Value};
 use super::caching::{self, Caches};
 use super::closing::{self, Closing};
 use super::compression::Gzip;
+use super::delivery::Delivery;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::place_options;
+use super::redirects::Changes;
 use super::tree::Statement;
 use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
@@ -104,6 +106,8 @@ pub(super) struct Scope {
     pub(super) http: Map<String, Value>,
     /// Options of an action for its responses.
     pub(super) responses: Map<String, Value>,
+    pub(super) delivery: Delivery,
+    pub(super) changes: Changes,
     pub(super) gzip: Gzip,
     /// The words of each `access_log`.
     pub(super) logs: Vec<(Vec<String>, SourceLocation)>,
@@ -189,11 +193,15 @@ impl Scope {
         }
         scope.real_ip = self.real_ip.enter(statements);
         scope.guards.enter(statements);
+        scope.delivery.enter(statements);
+        scope.changes.enter(statements);
         caching::enter(&mut scope.caches, statements);
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
             scope.types.take(statement);
+            scope.delivery.take(statement);
+            scope.changes.take(statement);
             caching::take(&mut scope.caches, statement, findings);
         }
         scope
@@ -342,18 +350,8 @@ impl Scope {
                     false => drop(self.options.remove(rest)),
                 }
             }
-            "next_upstream" if value == "off" => {
-                self.options.insert("retries".to_owned(), 0.into());
-            }
-            "next_upstream_tries" => {
-                let tries = value
-                    .parse::<u32>()
-                    .ok()
-                    .and_then(|tries| tries.checked_sub(1));
-                if let Some(retries) = tries.filter(|_| !self.options.contains_key("retries")) {
-                    self.options
-                        .insert("retries".to_owned(), retries.min(1000).into());
-                }
+            "next_upstream" | "next_upstream_tries" | "next_upstream_timeout" => {
+                self.next_server(rest, statement, findings);
             }
             _ => {}
         }

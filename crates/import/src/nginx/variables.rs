@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tutti_config::pattern::Case;
 
 use super::tree::Statement;
-use crate::template::{Piece, QUERY, Text, escaped, quoted, regex, script_of};
+use crate::template::{Piece, Text, escaped, quoted, regex, script_of};
 pub(super) use crate::template::{captures, script_text};
 
 /// The meaning of variables where a text stands.
@@ -207,6 +207,29 @@ fn name(after: &str) -> (&str, &str) {
 fn same_elsewhere(name: &str) -> Option<String> {
     let same = match name {
         "uri" | "document_uri" => "uri",
+        "args" | "query_string" => "query",
+        "upstream_cache_status" => "cache_status",
+        "ssl_session_reused" => "tls_session_reused",
+        "realip_remote_addr" => "peer_addr",
+        "realip_remote_port" => "peer_port",
+        "scheme"
+        | "hostname"
+        | "remote_port"
+        | "server_addr"
+        | "server_port"
+        | "connection"
+        | "connection_requests"
+        | "bytes_sent"
+        | "proxy_protocol_addr"
+        | "proxy_protocol_port"
+        | "proxy_protocol_server_addr"
+        | "proxy_protocol_server_port"
+        | "upstream_addr"
+        | "upstream_status"
+        | "upstream_connect_time"
+        | "upstream_header_time"
+        | "upstream_response_time"
+        | "upstream_response_length" => name,
         "host" => "host",
         "http_host" => "header_host",
         "content_type" => "header_content_type",
@@ -220,7 +243,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "server_protocol" => "protocol",
         "request" => "request_line",
         "status" => "status",
-        "body_bytes_sent" | "bytes_sent" => "body_bytes_sent",
+        "body_bytes_sent" => "body_bytes_sent",
         "request_time" => "request_time",
         "time_local" => "time_local",
         "time_iso8601" => "time_iso8601",
@@ -240,7 +263,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
             return begins("http_", "header_")
                 .or_else(|| begins("sent_http_", "response_header_"))
                 .or_else(|| begins("upstream_http_", "response_header_"))
-                .or_else(|| begins("arg_", "arg_"))
+                .or_else(|| begins("arg_", "raw_arg_"))
                 .or_else(|| begins("cookie_", "cookie_"));
         }
     };
@@ -250,10 +273,8 @@ fn same_elsewhere(name: &str) -> Option<String> {
 /// Variables that an expression computes.
 fn scripted(name: &str) -> Option<String> {
     Some(match name {
-        "args" | "query_string" => QUERY.to_owned(),
-        "is_args" => r"/\?[^]/.test(vars.request_uri) ? '?' : ''".to_owned(),
-        "scheme" => "vars.tls_protocol ? 'https' : 'http'".to_owned(),
-        "https" => "vars.tls_protocol ? 'on' : ''".to_owned(),
+        "is_args" => "vars.query ? '?' : ''".to_owned(),
+        "https" => "vars.scheme === 'https' ? 'on' : ''".to_owned(),
         "proxy_add_x_forwarded_for" => {
             "headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr".to_owned()
         }
@@ -318,9 +339,10 @@ fn map_of(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<
     Some(script_text(script))
 }
 
-/// The query string as an expression.
-pub(super) fn variable_in_script(name: &str) -> String {
-    scripted(name).map_or_else(|| script_of(name), |script| format!("({script})"))
+/// The client's query behind `joint`, if there is one.
+pub(super) fn query_behind(joint: char) -> Piece {
+    let query = script_of("query");
+    Piece::Script(format!("{query} !== '' ? '{joint}' + {query} : ''"))
 }
 
 #[cfg(test)]
