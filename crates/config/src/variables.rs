@@ -612,6 +612,7 @@ pub fn variables_markdown() -> String {
             );
         }
     }
+    page.push_str("\n`$map_NAME` is the value of the map of that name ([guide](../http/rewriting.md#maps)).\n");
     page.push_str("\nWithout TLS, those that begin with `$tls_` are empty.\n");
     page.push_str("\n[Logs](../operate/logs.md) has an access log of JSON.\n");
     page

@@ -5,8 +5,8 @@ use tutti_config::model::{Template, TemplatePart};
 
 use crate::info::RequestInfo;
 use crate::path::percent_decode;
-use crate::script::{self, ScriptFailed};
-use crate::variables;
+use crate::render::render_part;
+use crate::script::ScriptFailed;
 
 /// The segments of a destination; more than three are never valid.
 pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
@@ -30,15 +30,9 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(
                     current.extend_from_slice(&percent_decode(piece));
                 }
             }
-            TemplatePart::Variable(_) | TemplatePart::Script(_) => {
+            part => {
                 value.clear();
-                match part {
-                    TemplatePart::Variable(variable) => {
-                        variables::value(variable, request, &mut value)
-                    }
-                    TemplatePart::Script(source) => script::value(source, request, &mut value)?,
-                    TemplatePart::Literal(_) => {}
-                }
+                render_part(part, request, &mut value)?;
                 for (number, piece) in value.split(|byte| *byte == b'/').enumerate() {
                     if number > 0 {
                         segments.push(std::mem::take(&mut current));

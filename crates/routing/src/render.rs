@@ -1,10 +1,13 @@
 //! Templates with the values of a request.
 
-use tutti_config::model::{ContentPart, Template, TemplatePart};
+use tutti_config::model::{
+    CapturedGroups, ContentPart, ScriptPart, Template, TemplatePart, VariableMap,
+};
 
 use crate::info::RequestInfo;
 use crate::json;
-use crate::script::{self, ScriptFailed};
+use crate::map;
+use crate::script::{self, MapValues, ScriptFailed};
 use crate::variables;
 
 /// Renders the template for this request.
@@ -16,11 +19,77 @@ pub fn render<R: RequestInfo + ?Sized>(
     request: &R,
     out: &mut Vec<u8>,
 ) -> Result<(), ScriptFailed> {
+    let mut parts = template.parts().iter();
+    parts.try_for_each(|part| render_part(part, request, out))
+}
+
+/// Renders a part of a template.
+///
+/// # Errors
+/// It is a script that failed, or a map whose regular expression exceeded its step limit; the request has been notified.
+pub(crate) fn render_part<R: RequestInfo + ?Sized>(
+    part: &TemplatePart,
+    request: &R,
+    out: &mut Vec<u8>,
+) -> Result<(), ScriptFailed> {
+    match part {
+        TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+        TemplatePart::Variable(variable) => variables::value(variable, request, out),
+        TemplatePart::Script(script) => {
+            script::value(script, map_values(script, request)?, request, out)?;
+        }
+        TemplatePart::Map(map) => map_value(&map.0, request, out)?,
+        // Only in values of maps, which are rendered with their groups.
+        TemplatePart::Group(_) => {}
+    }
+    Ok(())
+}
+
+/// Returns the values of the maps that a script names. They are evaluated before it: a map without a value must not look like an undefined
+/// variable.
+///
+/// # Errors
+/// As those of [`render_part`].
+pub(crate) fn map_values<R: RequestInfo + ?Sized>(
+    script: &ScriptPart,
+    request: &R,
+) -> Result<MapValues, ScriptFailed> {
+    let maps = script.maps.iter().map(|map| {
+        let mut value = Vec::new();
+        map_value(&map.0, request, &mut value)?;
+        Ok((format!("map_{}", map.0.name), value))
+    });
+    maps.collect()
+}
+
+fn map_value<R: RequestInfo + ?Sized>(
+    map: &VariableMap,
+    request: &R,
+    out: &mut Vec<u8>,
+) -> Result<(), ScriptFailed> {
+    let mut key = Vec::new();
+    render(&map.key, request, &mut key)?;
+    let chosen = map::choose(map, &key).map_err(|out_of_steps| {
+        request.pattern_failed(out_of_steps, &map.pointer);
+        ScriptFailed
+    })?;
+    match chosen {
+        Some((template, Some(groups))) => with_groups(template, &groups, request, out),
+        Some((template, None)) => render(template, request, out),
+        None => render(&map.default, request, out),
+    }
+}
+
+fn with_groups<R: RequestInfo + ?Sized>(
+    template: &Template,
+    groups: &CapturedGroups,
+    request: &R,
+    out: &mut Vec<u8>,
+) -> Result<(), ScriptFailed> {
     for part in template.parts() {
         match part {
-            TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
-            TemplatePart::Variable(variable) => variables::value(variable, request, out),
-            TemplatePart::Script(source) => script::value(source, request, out)?,
+            TemplatePart::Group(group) => out.extend_from_slice(groups.get(group)),
+            part => render_part(part, request, out)?,
         }
     }
     Ok(())
