@@ -199,6 +199,19 @@ fn one(pattern: &[u8], name: &[u8], position: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// Issue 31: reading one waited for ever.
+    #[test]
+    fn a_pipe_is_no_file_of_a_source() {
+        let folder = std::env::temp_dir().join(format!("tutti-sources-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let pipe = folder.join("pipe.conf");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo runs").success());
+        let read = Disk.read(&pipe).map_err(|error| error.to_string());
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        assert_eq!(read, Err("it is not a regular file".to_owned()));
+    }
+
     #[test]
     fn names_are_matched_as_a_shell_has_it() {
         for (pattern, name, expected) in [

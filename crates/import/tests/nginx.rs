@@ -839,9 +839,10 @@ fn all_that_stands_in_an_if_acts_in_its_order() {
 #[test]
 fn a_declared_variable_never_means_a_field_of_the_client() {
     for declared in [
-        "geo $http_allowed { default 0; 10.0.0.0/8 1; }",
+        "keyval $remote_addr $http_allowed zone=z;",
         "map $no_such_variable $http_allowed { default 0; a 1; }",
-        "split_clients $remote_addr $http_allowed { 50% 1; * 0; }",
+        "geo $http_allowed { proxy 10.0.0.1; default 0; 10.0.0.0/8 1; }",
+        "map $uri $http_allowed { default 0; ~a(?!b 1; }",
     ] {
         assert_closed(declared, "", "if ($http_allowed = 0) { return 403; }");
         assert_closed(
@@ -1400,4 +1401,131 @@ fn each_place_has_its_own_settings() {
         "{whole:#}"
     );
     assert_eq!(up["access_log"], false);
+}
+
+#[test]
+fn maps_are_carried_over() {
+    let (whole, findings) = location(
+        "map $uri $to { default ''; /old /new; ~^/b/(?<slug>.+)$ /posts/$slug/$1; } map $host $site { hostnames; .a.example a; }
+        geo $lan { default 0; 10.0.0.0/8 1; } geo $arg_ip $range { ranges; 10.0.0.1-10.0.0.9 r; } split_clients $request_id $half { 50% a; * b; }
+        map $http_upgrade $unused { default upgrade; '' close; }",
+        "",
+        "if ($to) { return 301 $to; } if ($lan) { return 403; } return 200 '$site $range $half';",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    assert_eq!(
+        whole["maps"],
+        json!({
+            "to": {"key": "$uri", "default": "", "values": {"/old": "/new", "~^/b/(?<slug>.+)$": "/posts/$match_slug/$match_1"}},
+            "site": {"key": "$host", "hosts": {".a.example": "a"}},
+            "lan": {"default": "0", "addresses": {"10.0.0.0/8": "1"}},
+            "range": {"key": "$raw_arg_ip", "addresses": {"10.0.0.1-10.0.0.9": "r"}},
+            "half": {"key": "$request_id", "default": "b", "shares": [{"percent": 50.0, "value": "a"}]}
+        })
+    );
+    let text = whole["routes"].to_string();
+    assert!(text.contains(r#"{"if":"$map_lan"}"#), "{text}");
+    assert!(text.contains("$map_site $map_range $map_half"), "{text}");
+}
+
+#[test]
+fn answers_of_servers_are_changed_as_the_source_changes_them() {
+    let action = |inside: &str| {
+        let (whole, findings) = location(
+            "upstream u { server a:1 max_fails=2 fail_timeout=5s; server b:1; server c:1; server d:1; sticky cookie route expires=1h secure; }",
+            "",
+            inside,
+        );
+        assert!(findings.is_empty(), "{inside}: {findings:?}");
+        (whole["routes"]["s"][0]["action"].clone(), whole)
+    };
+    let (own, _) = action(
+        "proxy_pass http://127.0.0.1:1/b/; proxy_cookie_path / '/; Secure; SameSite=lax'; proxy_cookie_domain a.example b.example; proxy_cookie_flags id httponly;",
+    );
+    assert_eq!(
+        own["proxy_options"]["rewrite_response"],
+        json!({
+            "location": {"http://127.0.0.1:1/b/": "/"},
+            "cookie_domain": {"a.example": "b.example"},
+            "cookie_attributes": {"*": {"secure": true, "same_site": "lax"}, "id": {"http_only": true}}
+        })
+    );
+    let (own, _) = action(
+        "proxy_pass http://127.0.0.1:1; proxy_redirect off; proxy_next_upstream error http_503 non_idempotent; proxy_next_upstream_tries 2; proxy_next_upstream_timeout 3s;",
+    );
+    let options = &own["proxy_options"];
+    assert_eq!(options["retry_failures"], json!(["error"]));
+    assert_eq!(options["retry_statuses"], json!([503]));
+    assert_eq!(options["retries"], 1);
+    assert_eq!(options["retry_timeout"], 3.0);
+    assert!(options.get("rewrite_response").is_none(), "{options}");
+    let (_, whole) = action("proxy_pass http://u; proxy_set_header Host $host;");
+    let group = &whole["upstreams"]["u"];
+    assert_eq!(
+        group["servers"]["a:1"],
+        json!({"max_fails": 2, "fail_timeout": 5.0})
+    );
+    assert_eq!(group["retries"], 3);
+    assert_eq!(
+        group["sticky"],
+        json!({"cookie": "route", "max_age": 3600.0, "secure": true})
+    );
+    // An expression has no counterpart.
+    let (_, findings) = location(
+        "",
+        "",
+        "proxy_pass http://127.0.0.1:1; proxy_redirect ~^/(.*) /$1;",
+    );
+    assert_eq!(findings, [(3, "proxy_redirect".to_owned())]);
+}
+
+#[test]
+fn texts_trailers_and_types_of_a_place_are_carried_over() {
+    let (whole, findings) = location(
+        "",
+        "charset utf-8;",
+        "sub_filter a b; sub_filter_once off; sub_filter_types text/css; add_trailer X-T $status; types { text/x-a a b; } default_type '';",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let action = &whole["routes"]["s-site"][0]["action"];
+    let action = if action.is_null() {
+        &whole["routes"]["s"][0]["action"]
+    } else {
+        action
+    };
+    assert_eq!(
+        action["replace"],
+        json!([{"find": "a", "with": "b", "ignore_case": true}]),
+        "{whole:#}"
+    );
+    assert_eq!(action["replace_types"], json!(["text/html", "text/css"]));
+    assert_eq!(action["trailers"], json!({"X-T": "$status"}));
+    assert_eq!(action["mime_types"], json!({"text/x-a": [".a", ".b"]}));
+    assert_eq!(action["default_type"], false);
+}
+
+#[test]
+fn a_script_of_try_files_is_no_reason_to_leave_out_another() {
+    let (whole, findings) = location(
+        "",
+        "location ~ \\.php$ { try_files $uri /index.php =404; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_pass 127.0.0.1:9; }",
+        "",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let text = whole.to_string();
+    assert!(text.contains(r#""rewrite":"/index.php"#), "{text}");
+}
+
+#[test]
+fn a_cache_of_slices_has_their_size() {
+    let (whole, findings) = location(
+        "proxy_cache_path /c keys_zone=z:1m;",
+        "",
+        "slice 64k; proxy_cache z; proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; proxy_cache_valid 200 206 1h; proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(findings.is_empty(), "{findings:?}");
+    let action = &whole["routes"]["s"][0]["action"];
+    assert_eq!(action["cache"]["slice"], 65536);
+    assert_eq!(action["cache"]["key"], "$uri");
+    assert!(action["request_headers"].get("Range").is_none(), "{action}");
 }

@@ -81,7 +81,7 @@ impl Compiler<'_> {
                 "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name"
             )
         };
-        let by_script = items.iter().any(is_of_script);
+        let by_script = items.iter().all(is_of_script);
         let is_script = matches!(handler.map(Statement::name), Some("fastcgi_pass"));
         // A script that is not there is 404 anyway.
         if is_script && by_script && last == "=404" {

@@ -12,7 +12,7 @@ const READ: Words = Words(
     grpc_send_timeout grpc_set_header grpc_ssl_name grpc_ssl_trusted_certificate grpc_ssl_verify gzip gzip_comp_level
     gzip_min_length gzip_static gzip_types http http2 if index internal keepalive_timeout large_client_header_buffers
     limit_conn limit_conn_dry_run limit_conn_status limit_conn_zone limit_except limit_req limit_req_dry_run
-    limit_req_status limit_req_zone listen location log_format map mirror mirror_request_body proxy_buffering
+    limit_req_status limit_req_zone listen location log_format map geo split_clients mirror mirror_request_body proxy_buffering
     proxy_connect_timeout proxy_hide_header proxy_http_version proxy_intercept_errors proxy_pass proxy_read_timeout
     proxy_request_buffering proxy_send_timeout proxy_set_header proxy_ssl_server_name proxy_ssl_name proxy_ssl_verify
     proxy_ssl_trusted_certificate real_ip_header real_ip_recursive return rewrite root satisfy scgi_connect_timeout
@@ -27,7 +27,7 @@ const READ: Words = Words(
     fastcgi_next_upstream_timeout uwsgi_next_upstream uwsgi_next_upstream_tries uwsgi_next_upstream_timeout
     scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
     grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
-    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer limit_rate limit_rate_after charset charset_types",
+    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -137,7 +137,7 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "geo split_clients ancient_browser ancient_browser_value modern_browser modern_browser_value keyval
+            "ancient_browser ancient_browser_value modern_browser modern_browser_value keyval
             keyval_zone",
         ),
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",

@@ -22,6 +22,7 @@ mod listen;
 mod location;
 mod log_format;
 mod logs;
+mod maps;
 mod outcomes;
 mod pages;
 mod place_options;
@@ -38,7 +39,7 @@ pub(crate) mod tree;
 mod types;
 mod variables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clients::Host;
@@ -92,6 +93,7 @@ pub(crate) fn import(
         depth: 0,
         variants: 0,
         formats: log_format::LogFormat::all(&http),
+        address_maps: BTreeSet::new(),
         groups: BTreeMap::new(),
         sources,
         folder: folder(files),
@@ -250,45 +252,20 @@ impl Compiler<'_> {
         self.listeners(&hosts, http, &believed);
     }
 
-    /// The variables of `map`. One that is declared and cannot be written has no value, even if a built-in variable has
-    /// its name.
+    /// The variables of maps. One that is declared and cannot be written has no value, even if a built-in variable has its
+    /// name.
     fn maps(&mut self, http: &[Statement]) -> Meaning {
         let mut meaning = Meaning::default();
         meaning.unknown.extend(declared(http));
-        for statement in http.iter().filter(|statement| statement.name() == "map") {
-            let name = statement.argument(1).trim_start_matches('$').to_owned();
-            self.maps.insert(name.clone(), statement.clone());
-            match meaning.mapped(statement, &|value| Some(value.to_owned())) {
-                Some(text) => {
-                    let entries = statement.inner().iter();
-                    let entries = entries.filter(|entry| !entry.arguments().is_empty());
-                    let values = entries.map(|entry| meaning.text(entry.argument(0)));
-                    if let Ok(values) = values.collect::<Result<Vec<Text>, _>>() {
-                        meaning.learn(&name, values.iter());
-                    }
-                    meaning.unknown.remove(&name);
-                    meaning.named.insert(name, text);
-                }
-                None => {
-                    let hint = "write it as a script (`docs/http/scripting.md`); uses of the variable are reported too";
-                    self.findings.lost(
-                        &statement.place,
-                        "map",
-                        "it cannot be written as one expression",
-                        hint,
-                    );
-                }
-            }
-        }
+        self.declare_maps(http, &mut meaning);
         meaning
     }
 }
 
-/// The names of variables that `map` and other directives of `http` declare.
+/// The names of variables that other directives of `http` declare, whose values are not known.
 fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
     http.iter().filter_map(|statement| {
         let name = match statement.name() {
-            "map" | "geo" | "split_clients" => statement.arguments().last()?,
             "keyval" => statement.arguments().get(1)?,
             "js_set" | "perl_set" | "auth_jwt_claim_set" | "auth_jwt_header_set" => {
                 statement.arguments().first()?

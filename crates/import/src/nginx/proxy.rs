@@ -303,6 +303,10 @@ impl Compiler<'_> {
             {
                 continue;
             }
+            // The cache asks for parts of large responses, or the client's own field is passed on.
+            if name.eq_ignore_ascii_case("range") && value.contains("slice_range") {
+                continue;
+            }
             // It is sent as it came.
             if name.eq_ignore_ascii_case("host") && value == "$http_host" {
                 continue;

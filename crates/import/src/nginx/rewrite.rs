@@ -587,7 +587,7 @@ impl Compiler<'_> {
                 })
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
                 .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
-                .filter(|script| site.knows_address() || !uses_address(script));
+                .filter(|script| site.knows_address() || !self.uses_address(script));
             let Some(script) = chosen else {
                 return false;
             };
@@ -680,7 +680,7 @@ impl Compiler<'_> {
     /// one that the source means.
     fn subject(&mut self, site: &Site, variable: &str, place: &SourceLocation) -> Option<Text> {
         let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
-        (site.knows_address() || !uses_address(&subject.expression())).then_some(subject)
+        (site.knows_address() || !self.uses_address(&subject.expression())).then_some(subject)
     }
 
     fn compile(
@@ -762,6 +762,15 @@ impl Compiler<'_> {
             )),
             Condition::True(variable) => {
                 let subject = self.subject(site, variable, place)?;
+                // Texts that count as false in Tutti alone are none of a map's values.
+                let values = site.meaning.values.get(variable);
+                let is_odd =
+                    |value: &String| matches!(value.as_str(), "false" | "null" | "undefined");
+                if let ([Piece::Variable(name)], Some(values)) = (subject.0.as_slice(), values)
+                    && !values.iter().any(is_odd)
+                {
+                    return plain(when("if", format!("${name}")));
+                }
                 let test = format!(
                     "((value) => value !== '' && value !== '0' ? 1 : '')({})",
                     subject.expression()
@@ -770,13 +779,6 @@ impl Compiler<'_> {
             }
         }
     }
-}
-
-/// True for an expression that looks at the client's address.
-fn uses_address(expression: &str) -> bool {
-    ["remote_addr", "remoteAddr"]
-        .iter()
-        .any(|name| expression.contains(name))
 }
 
 /// A condition, carried over.

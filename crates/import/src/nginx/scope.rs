@@ -13,7 +13,7 @@ use super::redirects::Changes;
 use super::tree::Statement;
 use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
-use crate::units::seconds;
+use crate::units::{bytes, seconds};
 
 /// A field of `add_header`.
 #[derive(Clone, Debug)]
@@ -147,6 +147,8 @@ pub(super) struct Scope {
     pub(super) hidden: Vec<String>,
     pub(super) types: Types,
     pub(super) follow_symlinks: bool,
+    /// `slice`: the bytes of each part of a large response.
+    pub(super) slice: Option<u64>,
     /// `etag off`.
     pub(super) has_no_etag: bool,
 }
@@ -289,6 +291,7 @@ impl Scope {
                 self.gzip.take(statement);
             }
             "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
+            "slice" => self.slice = bytes(first).filter(|bytes| *bytes > 0),
             "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }

@@ -1,6 +1,6 @@
 //! A `server` block on its way: what its locations share, and what is known where a directive stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,8 @@ pub(super) struct Compiler<'f> {
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
     pub(super) formats: BTreeMap<String, super::log_format::LogFormat>,
+    /// Variables of maps that the client's address decides.
+    pub(super) address_maps: BTreeSet<String>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -221,8 +223,7 @@ impl Compiler<'_> {
         fields: &mut Map<String, Value>,
     ) {
         let name = expires.strip_prefix('$').unwrap_or_default();
-        let by_map = self.maps.get(name).cloned();
-        let by_map = by_map.and_then(|map| site.meaning.mapped(&map, &cache_control));
+        let by_map = self.changed_map(&site.meaning, (name, "cache_control"), &cache_control);
         let value = match by_map {
             Some(text) => Some(text.template()),
             None => cache_control(expires),
@@ -231,9 +232,9 @@ impl Compiler<'_> {
             Some(value) if value.is_empty() => {}
             Some(value) => {
                 fields.insert("Cache-Control".to_owned(), value.into());
-                let by_map = self.maps.get(name).cloned();
                 let fixed = |time: &str| Some(fixed_time(time).unwrap_or_default().to_owned());
-                if let Some(times) = by_map.and_then(|map| site.meaning.mapped(&map, &fixed)) {
+                let times = self.changed_map(&site.meaning, (name, "expires"), &fixed);
+                if let Some(times) = times {
                     fields.insert("Expires".to_owned(), times.template().into());
                     return;
                 }

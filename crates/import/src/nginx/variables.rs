@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tutti_config::pattern::Case;
-
-use super::tree::Statement;
-use crate::template::{Piece, Text, escaped, quoted, regex, script_of};
+use crate::template::{Piece, Text, script_of};
 pub(super) use crate::template::{captures, script_text};
 
 /// The meaning of variables where a text stands.
@@ -62,52 +59,6 @@ impl Meaning {
         }
         text.push(rest);
         Ok(text)
-    }
-
-    /// The value of a `map`, whose entries `changed` may change. `None` if it cannot be written.
-    pub(super) fn mapped(
-        &self,
-        map: &Statement,
-        changed: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<Text> {
-        let subject = self.text(map.argument(0)).ok()?;
-        let statements = map.inner();
-        let has_hosts = statements
-            .iter()
-            .any(|entry| entry.name() == "hostnames" && entry.arguments().is_empty());
-        let mut default = Text::literal("");
-        let (mut entries, mut hosts) = (Vec::new(), Vec::new());
-        for entry in statements {
-            let (source, value) = (entry.name(), entry.argument(0));
-            if entry.arguments().is_empty() && matches!(source, "hostnames" | "volatile") {
-                continue;
-            }
-            let value = changed(value)?;
-            let value = match expression(source).filter(|_| value.contains('$')) {
-                // The captures of an expression are known in its own value.
-                Some((pattern, case)) => {
-                    let mut inner = self.clone();
-                    let captured = captures(pattern, case, &subject)?;
-                    inner.groups.extend(groups(pattern, &captured));
-                    inner.captures = Some(captured);
-                    inner.text(&value).ok()?
-                }
-                None => self.text(&value).ok()?,
-            };
-            match source {
-                "default" => default = value,
-                source => match host_pattern(source).filter(|_| has_hosts) {
-                    Some(pattern) => hosts.push((format!("~*{pattern}"), value)),
-                    None => entries.push((source.to_owned(), value)),
-                },
-            }
-        }
-        // The longest name counts, before any expression; those that begin with an asterisk come first.
-        hosts.sort_by_key(|(pattern, _)| {
-            (!pattern.ends_with('$'), std::cmp::Reverse(pattern.len()))
-        });
-        entries.splice(0..0, hosts);
-        map_of(&subject, &entries, &default)
     }
 
     /// The variable with several known values on which the server in an address depends, if it is the only one.
@@ -172,18 +123,6 @@ impl Meaning {
             .map(script_text)
             .ok_or_else(|| Unknown(name.to_owned()))
     }
-}
-
-/// A text that chooses by the names of hosts: `*.a.example`, `.a.example` or `www.*`, as an expression.
-fn host_pattern(source: &str) -> Option<String> {
-    if let Some(rest) = source.strip_prefix("*.") {
-        return Some(format!(r"\.{}$", escaped(rest)));
-    }
-    if let Some(rest) = source.strip_prefix('.') {
-        return Some(format!(r"(^|\.){}$", escaped(rest)));
-    }
-    let rest = source.strip_suffix(".*")?;
-    Some(format!(r"^{}\.", escaped(rest)))
 }
 
 /// The name behind a `$`, and the rest.
@@ -299,46 +238,6 @@ pub(super) fn groups(pattern: &str, captures: &str) -> BTreeMap<String, String> 
     groups
 }
 
-/// The pattern of an entry of a `map` that begins with `~`.
-fn expression(source: &str) -> Option<(&str, Case)> {
-    match (source.strip_prefix("~*"), source.strip_prefix('~')) {
-        (Some(pattern), _) => Some((pattern, Case::Ignore)),
-        (_, Some(pattern)) => Some((pattern, Case::Exact)),
-        _ => None,
-    }
-}
-
-/// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
-fn map_of(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
-    // An exact value comes before any pattern, whatever their order.
-    let (patterns, exact): (Vec<_>, Vec<_>) = entries
-        .iter()
-        .partition(|(source, _)| source.starts_with('~'));
-    let mut script = "((value) => ".to_owned();
-    for (source, value) in exact {
-        let source = source.strip_prefix('\\').unwrap_or(source).to_lowercase();
-        script.push_str(&format!(
-            "value.toLowerCase() === {} ? {} : ",
-            quoted(&source),
-            value.expression()
-        ));
-    }
-    for (source, value) in patterns {
-        let (pattern, case) = expression(source)?;
-        let expression = regex(pattern, case)?;
-        script.push_str(&format!(
-            "{expression}.test(value) ? {} : ",
-            value.expression()
-        ));
-    }
-    script.push_str(&format!(
-        "{})({})",
-        default.expression(),
-        subject.expression()
-    ));
-    Some(script_text(script))
-}
-
 /// The client's query behind `joint`, if there is one.
 pub(super) fn query_behind(joint: char) -> Piece {
     let query = script_of("query");
@@ -347,6 +246,8 @@ pub(super) fn query_behind(joint: char) -> Piece {
 
 #[cfg(test)]
 mod tests {
+    use tutti_config::pattern::Case;
+
     use super::*;
 
     fn template(source: &str) -> String {
