@@ -231,6 +231,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/run.py --server tutti --dist $(DIST) $(LONG)
 	python3 tests/real/imports_run.py --dist $(DIST)
 	python3 tests/real/snippets_run.py --dist $(DIST)
+	python3 tests/real/imports_cases.py --dist $(DIST)
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \

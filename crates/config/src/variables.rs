@@ -575,7 +575,7 @@ Made from the table that the server itself reads names with; do not edit.
 A variable is `$name` or `${name}`, and stands in the strings that [the reference](options.md) calls templates: `share`, `pass`, `location`, `rewrite`, the values of
 `response_headers` and `request_headers`, an upstream's `key`, `if`, the access log's `format`. `$dollar` is a dollar sign. The name of a variable ends at the first character that
 cannot belong to it; braces end it elsewhere: `${method}_route`. A name that does not exist is refused when the configuration is sent, and the error names the nearest one.
-A variable without a value is empty, and `-` in the access log.
+A variable without a value is empty, and `-` in the access log; a header field with nothing but such variables is not set.
 
 [JavaScript](../http/scripting.md) sees all of them as `vars.NAME`.
 ";

@@ -280,6 +280,14 @@ fn templates_have_their_values() {
         share("/$query,$arg_a,$raw_arg_A", get("/?a=%20&a=2")),
         "/a=%20&a=2,2,%20"
     );
+    // A script has the same variables.
+    assert_eq!(
+        share(
+            "`/${vars.query},${vars.arg_a},${vars.raw_arg_A},${vars.raw_arg_b}`",
+            get("/?a=%20&a=2")
+        ),
+        "/a=%20&a=2,2,%20,undefined"
+    );
     // The header of a PROXY protocol is not one of forwarded fields.
     assert_eq!(share("/$proxy_protocol_addr", get("/")), "/");
 }
