@@ -17,7 +17,7 @@ use tutti_script::CompileError;
 
 use crate::address_ranges::AddressRanges;
 use crate::pattern::Pattern;
-use crate::variables::{self, Variable};
+use crate::variables::{self, PLAIN_VARIABLES, Variable};
 
 /// A parsed template. Two templates are equal if their source is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -290,6 +290,21 @@ impl Template {
     /// Returns its parts; none for the empty string.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
+    }
+
+    /// True if its value may depend on this variable.
+    pub fn names(&self, variable: &Variable) -> bool {
+        self.parts.iter().any(|part| match part {
+            TemplatePart::Literal(_) | TemplatePart::Group(_) => false,
+            TemplatePart::Variable(named) => named == variable,
+            TemplatePart::Script(script) => {
+                let mut plain = PLAIN_VARIABLES.iter();
+                let named = plain.find(|plain| plain.variable == *variable);
+                let is_named = named.is_some_and(|plain| script.source.contains(plain.name));
+                is_named || script.maps.iter().any(|map| map.0.key.names(variable))
+            }
+            TemplatePart::Map(map) => map.0.key.names(variable),
+        })
     }
 
     /// The groups of regular expressions in it.

@@ -65,6 +65,10 @@ pub enum Variable {
     BodyBytesSent,
     /// `$bytes_sent`.
     BytesSent,
+    /// `$request_length`.
+    RequestLength,
+    /// `$request_body`.
+    RequestBody,
     /// `$cache_status`.
     CacheStatus,
     /// `$upstream_NAME`.
@@ -342,6 +346,19 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         "6270",
     ),
     plain(
+        "request_length",
+        Variable::RequestLength,
+        "Bytes of the request that were received so far: the head in the form of HTTP/1, and the body",
+        "612",
+    ),
+    plain(
+        "request_body",
+        Variable::RequestBody,
+        "Only in `access_log`: the body of the request as far as it was received, at most its first 16 KiB. It may contain passwords; \
+         elsewhere, and in the names that a script makes up, it is empty",
+        "name=value",
+    ),
+    plain(
         "cache_status",
         Variable::CacheStatus,
         "The result of `cache`, in nginx's words: `HIT`, `MISS`, `EXPIRED` (it was stale, and fetched again), `REVALIDATED`, `STALE` (it is stale and sent all the same), `UPDATING` (and another request fetches it), `BYPASS`; empty without a cache",
@@ -530,6 +547,8 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::Status
         | Variable::BodyBytesSent
         | Variable::BytesSent
+        | Variable::RequestLength
+        | Variable::RequestBody
         | Variable::CacheStatus
         | Variable::Upstream(_)
         | Variable::TimeLocal

@@ -23,6 +23,8 @@ const FLUSH_BYTES: usize = 32 * 1024;
 pub struct AccessLogger {
     file: Arc<LogFile>,
     line: LogLine,
+    /// A line may have the body of its request.
+    has_body: bool,
 }
 
 impl AccessLogger {
@@ -31,12 +33,20 @@ impl AccessLogger {
         Self {
             file,
             line: LogLine::compile(log),
+            has_body: log.names(&model::Variable::RequestBody),
         }
     }
 }
 
 /// All entries of `access_log` in a configuration; at least one.
 pub struct AccessLogs(pub Box<[AccessLogger]>);
+
+impl AccessLogs {
+    /// True if a line may have the body of its request.
+    pub fn have_bodies(&self) -> bool {
+        self.0.iter().any(|logger| logger.has_body)
+    }
+}
 
 /// Collected lines of one thread.
 #[derive(Default)]

@@ -97,6 +97,16 @@ pub trait RequestInfo {
         let _ = (variable, out);
     }
 
+    /// Bytes of its body that were received so far.
+    fn body_bytes_received(&self) -> u64 {
+        0
+    }
+
+    /// Appends the beginning of its body, as far as it was received and is kept for the access log.
+    fn write_body(&self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
     /// Names what the cache did; empty without a cache.
     fn cache_status(&self) -> &'static str {
         ""

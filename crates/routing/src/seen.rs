@@ -74,6 +74,12 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
     fn write_upstream(&self, variable: UpstreamVariable, out: &mut Vec<u8>) {
         self.request.write_upstream(variable, out);
     }
+    fn body_bytes_received(&self) -> u64 {
+        self.request.body_bytes_received()
+    }
+    fn write_body(&self, out: &mut Vec<u8>) {
+        self.request.write_body(out);
+    }
     fn cache_status(&self) -> &'static str {
         self.request.cache_status()
     }

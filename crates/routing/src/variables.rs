@@ -76,15 +76,11 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             }
         }
         Variable::BodyBytesSent => {
-            if let Some(response) = request.response() {
-                print(out, format_args!("{}", response.body_bytes_sent()));
-            }
+            number(request.response().map(ResponseInfo::body_bytes_sent), out);
         }
-        Variable::BytesSent => {
-            if let Some(response) = request.response() {
-                print(out, format_args!("{}", response.bytes_sent()));
-            }
-        }
+        Variable::BytesSent => number(request.response().map(ResponseInfo::bytes_sent), out),
+        Variable::RequestLength => number(Some(request_length(request)), out),
+        Variable::RequestBody => request.write_body(out),
         Variable::CacheStatus => out.extend_from_slice(request.cache_status().as_bytes()),
         Variable::Upstream(variable) => request.write_upstream(*variable, out),
         Variable::Tls(variable) => out.extend_from_slice(request.tls(*variable)),
@@ -191,6 +187,20 @@ fn join(out: &mut Vec<u8>, start: usize, value: &[u8]) {
         out.extend_from_slice(b", ");
     }
     out.extend_from_slice(value);
+}
+
+fn number(number: Option<u64>, out: &mut Vec<u8>) {
+    if let Some(number) = number {
+        print(out, format_args!("{number}"));
+    }
+}
+
+/// Bytes of a request so far: its head as HTTP/1 writes it, and its body.
+fn request_length<R: RequestInfo + ?Sized>(request: &R) -> u64 {
+    // Two spaces, the version, and the ends of the line and of the head.
+    let mut head = request.method().len() + request.target().len() + 14;
+    request.each_header(&mut |name, value| head += name.len() + value.len() + 4);
+    head as u64 + request.body_bytes_received()
 }
 
 fn print(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {

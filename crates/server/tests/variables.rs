@@ -207,7 +207,7 @@ fn changed_maps_are_in_force_at_once() {
         format!(
             r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "maps": {{{maps}}},
                 "routes": [{{"match": {{"if": "$map_closed"}}, "action": {{"return": 403}}}},
-                           {{"action": {{"return": 200, "body": "$map_text", "limit": [{{"rate": "1000r/s", "key": "$map_text"}}],
+                           {{"action": {{"return": 200, "body": "$map_text", "limit": [{{"rate": "1000r/s", "burst": 100, "key": "$map_text"}}],
                                          "response_headers": {{"X-Map": "`${{vars.map_text}}`"}}}}}}]}}"#
         )
     };
@@ -235,4 +235,44 @@ fn changed_maps_are_in_force_at_once() {
     site.configure(&config(&second.replace("/\"", "~(\"")))
         .unwrap_err();
     assert_eq!(ask("/closed?a=1"), "200 eins eins");
+}
+
+#[test]
+fn a_log_has_the_length_of_a_request_and_the_beginning_of_its_body() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/none"}}, "action": {{"return": 200, "access_log": {{"path": "{folder}/other.log", "format": "$uri|$request_length"}}}}}},
+                            {{"action": {{"return": 200, "response_headers": {{"X-Body": "[$request_body]"}}}}}}],
+                 "access_log": {{"path": "{folder}/access.log", "format": "$request_uri|$request_length|$request_body"}}}}"#
+        )
+    });
+    let send = |target: &str, fields: &str, body: &str| {
+        let mut client = site.connect();
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        client.send(format!("{head}{body}"));
+        assert_eq!(client.response("POST").status, 200);
+        head.len()
+    };
+    let head = send("/short", "Content-Length: 7\r\n", "a=\"1\"\nb");
+    let expected = ["/short", &(head + 7).to_string(), "a=\\x221\\x22\\x0Ab"];
+    assert_eq!(logged(&site, "/short"), expected);
+
+    let chunked = "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    let head = send("/chunked", "Transfer-Encoding: chunked\r\n", chunked);
+    let expected = ["/chunked", &(head + 5).to_string(), "abcde"];
+    assert_eq!(logged(&site, "/chunked"), expected);
+
+    let long = "x".repeat(20_000);
+    let head = send("/long", "Content-Length: 20000\r\n", &long);
+    let expected = ["/long", &(head + 20_000).to_string(), &long[..16 * 1024]];
+    assert_eq!(logged(&site, "/long"), expected);
+
+    // The next request on the same connection has none of it.
+    let mut client = site.connect();
+    client.send("POST /first HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nabGET /second HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response("POST").status, 200);
+    assert_eq!(client.response("GET").status, 200);
+    assert_eq!(logged(&site, "/first")[2], "ab");
+    assert_eq!(logged(&site, "/second")[2], "-");
 }

@@ -6,6 +6,7 @@ use tutti_options::log_target::LogTarget;
 use super::condition::Condition;
 use crate::table::{DEFAULT_LOG_FORMAT, SlowLogOptions};
 use crate::template::Template;
+use crate::variables::Variable;
 
 /// `access_log`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,21 @@ pub enum LogFormat {
     Text(Template),
     /// One JSON object per line; members in order.
     Json(Vec<(String, LogValue)>),
+}
+
+impl AccessLog {
+    /// True if a line may have this variable.
+    pub fn names(&self, variable: &Variable) -> bool {
+        let is_in_format = match &self.format {
+            LogFormat::Text(template) => template.names(variable),
+            LogFormat::Json(members) => {
+                let mut values = members.iter();
+                values.any(|(_, value)| value.template.names(variable))
+            }
+        };
+        let condition = self.condition.as_ref();
+        is_in_format || condition.is_some_and(|condition| condition.template.names(variable))
+    }
 }
 
 /// The value of a member of such a line.

@@ -42,6 +42,8 @@ pub(crate) struct BodyTerms {
     pub(crate) expects_continue: bool,
     /// Longest pause between two reads (`body_read_timeout`).
     pub(crate) read_timeout: Millis,
+    /// The access log has its beginning.
+    pub(crate) is_logged: bool,
 }
 
 impl BodyTerms {
@@ -50,6 +52,10 @@ impl BodyTerms {
             decoder,
             expects_continue: request.view.facts().expects_continue,
             read_timeout: request.settings().timeouts.body_read,
+            is_logged: {
+                let logs = request.settings().access_logs.as_ref();
+                logs.is_some_and(|logs| logs.have_bodies())
+            },
         }
     }
 }
@@ -68,6 +74,7 @@ pub(crate) struct ClientBody<'a> {
     decoder: BodyDecoder,
     has_ended: bool,
     awaits_continue: bool,
+    is_logged: bool,
     read_timeout: Millis,
     /// When the client must have sent more.
     deadline: Millis,
@@ -93,6 +100,7 @@ impl<'a> ClientBody<'a> {
             decoder: terms.decoder,
             has_ended: false,
             awaits_continue,
+            is_logged: terms.is_logged,
             read_timeout: terms.read_timeout,
             deadline: NEVER,
         }
@@ -244,6 +252,8 @@ impl<'a> ClientBody<'a> {
             let rest = self.input.get(self.next..).unwrap_or_default();
             let found = self.decoder.decode(rest)?;
             self.piece = self.next + found.data.start..self.next + found.data.end;
+            let piece = self.input.get(self.piece.clone()).unwrap_or_default();
+            self.exchange.received.note(piece, self.is_logged);
             self.next += found.consumed;
             self.has_ended = found.is_finished;
             if found.is_finished {

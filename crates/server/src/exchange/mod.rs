@@ -7,6 +7,7 @@ pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod collector;
 pub(crate) mod messages;
+pub(crate) mod received;
 pub(crate) mod refusals;
 pub(crate) mod request;
 pub(crate) mod respond;

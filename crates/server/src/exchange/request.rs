@@ -472,6 +472,12 @@ impl RequestInfo for Request<'_> {
             each(field.name, field.value);
         }
     }
+    fn body_bytes_received(&self) -> u64 {
+        self.exchange.received.bytes()
+    }
+    fn write_body(&self, out: &mut Vec<u8>) {
+        self.exchange.received.write_beginning(out);
+    }
     fn error_status(&self) -> Option<u16> {
         self.mended().map(|mended| mended.status)
     }

@@ -23,6 +23,7 @@ use tutti_routing::{ConnectionNumbers, RuleSet, ScopeNumber};
 
 use crate::exchange::attempts::Attempts;
 use crate::exchange::client::ClientSide;
+use crate::exchange::received::ReceivedBody;
 use crate::exchange::trace::Traced;
 use crate::fields::forwarded::Origin;
 use crate::local::Local;
@@ -66,6 +67,8 @@ pub(crate) struct Exchange {
     pub(crate) phases: Cell<Phases>,
     /// Asks the application for its position in the code, if there is a slow log.
     pub(crate) whereabouts: Cell<Option<Box<Whereabouts>>>,
+    /// The received part of its body.
+    pub(crate) received: ReceivedBody,
     /// The request that is answered in its place.
     pub(crate) substitute: Option<Box<Substitute>>,
     /// The access log and the metrics have it.
@@ -106,6 +109,7 @@ impl Exchange {
             traced: Traced::default(),
             phases: Cell::default(),
             whereabouts: Cell::default(),
+            received: ReceivedBody::default(),
             substitute: None,
             is_logged: Cell::new(false),
             is_body_coming: Cell::new(false),
