@@ -1554,6 +1554,19 @@ fn a_rule_that_changes_nothing_opens_no_internal_location() {
     }
 }
 
+/// The server refuses a field that both kinds of fields remove.
+#[test]
+fn a_tag_is_removed_once() {
+    let (whole, findings) = location(
+        "",
+        "etag off;",
+        "root /srv; add_header ETag ''; return 200 x;",
+    );
+    assert!(findings.is_empty(), "{findings:?} {whole:#}");
+    let (whole, findings) = location("", "etag off;", "root /srv; add_header ETag '';");
+    assert!(findings.is_empty(), "{findings:?} {whole:#}");
+}
+
 #[test]
 fn a_location_of_its_own_is_not_redirected() {
     let (whole, _) = location(

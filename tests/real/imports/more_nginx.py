@@ -7,7 +7,7 @@ from imports.replay import Request
 
 def pages(*beginnings):
     """Addresses of an application."""
-    return [f"{beginning}{number}?page={number}" for beginning in beginnings for number in range(45)]
+    return [f"{beginning}{number}?page={number}" for beginning in beginnings for number in range(60)]
 
 
 class Discourse(Behind):
@@ -76,7 +76,7 @@ server {{
         try_files $uri @discourse;
     }}
     location /downloads/ {{ internal; alias $public/; }}
-    location @discourse {{{FORWARDED}
+    location @discourse {{{FORWARDED.replace("proxy_set_header X-Forwarded-Proto $scheme;", "")}
         proxy_set_header X-Forwarded-Proto $thescheme;
         proxy_pass http://discourse;
     }}
@@ -480,7 +480,7 @@ class WwwAndTls(NginxSite):
 
     def configuration(self, listen, fpm):
         return f"""
-server {{ listen {listen} default_server; server_name _; return 421; }}
+server {{ listen {listen} default_server; server_name _; return 404; }}
 server {{ listen {listen}; server_name www.site.example; return 301 $scheme://site.example$request_uri; }}
 server {{
     listen {listen};
