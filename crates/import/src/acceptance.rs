@@ -86,7 +86,7 @@ fn close(configuration: &mut Value, way: &[String]) -> &'static str {
             "requests for it get 503"
         }
         ["maps", name, ..] => {
-            // What uses it is rejected and closed next.
+            // Its users are rejected and closed next.
             remove(configuration, &["maps", *name]);
             "it has been left out, and what uses it is closed"
         }

@@ -1529,3 +1529,51 @@ fn a_cache_of_slices_has_their_size() {
     assert_eq!(action["cache"]["key"], "$uri");
     assert!(action["request_headers"].get("Range").is_none(), "{action}");
 }
+
+/// Issue 31: a rule of the server that changed nothing led requests from outside to its internal locations.
+#[test]
+fn a_rule_that_changes_nothing_opens_no_internal_location() {
+    for rule in [
+        "if (!-e $request_filename) { rewrite ^/a /b last; }",
+        "if ($arg_a) { break; }",
+        "rewrite ^/a /b last;",
+    ] {
+        let imported = imported(&format!(
+            "server {{ server_name s; root /srv; {rule} location /int/ {{ internal; }} location / {{ }} }}"
+        ));
+        let routes = &imported.configuration["routes"];
+        let outside = routes["s-outside"].to_string();
+        assert!(
+            outside.contains(r#"{"match":{"uri":"/int/*"},"action":{"return":404}}"#),
+            "{rule}: {routes:#}"
+        );
+        // Only a new path leads to the route with the internal one.
+        let leads = |value: &Value| value.to_string().matches("routes/s-locations").count();
+        let rewritten = routes.to_string().matches("\"rewrite\":\"/b\"").count();
+        assert_eq!(leads(routes), rewritten, "{rule}: {routes:#}");
+    }
+}
+
+/// The server refuses a field that both kinds of fields remove.
+#[test]
+fn a_tag_is_removed_once() {
+    let (whole, findings) = location(
+        "",
+        "etag off;",
+        "root /srv; add_header ETag ''; return 200 x;",
+    );
+    assert!(findings.is_empty(), "{findings:?} {whole:#}");
+    let (whole, findings) = location("", "etag off;", "root /srv; add_header ETag '';");
+    assert!(findings.is_empty(), "{findings:?} {whole:#}");
+}
+
+#[test]
+fn a_location_of_its_own_is_not_redirected() {
+    let (whole, _) = location(
+        "",
+        "location /app { return 301 /app/; } location /app/ { proxy_pass http://127.0.0.1:1; }",
+        "",
+    );
+    let text = whole["routes"].to_string();
+    assert!(!text.contains(r#"{"uri":"/app"}"#), "{text}");
+}

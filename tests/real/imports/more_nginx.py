@@ -6,8 +6,8 @@ from imports.replay import Request
 
 
 def pages(*beginnings):
-    """Forty addresses of an application."""
-    return [f"{beginning}{number}?page={number}" for beginning in beginnings for number in range(40 // len(beginnings))]
+    """Addresses of an application."""
+    return [f"{beginning}{number}?page={number}" for beginning in beginnings for number in range(60)]
 
 
 class Discourse(Behind):
@@ -34,7 +34,6 @@ server {{
     gzip_types application/json text/css text/javascript application/x-javascript application/javascript image/svg+xml;
     client_max_body_size 10m;
     etag off;
-    proxy_buffer_size 32k;
     location ^~ /backups/ {{ internal; }}
     location /favicon.ico {{ return 204; access_log off; log_not_found off; }}
     location / {{
@@ -77,7 +76,7 @@ server {{
         try_files $uri @discourse;
     }}
     location /downloads/ {{ internal; alias $public/; }}
-    location @discourse {{{FORWARDED}
+    location @discourse {{{FORWARDED.replace("proxy_set_header X-Forwarded-Proto $scheme;", "")}
         proxy_set_header X-Forwarded-Proto $thescheme;
         proxy_pass http://discourse;
     }}
@@ -371,6 +370,7 @@ class OAuth2Proxy(Behind):
     """The configuration that oauth2-proxy documents: another server says who the client is, and shows its page otherwise."""
 
     name = "oauth2-proxy"
+    allowed = (*Behind.allowed, ("the address in a redirect is the normalized one", lambda request, old, new, differing: differing == ["location"] and any(odd in request.target for odd in ("//", "/./", "/.", "%"))))
     folders = ("/", "/private/", "/oauth2/")
     names = ("robots.txt",)
 
@@ -421,6 +421,7 @@ class Boilerplate(NginxSite):
     """Fields by the type of the answer, files that are never shown, as the HTML5 Boilerplate has them."""
 
     name = "h5bp-nginx"
+    allowed = (("a method that no file has, where there is none: Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status == 404 and new.status == 405),)
     has_php = False
     scripts = ()
     folders = ("/", "/css/", "/backup/")
@@ -479,7 +480,7 @@ class WwwAndTls(NginxSite):
 
     def configuration(self, listen, fpm):
         return f"""
-server {{ listen {listen} default_server; server_name _; return 421 "unknown host\\n"; }}
+server {{ listen {listen} default_server; server_name _; return 404; }}
 server {{ listen {listen}; server_name www.site.example; return 301 $scheme://site.example$request_uri; }}
 server {{
     listen {listen};

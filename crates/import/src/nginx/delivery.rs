@@ -3,68 +3,13 @@
 
 use serde_json::{Map, Value};
 
+use super::changes::Delivery;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
-use super::tree::Statement;
-use crate::finding::SourceLocation;
 use crate::output::one_or_many;
 
 /// The longest text that the server looks for (`replacement` in `docs/reference/options.md`).
 const LONGEST_FIND: usize = 1024;
-
-/// `add_trailer` and `sub_filter` of a block.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Delivery {
-    trailers: Vec<(String, String, SourceLocation)>,
-    replacements: Vec<(String, String, SourceLocation)>,
-    replaces_all: bool,
-    replace_types: Vec<String>,
-}
-
-impl PartialEq for Delivery {
-    /// Compares what is written, wherever it stands.
-    fn eq(&self, other: &Delivery) -> bool {
-        fn written(
-            all: &[(String, String, SourceLocation)],
-        ) -> impl Iterator<Item = (&String, &String)> {
-            all.iter().map(|(name, value, _)| (name, value))
-        }
-        written(&self.trailers).eq(written(&other.trailers))
-            && written(&self.replacements).eq(written(&other.replacements))
-            && self.replaces_all == other.replaces_all
-            && self.replace_types == other.replace_types
-    }
-}
-
-impl Delivery {
-    /// Lists of directives are inherited whole or not at all.
-    pub(super) fn enter(&mut self, statements: &[Statement]) {
-        let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
-        if has("add_trailer") {
-            self.trailers.clear();
-        }
-        if has("sub_filter") {
-            self.replacements.clear();
-        }
-    }
-
-    pub(super) fn take(&mut self, statement: &Statement) {
-        let pair = || {
-            (
-                statement.argument(0).to_owned(),
-                statement.argument(1).to_owned(),
-                statement.place.clone(),
-            )
-        };
-        match statement.name() {
-            "add_trailer" => self.trailers.push(pair()),
-            "sub_filter" => self.replacements.push(pair()),
-            "sub_filter_once" => self.replaces_all = statement.argument(0) == "off",
-            "sub_filter_types" => self.replace_types = statement.arguments().to_vec(),
-            _ => {}
-        }
-    }
-}
 
 impl Compiler<'_> {
     /// The options of a place for its responses, where they differ from those around it.

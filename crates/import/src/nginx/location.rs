@@ -255,9 +255,10 @@ pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         let (true, Some(bare)) = (is_passed, bare) else {
             continue;
         };
-        let is_taken = ways
-            .iter()
-            .any(|(other, _)| other.how == Match::Exact(bare.to_owned()));
+        let is_taken = ways.iter().any(|(other, _)| match &other.how {
+            Match::Exact(path) | Match::Prefix(path, _) => path == bare,
+            _ => false,
+        });
         if is_taken {
             continue;
         }

@@ -5,6 +5,7 @@
 
 mod cache;
 mod caching;
+mod changes;
 mod clients;
 pub(crate) mod closing;
 mod compression;

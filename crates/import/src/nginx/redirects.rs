@@ -3,45 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::changes::Changes;
 use super::scope::Scope;
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::{Findings, SourceLocation};
 use crate::units::seconds;
 
-/// `proxy_redirect` and the cookies of a block.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
-    /// The words of each `proxy_redirect`; none: the default.
-    redirects: Vec<(Vec<String>, SourceLocation)>,
-    cookies: Vec<(String, Vec<String>, SourceLocation)>,
-}
-
 /// The address of a server in redirects, and the path that a client knows in its place.
 pub(super) type OwnAddress = (String, String);
-
-impl Changes {
-    /// Lists of directives are inherited whole or not at all.
-    pub(super) fn enter(&mut self, statements: &[Statement]) {
-        let has = |name: &str| statements.iter().any(|statement| statement.name() == name);
-        if has("proxy_redirect") {
-            self.redirects.clear();
-        }
-        self.cookies.retain(|(known, ..)| !has(known));
-    }
-
-    pub(super) fn take(&mut self, statement: &Statement) {
-        let words = statement.arguments().to_vec();
-        let place = statement.place.clone();
-        match statement.name() {
-            "proxy_redirect" => self.redirects.push((words, place)),
-            name @ ("proxy_cookie_domain" | "proxy_cookie_path" | "proxy_cookie_flags") => {
-                self.cookies.push((name.to_owned(), words, place));
-            }
-            _ => {}
-        }
-    }
-}
 
 impl Compiler<'_> {
     /// `rewrite_response` of a server; `None` where nothing is changed.

@@ -383,9 +383,8 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// `if`: its condition becomes one of a step, and its block the action. A condition that cannot be carried over may
-    /// deny requests
-    /// what is behind it: all are refused then.
+    /// `if`: its condition becomes one of a step, and its block the action. A condition that cannot be carried over may deny
+    /// requests what is behind it: all are refused then.
     fn condition(
         &mut self,
         site: &mut Site,

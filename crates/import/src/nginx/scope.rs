@@ -3,13 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::caching::{self, Caches};
+use super::changes::{Changes, Delivery};
 use super::closing::{self, Closing};
 use super::compression::Gzip;
-use super::delivery::Delivery;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::place_options;
-use super::redirects::Changes;
 use super::tree::Statement;
 use super::types::Types;
 use crate::finding::{Findings, SourceLocation};

@@ -48,8 +48,18 @@ impl Compiler<'_> {
             name.clone()
         };
         site.entry = format!("routes/{inside}");
+        // A request that no rule has changed is still one from outside.
+        let outside = (has_internal && has_rewrites).then(|| {
+            let outside = self.out.route_name(&format!("{name}-outside"));
+            self.out.routes.insert(outside.clone(), Value::Null);
+            outside
+        });
+        let unchanged = match &outside {
+            Some(outside) => format!("routes/{outside}"),
+            None => site.entry.clone(),
+        };
         let exits = Exits {
-            content: &site.entry.clone(),
+            content: &unchanged,
             rewritten: &site.entry.clone(),
             block: None,
         };
@@ -62,13 +72,16 @@ impl Compiler<'_> {
             .routes
             .insert(inside.clone(), steps(&ways, None).into());
         if inside != name {
+            let place = statement.place.clone();
+            let refusal = self.internal(&site, "=404", &place);
+            if let Some(outside) = &outside {
+                let steps = steps(&ways, Some(&refusal));
+                self.out.routes.insert(outside.clone(), steps.into());
+            }
             if !ends(&first) {
-                if has_internal {
-                    let place = statement.place.clone();
-                    let refusal = self.internal(&site, "=404", &place);
-                    first.extend(steps(&ways, Some(&refusal)));
-                } else {
-                    first.push(json!({"action": {"pass": site.entry}}));
+                match outside.is_none() && has_internal {
+                    true => first.extend(steps(&ways, Some(&refusal))),
+                    false => first.push(json!({"action": {"pass": unchanged}})),
                 }
             }
             self.out.routes.insert(name.clone(), first.into());

@@ -147,7 +147,10 @@ impl Compiler<'_> {
                 .iter()
                 .any(|own| header.name.eq_ignore_ascii_case(own));
             if header.value.is_empty() && is_replaced {
-                sometimes.insert(header.name, Value::Null);
+                let is_gone = |known: &String| known.eq_ignore_ascii_case(&header.name);
+                if !always.keys().any(is_gone) {
+                    sometimes.insert(header.name, Value::Null);
+                }
                 continue;
             }
             // The guard passes it on.

@@ -36,7 +36,7 @@ pub(super) struct Types {
     default: Option<String>,
     charset: Option<String>,
     charset_types: Option<Vec<String>>,
-    /// What the source does not say has nginx's own value.
+    /// True if nginx's own values hold where the source says nothing.
     is_settled: bool,
 }
 
