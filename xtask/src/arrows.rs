@@ -191,6 +191,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
+    (
+        "sdk/cgi",
+        &[
+            "options",
+            "sdk/event-loop",
+            "worker",
+            "gateway",
+            "http",
+            "sys",
+        ],
+    ),
     ("sdk/event-loop", &["worker", "sys"]),
     (
         "sdk/external",
