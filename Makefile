@@ -47,12 +47,19 @@ export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 export TUTTI_TESTS := $(CURDIR)/.work/tests.log
 # A step that fails keeps no other from running, but those that come after it.
 STEP = @packaging/timed --go-on
+# The parts of `make test` that run; packaging/shards.toml says what they are. A step runs if one of its parts does.
+SHARDS ?= http languages wasm fleet real packages
+IN = $(if $(filter $(1),$(SHARDS)),$(STEP),@: left out:)
+# Those with test programs.
+TESTED = $(filter-out real packages,$(SHARDS))
+# Built beside the tests, which wait for processes most of the time.
+BESIDE = $(if $(filter http,$(SHARDS)),$(MAKE) --no-print-directory build-fuzz build-loom)
 # The step that most others come after.
 PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-site clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -108,23 +115,37 @@ test: ## everything that is quick enough to run before each push; what was skipp
 	@mkdir -p .work && rm -f $(TUTTI_SKIPPED) $(TUTTI_TESTS) $(if $(SUMMARY),$(TUTTI_TIMES))
 	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(or $(SUMMARY),:); packaging/timed --outcome || status=1; exit $$status
 
+test-shard: ## the part SHARD of `make test` (packaging/shards.toml), within its time; `make test-shard SHARD=wasm`
+	@packaging/test-programs --within $(or $(SHARD),none) $(MAKE) --no-print-directory test SHARDS=$(SHARD)
+
+check: ## what to run before each push (minutes): formatting, the repository's rules, and the unit tests of the crates that BASE (origin/main) lacks
+	$(CARGO) fmt --all --check
+	$(CARGO) xtask check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --changed-since $(or $(BASE),origin/main)
+
+flaky: ## hunt tests that fail now and then: each test program that matches TESTS (*), such as *php*, runs TIMES (50) times beside busy loops (hours)
+	$(CARGO) build --workspace --bins
+	env CARGO=$(CARGO) packaging/test-programs --flaky $(or $(TIMES),50) '$(or $(TESTS),*)'
+
 test-steps:
 	@packaging/others-may-enter
 	@packaging/timed "installing what the build needs" packaging/install-deps build
 	$(STEP) $(PROGRAMS) \
 	    packaging/beside --nice 0 .work/install.log "packaging/install-deps test real" $(CARGO) build --workspace --bins
-	$(STEP) --after $(PROGRAMS) "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
-	$(STEP) "building the tests" $(CARGO) test --workspace --no-run
-	$(if $(LINTED),$(STEP) "building what is not tested" $(CARGO) build --workspace --benches)
-	$(STEP) --after $(PROGRAMS) --after "building the tests" "tests, and building for loom and fuzzing" \
-	    packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
-	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
-	$(STEP) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
-	$(STEP) "loom" $(MAKE) --no-print-directory test-loom
-	$(STEP) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
-	$(STEP) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
-	$(STEP) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
-	$(STEP) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
+	$(call IN,http) --after $(PROGRAMS) "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
+	$(call IN,http) "the parts of the tests" packaging/test-programs --check
+	$(call IN,http languages wasm fleet) "building the tests" packaging/test-programs --shards "$(TESTED)" --build
+	$(if $(LINTED),$(call IN,http) "building what is not tested" $(CARGO) build --workspace --benches)
+	$(call IN,http languages wasm fleet) --after $(PROGRAMS) --after "building the tests" "tests$(if $(BESIDE), (loom and fuzzing are built beside them))" \
+	    packaging/beside .work/beside.log "$(or $(BESIDE),:)" \
+	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs --shards "$(TESTED)" 2>&1 | tee $(TUTTI_TESTS)
+	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
+	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
+	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
+	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
+	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 
 # The commands of a newcomer, each by itself; of `bench` only the round that shows that it works, since all of it takes hours.
 FRESH ?= build test bench-quick dist site
@@ -211,6 +232,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/run.py --server tutti --dist $(DIST) $(LONG)
 	python3 tests/real/imports_run.py --dist $(DIST)
 	python3 tests/real/snippets_run.py --dist $(DIST)
+	python3 tests/real/imports_cases.py --dist $(DIST)
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
@@ -333,6 +355,14 @@ lint-texts: ## of these what needs nothing built: formatting, unused dependencie
 format: ## formats the code; imports are grouped by nightly rustfmt, which is installed once
 	@$(call NIGHTLY,rustfmt)
 	$(CARGO) +nightly fmt --all
+
+lint-workflows: ## the workflows of GitHub: by actionlint and zizmor, which are fetched once
+	actionlint="$$(packaging/fetch-tool actionlint)" && "$$actionlint"
+	zizmor="$$(packaging/fetch-tool zizmor)" && "$$zizmor" --offline --quiet .github/workflows
+
+check-format: # imports are grouped, which only nightly rustfmt checks
+	@$(call NIGHTLY,rustfmt)
+	$(CARGO) +nightly fmt --all --check
 
 lint-words: ## comments, documents and messages: the words of packaging/vale, by Vale, which is fetched once (minutes)
 	packaging/vale/check

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from each import Fault, run_each  # noqa: E402
 from imports.apache import DebianDefault, DjangoOnApache, DokuWikiPackage, Laravel, PhpMyAdminPackage, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
 from imports.caddy import CaddySite  # noqa: E402
+from imports.more_nginx import MORE_NGINX  # noqa: E402
 from imports.nginx import Drupal, FrontController, Guarded, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
 from imports.programs import DjangoOnUwsgi, Gunicorn, Puma  # noqa: E402
 from imports.public_apache import PUBLIC_APACHE  # noqa: E402
@@ -27,7 +28,7 @@ from imports.servers import IS_ROOT, Imported  # noqa: E402
 SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy, Guarded)
 SITES += (DjangoOnUwsgi, Gunicorn, Puma, CaddySite)
 SITES += (DebianDefault, DokuWikiPackage, PhpMyAdminPackage, WordPressRules, Laravel, Symfony, DjangoOnApache, ReverseProxyApache)
-SITES += (*PUBLIC_NGINX, *PUBLIC_APACHE)
+SITES += (*PUBLIC_NGINX, *MORE_NGINX, *PUBLIC_APACHE)
 
 # Requests that each configuration is asked at least.
 LEAST = 200

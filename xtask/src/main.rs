@@ -6,6 +6,7 @@
 //! `cargo xtask release` refuses what no release may have: a placeholder in SECURITY.md.
 //! A rule that needs an exception gets it in [`tolerated`], in a table with its reason, never by silence.
 
+mod advisories;
 mod arrows;
 mod book;
 mod breach;
@@ -103,6 +104,7 @@ fn check() -> Result<Vec<Breach>> {
     let root = workspace::root()?;
     let crates = workspace::crates(&root)?;
     let mut breaches = arrows::check(&crates);
+    breaches.extend(advisories::check(&root)?);
     let mut circles = Vec::new();
     let mut type_names = TypeNames::default();
     for member in &crates {

@@ -45,6 +45,8 @@ pub enum Hit {
     OnDisk,
     /// Another request fetched the response meanwhile.
     Coalesced,
+    /// It was requested from the origin for this request, and stored.
+    Fetched,
     /// The origin validated the response.
     Validated,
     /// The response is stale, and the origin has failed.
@@ -60,6 +62,7 @@ pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
             Hit::There => ("; hit; ttl=", ""),
             Hit::OnDisk => ("; hit; ttl=", "; detail=disk"),
             Hit::Coalesced => ("; fwd=uri-miss; collapsed; ttl=", ""),
+            Hit::Fetched => ("; fwd=uri-miss; stored; ttl=", ""),
             Hit::Validated => ("; fwd=stale; fwd-status=304; ttl=", ""),
             Hit::Error(_) => ("; hit; fwd=stale; fwd-status=", "; detail=error"),
         };

@@ -35,6 +35,9 @@ const METHODS: [&str; 3] = [
 /// Marks the digest of the configured field changes in an identity; the numbers of [`ADDRESSING`] are smaller.
 const EDITS: u8 = 0xff;
 
+/// Marks the number of a slice in an identity.
+const SLICE: u8 = 0xfe;
+
 /// The key of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -69,6 +72,17 @@ impl Key {
         }
         Self {
             text: text.into(),
+            identity: identity.into(),
+        }
+    }
+
+    /// The key of a slice of this response: a purge by text covers all of them.
+    pub(crate) fn of_slice(&self, number: u64) -> Self {
+        let mut identity = self.identity.to_vec();
+        identity.extend_from_slice(&[0, SLICE]);
+        identity.extend_from_slice(&number.to_be_bytes());
+        Self {
+            text: self.text.clone(),
             identity: identity.into(),
         }
     }

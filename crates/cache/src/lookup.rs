@@ -14,6 +14,7 @@ use crate::fetches::Lead;
 use crate::freshness::Use;
 use crate::key::Key;
 use crate::recording::{Purpose, Recording, RequestTerms};
+use crate::slice::Slice;
 use crate::store::{Found, LookupMode, ResponseStore};
 use crate::stored::Stored;
 
@@ -31,9 +32,22 @@ pub struct CacheLookup {
     pub is_authorized: bool,
     /// The request has cookies, and the configuration does not say which of them matter.
     pub has_cookies: bool,
+    /// It is about this slice of the response.
+    pub slice: Option<Slice>,
 }
 
 impl CacheLookup {
+    /// The same request, about a slice of the response.
+    pub fn of_slice(&self, slice: Slice) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            key: self.key.of_slice(slice.number),
+            slice: Some(slice),
+            ..*self
+        }
+    }
+
     /// Looks for a response; the request may have to wait for a fetch by another request. `edits` are the configured changes to its
     /// fields.
     pub fn find(&self, view: &RequestView<'_>, edits: &[Edit]) -> Found {
@@ -92,6 +106,13 @@ impl CacheLookup {
                 }
             }
         }
+        if let Some(slice) = &self.slice {
+            for name in ["Range", "If-Range"] {
+                edits.retain(|edit| !edit.is_of(name));
+            }
+            edits.push(Edit::set("Range", slice.range_field()));
+            edits.push(Edit::remove("If-Range"));
+        }
         let purpose = match self.keeps {
             true => Purpose::Keep(RequestTerms {
                 asked: now(),
@@ -109,6 +130,7 @@ impl CacheLookup {
             key: self.key.clone(),
             purpose,
             forward,
+            slice: self.slice,
             state: RefCell::default(),
         };
         recording.state.borrow_mut().lead = lead;

@@ -19,6 +19,7 @@ use crate::fetches::Lead;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::purge::Purge;
+use crate::slice::Slice;
 use crate::store::{BodyReservation, ResponseStore};
 use crate::stored::{Stored, freshened};
 use crate::storing::{
@@ -65,6 +66,8 @@ pub struct Recording {
     pub purpose: Purpose,
     /// Why the request was forwarded.
     pub forward: ForwardReason,
+    /// Only this slice of the response is requested.
+    pub slice: Option<Slice>,
     /// The progress of the recording.
     pub state: RefCell<RecordingState>,
 }
@@ -77,6 +80,10 @@ pub struct RecordingState {
     taking: Option<Taking>,
     /// The stored response that the client gets instead.
     pub instead: Option<(Arc<Stored>, Hit)>,
+    /// The slice that has been recorded.
+    slice: Option<Arc<Stored>>,
+    /// The response is not stored.
+    is_given_up: bool,
 }
 
 /// A response that is being recorded.
@@ -192,8 +199,13 @@ impl Recording {
         fields: &FieldLines,
         now: Millis,
     ) -> Result<Freshness, NotStored> {
+        let is_slice = self.slice.is_some_and(|slice| slice.is_in(status, fields));
+        if self.slice.is_some() && !is_slice {
+            return Err(NotStored::Status);
+        }
         let answer = TimedResponse {
-            status,
+            // The lifetime of a slice is that of the whole.
+            status: if is_slice { 200 } else { status },
             fields,
             asked: terms.asked,
             received: now,
@@ -299,6 +311,7 @@ impl Recording {
     fn give_up(&self, why: Option<NotStored>, now: Millis) {
         let mut state = self.state.borrow_mut();
         state.taking = None;
+        state.is_given_up = true;
         // A reason that depends on the client does not apply to other requests.
         if !matches!(why, Some(NotStored::Authorization | NotStored::Cookie)) {
             self.store.mark(&self.key, now);
@@ -372,9 +385,24 @@ impl Recording {
             );
             drop(taking.body);
             let stored = Arc::new(taking.head.with_body(body));
+            if self.slice.is_some() {
+                self.state.borrow_mut().slice = Some(Arc::clone(&stored));
+            }
             self.store.store(stored, terms.epoch);
         }
         self.state.borrow_mut().lead = None;
+    }
+
+    /// True if a slice was requested, and something else has come: the rest of it is of no use.
+    pub fn is_useless(&self) -> bool {
+        self.slice.is_some() && self.state.borrow().is_given_up
+    }
+
+    /// Returns the slice that was requested, if it has come.
+    pub fn take_slice(&self) -> Option<Arc<Stored>> {
+        let mut state = self.state.borrow_mut();
+        let instead = state.instead.take().map(|(stored, _)| stored);
+        state.slice.take().or(instead)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tutti_files::conditional::{PreconditionResult, Preconditions};
 use tutti_files::range::{self, ByteRange, Requested};
+use tutti_http::FieldLines;
 
-use crate::stored::Stored;
 use crate::validators::{of_caches, validators};
 
 /// The part of a stored response that a request gets.
@@ -19,13 +19,17 @@ pub enum RequestedPart {
     Unsatisfiable,
 }
 
-/// Evaluates conditions and range; ranges apply to GET only.
-pub fn wanted(stored: &Stored, conditions: &Preconditions<'_>, is_get: bool) -> RequestedPart {
+/// Evaluates conditions and range for a response with this status, these fields and a body of this length; ranges apply to GET only.
+pub fn wanted(
+    (status, fields, length): (u16, &FieldLines, u64),
+    conditions: &Preconditions<'_>,
+    is_get: bool,
+) -> RequestedPart {
     let conditions = of_caches(conditions);
-    if stored.status != 200 || conditions.is_empty() {
+    if status != 200 || conditions.is_empty() {
         return RequestedPart::Whole;
     }
-    let known = validators(&stored.fields);
+    let known = validators(fields);
     if let Some(validators) = known
         && conditions.evaluate(validators) == PreconditionResult::NotModified
     {
@@ -39,7 +43,7 @@ pub fn wanted(stored: &Stored, conditions: &Preconditions<'_>, is_get: bool) -> 
         None if conditions.if_range.is_some() => None,
         None => conditions.range,
     };
-    match range.map(|range| range::parse(range, stored.body.len() as u64)) {
+    match range.map(|range| range::parse(range, length)) {
         Some(Requested::Unsatisfiable) => RequestedPart::Unsatisfiable,
         Some(Requested::Parts(parts)) => match parts.as_slice() {
             [part] => RequestedPart::Part(*part),

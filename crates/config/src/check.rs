@@ -4,8 +4,10 @@
 //! several places. It continues after every fault, so that all are reported.
 
 mod grammar;
+mod groups;
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use tutti_document::{
     ConfigPath, Diagnostic, Document, MOST_FAULTS, Member, SourceSpan, TreeNode, Unknown, Value,
@@ -13,6 +15,7 @@ use tutti_document::{
 };
 
 pub(crate) use self::grammar::of_text;
+use self::groups::StepGroups;
 use crate::table::{
     ApplicationType, COMMON, HTTP, HTTP_ACTION, HTTP_LISTENER, Names, Object, Opt, ROOT, TYPES,
     Text, ValueKind,
@@ -29,6 +32,8 @@ pub(crate) struct Faults<'d> {
     pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is usually a consequence of the first.
     seen: HashSet<SourceSpan>,
+    /// The groups that the templates at the current place may use.
+    groups: Option<Rc<StepGroups>>,
 }
 
 impl<'d> Faults<'d> {
@@ -39,6 +44,7 @@ impl<'d> Faults<'d> {
             more: 0,
             warnings: Vec::new(),
             seen: HashSet::new(),
+            groups: None,
         }
     }
 
@@ -264,7 +270,12 @@ fn object(
         let place = place.name(&member.name);
         match table.option(&member.name) {
             None => unknown_option(faults, table, &given, member, &place),
-            Some(option) => known_option(faults, table, &given, option, member, &place),
+            Some(option) => {
+                let groups = StepGroups::of(faults.groups.as_ref(), table, option, node);
+                let outer = std::mem::replace(&mut faults.groups, groups);
+                known_option(faults, table, &given, option, member, &place);
+                faults.groups = outer;
+            }
         }
     }
     required(faults, table, &given, node, place);
@@ -562,7 +573,9 @@ fn string(
     node: &TreeNode,
     place: &ConfigPath<'_>,
 ) {
-    let Err((message, hint)) = grammar::of_text(text, value) else {
+    let checked = grammar::of_text(text, value);
+    let checked = checked.and_then(|()| groups::check(faults.groups.as_deref(), text, value));
+    let Err((message, hint)) = checked else {
         return;
     };
     let mut diagnostic = Diagnostic::new(place.pointer(), message);

@@ -10,6 +10,7 @@
 
 pub mod address;
 mod address_pattern;
+mod address_ranges;
 mod build;
 mod check;
 mod computed_server;

@@ -74,7 +74,7 @@ pub use crate::address::{
     parse_name_server,
 };
 pub use crate::cron::{Timetable, written};
-pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
+pub use crate::pattern::{CapturedGroups, OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::referer::Referers;
 pub use crate::table::{
     Backlog, ChallengeWord, CollectorProtocol, CookieAttributes, EarlyHints, EncodedSlashes,
@@ -86,7 +86,10 @@ pub use crate::table::{
     WebSocket,
 };
 use crate::table::{HttpRequestOptions, Opt};
-pub use crate::template::{Template, TemplatePart};
+pub use crate::template::{
+    AddressCases, Group, GroupOwner, HostCases, MapCases, MapReference, ScriptPart, Template,
+    TemplatePart, TextCases, VariableMap,
+};
 pub use crate::variables::{PLAIN_VARIABLES, TlsVariable, UpstreamVariable, Variable};
 
 /// The whole configuration, validated, with defaults applied.
@@ -223,6 +226,8 @@ pub struct RouteStep {
     pub pointer: Pointer,
     /// All must match; the default matches every request.
     pub conditions: Conditions,
+    /// The action may use groups of the regular expressions in `conditions`.
+    pub has_groups: bool,
     /// The action if they match.
     pub action: Action,
 }

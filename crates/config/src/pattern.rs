@@ -161,6 +161,43 @@ impl Pattern {
         }
     }
 
+    /// Returns the groups of a regular expression that matches `value`, ignoring `!`; none of another pattern.
+    ///
+    /// # Errors
+    /// It ran out of steps.
+    pub fn groups_in(&self, value: &[u8]) -> Result<Option<CapturedGroups>, OutOfSteps<'_>> {
+        let PatternKind::Regex(regex) = &self.kind else {
+            return Ok(None);
+        };
+        let captured = regex.captures(value).map_err(|_| OutOfSteps {
+            expression: regex.as_str(),
+        })?;
+        Ok(captured.map(|captured| {
+            let group = |number| {
+                captured
+                    .get(number)
+                    .map_or(&b""[..], |group| group.as_bytes())
+            };
+            CapturedGroups {
+                regex: Arc::clone(regex),
+                values: (0..captured.len())
+                    .map(|number| group(number).into())
+                    .collect(),
+            }
+        }))
+    }
+
+    /// True if it is a regular expression that has this group: a number or a name.
+    pub fn has_group(&self, group: &str) -> bool {
+        match &self.kind {
+            PatternKind::Regex(regex) => match group.parse::<usize>() {
+                Ok(number) => number < regex.captures_len(),
+                Err(_) => regex.capture_names().flatten().any(|name| name == group),
+            },
+            _ => false,
+        }
+    }
+
     /// True if the pattern matches `value`, ignoring `!`.
     ///
     /// # Errors
@@ -177,6 +214,24 @@ impl Pattern {
                 expression: regex.as_str(),
             }),
         }
+    }
+}
+
+/// The groups of a regular expression that has matched.
+#[derive(Clone, Debug)]
+pub struct CapturedGroups {
+    regex: Arc<Regex>,
+    values: Vec<Box<[u8]>>,
+}
+
+impl CapturedGroups {
+    /// The text of a group, by its number or its name; empty if it has none.
+    pub fn get(&self, group: &str) -> &[u8] {
+        let number = group.parse::<usize>().ok();
+        let mut names = self.regex.capture_names();
+        let number = number.or_else(|| names.position(|name| name == Some(group)));
+        let value = number.and_then(|number| self.values.get(number));
+        value.map(|value| &**value).unwrap_or_default()
     }
 }
 

@@ -163,6 +163,7 @@ impl<'d> Walk<'d> {
                 | Text::Template
                 | Text::TemplateOrEmpty
                 | Text::FieldTemplate
+                | Text::MapValue
                 | Text::Condition
         ) {
             self.scripts_in(option, (node, value), place);

@@ -164,6 +164,7 @@ fn string(text: &Text) -> Value {
         | Text::Argument
         | Text::TemplateOrEmpty
         | Text::FieldTemplate
+        | Text::MapValue
         | Text::Condition
         | Text::Pattern(_) => {
             json!({"type": "string"})
@@ -218,6 +219,8 @@ fn name_pattern(names: Names) -> Option<&'static str> {
         Names::MimeType => Some("^[^/]+/.+$"),
         Names::ErrorStatus => Some("^[45]([0-9][0-9]|xx)$"),
         Names::Path => Some("^/"),
+        Names::Variable => Some("^[0-9A-Za-z_]+$"),
+        Names::Addresses => Some("^[0-9A-Fa-f.:/-]+$"),
     }
 }
 

@@ -575,7 +575,7 @@ Made from the table that the server itself reads names with; do not edit.
 A variable is `$name` or `${name}`, and stands in the strings that [the reference](options.md) calls templates: `share`, `pass`, `location`, `rewrite`, the values of
 `response_headers` and `request_headers`, an upstream's `key`, `if`, the access log's `format`. `$dollar` is a dollar sign. The name of a variable ends at the first character that
 cannot belong to it; braces end it elsewhere: `${method}_route`. A name that does not exist is refused when the configuration is sent, and the error names the nearest one.
-A variable without a value is empty, and `-` in the access log.
+A variable without a value is empty, and `-` in the access log; a header field with nothing but such variables is not set.
 
 [JavaScript](../http/scripting.md) sees all of them as `vars.NAME`.
 ";
@@ -612,6 +612,7 @@ pub fn variables_markdown() -> String {
             );
         }
     }
+    page.push_str("\n`$map_NAME` is the value of the map of that name ([guide](../http/rewriting.md#maps)). In an action, `$match_1` and `$match_NAME` are groups of the regular expression in `match.uri` of its step, and `$host_match_1` and `$host_match_NAME` those of `match.host` ([guide](../http/rewriting.md#groups-of-patterns)).\n");
     page.push_str("\nWithout TLS, those that begin with `$tls_` are empty.\n");
     page.push_str("\n[Logs](../operate/logs.md) has an access log of JSON.\n");
     page

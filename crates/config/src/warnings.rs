@@ -16,7 +16,7 @@ use tutti_options::password::PasswordHash;
 use tutti_options::processes::Processes;
 use tutti_options::types::Special;
 
-use crate::build::patterns;
+use crate::build::{declare_maps, patterns};
 use crate::check::{self, Faults};
 use crate::pattern::{Patterns, percent_decode, within_bounds};
 use crate::secrets::{self, Sort, sorted};
@@ -79,6 +79,7 @@ pub fn exposed_scripts(
 
 fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
     let mut faults = Faults::new(document);
+    declare_maps(document.root());
     check::check(document, &mut faults);
     let mut warnings = document.remarks().to_vec();
     warnings.append(&mut faults.warnings);

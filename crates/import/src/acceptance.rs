@@ -85,6 +85,11 @@ fn close(configuration: &mut Value, way: &[String]) -> &'static str {
             });
             "requests for it get 503"
         }
+        ["maps", name, ..] => {
+            // What uses it is rejected and closed next.
+            remove(configuration, &["maps", *name]);
+            "it has been left out, and what uses it is closed"
+        }
         ["limits", name, ..] => {
             remove(configuration, &["limits", *name]);
             let is_it = |limit: &Value| limit.as_str() == Some(*name);

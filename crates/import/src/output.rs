@@ -14,6 +14,7 @@ pub(crate) struct Output {
     /// The other members of `settings`.
     pub(crate) settings: Map<String, Value>,
     pub(crate) limits: Map<String, Value>,
+    pub(crate) maps: Map<String, Value>,
     pub(crate) spoolers: Map<String, Value>,
     pub(crate) schedules: Map<String, Value>,
     pub(crate) access_log: Option<Value>,
@@ -24,12 +25,14 @@ impl Output {
     pub(crate) fn into_json(mut self) -> Value {
         let mut whole = Map::new();
         self.flatten_targets();
+        self.remove_unused_maps();
         for (name, part) in [
             ("listeners", self.listeners),
             ("routes", self.routes),
             ("applications", self.applications),
             ("upstreams", self.upstreams),
             ("limits", self.limits),
+            ("maps", self.maps),
             ("spoolers", self.spoolers),
             ("schedules", self.schedules),
         ] {
@@ -59,6 +62,35 @@ impl Output {
         let name = self.route_name(wanted);
         self.routes.insert(name.clone(), Value::Array(steps));
         format!("routes/{name}")
+    }
+
+    /// Many sources declare maps whose variables nothing uses in the end.
+    fn remove_unused_maps(&mut self) {
+        let mut texts = String::new();
+        for part in [
+            &self.listeners,
+            &self.routes,
+            &self.applications,
+            &self.upstreams,
+            &self.limits,
+            &self.http,
+            &self.settings,
+        ] {
+            texts += &Value::Object(part.clone()).to_string();
+        }
+        texts += &self.access_log.clone().unwrap_or_default().to_string();
+        let mut used = Map::new();
+        loop {
+            let is_new = |(name, _): &(&String, &Value)| {
+                !used.contains_key(*name) && texts.contains(&format!("map_{name}"))
+            };
+            let Some((name, map)) = self.maps.iter().find(is_new) else {
+                break;
+            };
+            texts += &map.to_string();
+            used.insert(name.clone(), map.clone());
+        }
+        self.maps.retain(|name, _| used.contains_key(name));
     }
 
     /// An application with a single target has no need of targets.

@@ -32,9 +32,17 @@ pub struct Disk;
 
 impl Sources for Disk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        // Reading a pipe or a terminal could wait for ever, except for one that the caller has connected.
+        let is_connected = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
+            .iter()
+            .any(|begin| path.starts_with(begin));
+        if !is_connected && !std::fs::metadata(path)?.is_file() {
+            let message = "it is not a regular file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let file = std::fs::File::open(path)?;
         let mut bytes = Vec::new();
-        // A device or a pipe has no length to ask for beforehand.
+        // A pipe has no length to ask for beforehand.
         file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LARGEST_FILE {
             let message = format!("it is larger than {} MiB", LARGEST_FILE >> 20);
@@ -190,6 +198,19 @@ fn one(pattern: &[u8], name: &[u8], position: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Issue 31: reading one waited for ever.
+    #[test]
+    fn a_pipe_is_no_file_of_a_source() {
+        let folder = std::env::temp_dir().join(format!("tutti-sources-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let pipe = folder.join("pipe.conf");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo runs").success());
+        let read = Disk.read(&pipe).map_err(|error| error.to_string());
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        assert_eq!(read, Err("it is not a regular file".to_owned()));
+    }
 
     #[test]
     fn names_are_matched_as_a_shell_has_it() {

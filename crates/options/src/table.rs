@@ -108,6 +108,8 @@ pub enum Text {
     TemplateOrEmpty,
     /// Text with variables for the value of a header field.
     FieldTemplate,
+    /// Text with variables, and with groups of a regular expression.
+    MapValue,
     /// A template that is tested for truth; `!` negates it.
     Condition,
     /// A destination, with variables.
@@ -186,6 +188,10 @@ pub enum Names {
     ErrorStatus,
     /// The beginning of a path.
     Path,
+    /// The last part of the name of a variable.
+    Variable,
+    /// A range of addresses, without ports.
+    Addresses,
 }
 
 /// The comparison of the letters of pattern and value.
@@ -380,6 +386,11 @@ impl Text {
                 "field value",
                 "Text with variables, as a template is, that can be the value of a header field. Refused: what a template refuses, and \
                  control characters but tabs",
+            ),
+            Text::MapValue => (
+                "map value",
+                "Text with variables, as a template is, and with `$match_1` or `$match_NAME` for the groups of the regular expression that it \
+                 belongs to. Refused: what a template refuses, and groups that the expression does not have",
             ),
             Text::Condition => (
                 "condition",

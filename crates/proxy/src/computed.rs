@@ -13,7 +13,7 @@ use tutti_conn::clock::now_millis;
 use tutti_upstream::{NameEvent, ServerGroup, keep_resolved};
 
 /// The time between two searches for groups without requests.
-const SWEEP: Duration = Duration::from_secs(10);
+const SWEEP: Duration = Duration::from_secs(2);
 
 /// A group with the tasks for its names. It is held, so that no other group gets its place in memory.
 struct Running {
@@ -39,6 +39,7 @@ where
             }
             stays
         });
+        let has_groups = !groups.is_empty();
         for group in groups {
             running.entry(place(&group)).or_insert_with(|| {
                 let resolve = |(index, name): (usize, &UpstreamAddress)| {
@@ -58,8 +59,12 @@ where
             });
         }
         while tasks.try_join_next().is_some() {}
-        // After a while there may be groups without requests.
-        let _ = timeout(SWEEP, upstream.has_more_computed()).await;
+        if has_groups {
+            // After a while there may be groups without requests.
+            let _ = timeout(SWEEP, upstream.has_more_computed()).await;
+        } else {
+            upstream.has_more_computed().await;
+        }
     }
 }
 

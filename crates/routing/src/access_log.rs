@@ -5,14 +5,12 @@
 
 use std::io::Write as _;
 
-use tutti_config::model::{AccessLog, Condition, LogFormat, Template, TemplatePart, Variable};
+use tutti_config::model::{AccessLog, Condition, LogFormat, Template, TemplatePart};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
 use crate::json::escape as escape_json;
-use crate::render::render;
-use crate::script;
-use crate::variables::value;
+use crate::render::{Groups, render, render_part};
 
 /// The format of a line of the access log, and its condition.
 #[derive(Debug)]
@@ -78,8 +76,8 @@ fn template_line<R: RequestInfo + ?Sized>(
     for part in template.parts() {
         match part {
             TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
-            TemplatePart::Variable(variable) => escaped(variable, request, out, escape),
-            TemplatePart::Script(source) => script_line(source, request, out),
+            TemplatePart::Script(_) => script_line(part, request, out),
+            part => escaped(part, request, out, escape),
         }
     }
 }
@@ -89,14 +87,16 @@ fn json_text<R: RequestInfo + ?Sized>(template: &Template, request: &R, out: &mu
     for part in template.parts() {
         match part {
             TemplatePart::Literal(text) => escape_json(text.as_bytes(), out),
-            TemplatePart::Variable(variable) => escaped(variable, request, out, escape_json),
-            TemplatePart::Script(source) => {
+            TemplatePart::Script(_) => {
                 let mut text = Vec::new();
-                if script::value(source, request, &mut text).is_err() || text.is_empty() {
+                if render_part(part, Groups::default(), request, &mut text).is_err()
+                    || text.is_empty()
+                {
                     text = b"-".to_vec();
                 }
                 escape_json(&text, out);
             }
+            part => escaped(part, request, out, escape_json),
         }
     }
 }
@@ -139,9 +139,9 @@ fn is_number(text: &[u8]) -> bool {
 }
 
 /// A script writes its own quotes, which cannot be distinguished from a client's; but line breaks are escaped, so it writes one line.
-fn script_line<R: RequestInfo + ?Sized>(source: &str, request: &R, out: &mut Vec<u8>) {
+fn script_line<R: RequestInfo + ?Sized>(script: &TemplatePart, request: &R, out: &mut Vec<u8>) {
     let mut text = Vec::new();
-    if script::value(source, request, &mut text).is_err() {
+    if render_part(script, Groups::default(), request, &mut text).is_err() {
         out.push(b'-');
         return;
     }
@@ -157,13 +157,15 @@ fn script_line<R: RequestInfo + ?Sized>(source: &str, request: &R, out: &mut Vec
 
 /// The value is appended first, and replaced only if it must be escaped, which is rare.
 fn escaped<R: RequestInfo + ?Sized>(
-    variable: &Variable,
+    part: &TemplatePart,
     request: &R,
     out: &mut Vec<u8>,
     escape: Escape,
 ) {
     let start = out.len();
-    value(variable, request, out);
+    if render_part(part, Groups::default(), request, out).is_err() {
+        out.truncate(start);
+    }
     let written = out.get(start..).unwrap_or_default();
     if written.is_empty() {
         out.push(b'-');

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{
-    self, Cache, Condition, ContentPart, Pointer, RequestHeader, ResponseHeader, Return, Template,
-    under,
+    self, Cache, CapturedGroups, Condition, Conditions, ContentPart, OutOfSteps, Patterns, Pointer,
+    RequestHeader, ResponseHeader, Return, Template, under,
 };
 use tutti_http::{OwnedPath, RequestPath};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
-use crate::render::{render, render_content};
+use crate::render::{Groups as TemplateGroups, render_content, render_with};
 use crate::rule_set::RuleSet;
 use crate::scopes::ScopeNumber;
 use crate::script::ScriptFailed;
@@ -65,8 +65,10 @@ pub struct Decision<'r> {
     pub action: DecisionKind<'r>,
     /// The path after a `rewrite`, if there was one. Use [`Decision::request_path`] instead of the request's own.
     pub rewritten: Option<Rc<OwnedPath>>,
-    /// The action's changes to the response.
-    pub response_headers: &'r [ResponseHeader],
+    /// The action's changes to the response. Use [`Decision::response_headers`], which knows the groups in them.
+    pub(crate) response_headers: &'r [ResponseHeader],
+    /// The groups of the last step, if its action may use them.
+    pub(crate) groups: StepGroups,
     /// The action's changes to the request, for an upstream.
     pub request_headers: &'r [RequestHeader],
     /// The guards on the way to the action and of the action itself, in order: numbers in [`crate::Router::guards`].
@@ -84,6 +86,50 @@ pub struct Decision<'r> {
     /// An internal redirect has led here.
     pub(crate) is_internal: bool,
     pub(crate) hops: u32,
+}
+
+/// The groups of the regular expressions of a step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StepGroups {
+    uri: Option<Rc<CapturedGroups>>,
+    host: Option<Rc<CapturedGroups>>,
+}
+
+impl StepGroups {
+    /// Finds the groups in path and host of a request that matches these conditions.
+    ///
+    /// # Errors
+    /// A regular expression exceeded its step limit.
+    pub(crate) fn find<'c, R: RequestInfo + ?Sized>(
+        conditions: &'c Conditions,
+        request: &R,
+    ) -> Result<Self, OutOfSteps<'c>> {
+        Ok(Self {
+            uri: first_groups(conditions.uri.as_ref(), request.path())?,
+            host: first_groups(conditions.host.as_ref(), request.host())?,
+        })
+    }
+
+    pub(crate) fn of_templates(&self) -> TemplateGroups<'_> {
+        TemplateGroups {
+            of_match: self.uri.as_deref(),
+            of_host: self.host.as_deref(),
+        }
+    }
+}
+
+/// The groups of the first pattern that matches.
+fn first_groups<'c>(
+    patterns: Option<&'c Patterns>,
+    value: &[u8],
+) -> Result<Option<Rc<CapturedGroups>>, OutOfSteps<'c>> {
+    let patterns = patterns.map(Patterns::list).unwrap_or_default();
+    for pattern in patterns.iter().filter(|pattern| !pattern.negated) {
+        if let Some(groups) = pattern.groups_in(value)? {
+            return Ok(Some(Rc::new(groups)));
+        }
+    }
+    Ok(None)
 }
 
 /// The kinds of decisions.
@@ -180,7 +226,8 @@ impl Below<'_> {
     ) -> Result<(), ScriptFailed> {
         let decision = self.decision;
         let path = self.path.as_ref().or(decision.rewritten.as_deref());
-        render(template, &Seen::on_its_way(request, path), out)
+        let groups = decision.groups.of_templates();
+        render_with(template, groups, &Seen::on_its_way(request, path), out)
     }
 }
 
@@ -207,7 +254,8 @@ impl Decision<'_> {
         out: &mut Vec<u8>,
     ) -> Result<(), ScriptFailed> {
         let path = self.rewritten.as_deref();
-        render(template, &Seen::on_its_way(request, path), out)
+        let groups = self.groups.of_templates();
+        render_with(template, groups, &Seen::on_its_way(request, path), out)
     }
 
     /// Renders the body of a `return` for this request.
@@ -221,7 +269,28 @@ impl Decision<'_> {
         out: &mut Vec<u8>,
     ) -> Result<(), ScriptFailed> {
         let path = self.rewritten.as_deref();
-        render_content(parts, &Seen::on_its_way(request, path), out)
+        let groups = self.groups.of_templates();
+        render_content(parts, groups, &Seen::on_its_way(request, path), out)
+    }
+
+    /// The action's changes to the response, with the values of the groups of the step: an error page, which is another request, has them
+    /// too. A group that is not UTF-8 has U+FFFD for what is not.
+    pub fn response_headers(&self) -> Vec<ResponseHeader> {
+        let groups = self.groups.of_templates();
+        let value = |group: &_| String::from_utf8_lossy(groups.get(group)).into();
+        let headers = self.response_headers.iter().map(|header| {
+            let bound = |template: &Template| match template.has_groups() {
+                true => {
+                    Some(template.with_groups(value)).filter(|bound| bound.as_literal() != Some(""))
+                }
+                false => Some(template.clone()),
+            };
+            ResponseHeader {
+                value: header.value.as_ref().and_then(bound),
+                ..header.clone()
+            }
+        });
+        headers.collect()
     }
 
     /// Evaluates a condition of the action for this request.

@@ -65,6 +65,7 @@ impl Router {
                 match router.action(&step.action) {
                     Ok(action) => steps.push(CompiledStep {
                         conditions: step.conditions.clone(),
+                        has_groups: step.has_groups,
                         action,
                     }),
                     Err(fault) => faults.push(*fault),

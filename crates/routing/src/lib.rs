@@ -14,6 +14,7 @@ mod fields;
 mod index;
 mod info;
 mod json;
+mod map;
 mod pass;
 mod path;
 mod render;

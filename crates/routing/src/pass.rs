@@ -5,8 +5,8 @@ use tutti_config::model::{Template, TemplatePart};
 
 use crate::info::RequestInfo;
 use crate::path::percent_decode;
-use crate::script::{self, ScriptFailed};
-use crate::variables;
+use crate::render::{Groups, render_part};
+use crate::script::ScriptFailed;
 
 /// The segments of a destination; more than three are never valid.
 pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
@@ -15,6 +15,7 @@ pub(crate) type Segments = SmallVec<[Vec<u8>; 3]>;
 /// value.
 pub(crate) fn segments<R: RequestInfo + ?Sized>(
     template: &Template,
+    groups: Groups<'_>,
     request: &R,
 ) -> Result<Segments, ScriptFailed> {
     let mut segments = Segments::new();
@@ -30,15 +31,9 @@ pub(crate) fn segments<R: RequestInfo + ?Sized>(
                     current.extend_from_slice(&percent_decode(piece));
                 }
             }
-            TemplatePart::Variable(_) | TemplatePart::Script(_) => {
+            part => {
                 value.clear();
-                match part {
-                    TemplatePart::Variable(variable) => {
-                        variables::value(variable, request, &mut value)
-                    }
-                    TemplatePart::Script(source) => script::value(source, request, &mut value)?,
-                    TemplatePart::Literal(_) => {}
-                }
+                render_part(part, groups, request, &mut value)?;
                 for (number, piece) in value.split(|byte| *byte == b'/').enumerate() {
                     if number > 0 {
                         segments.push(std::mem::take(&mut current));

@@ -10,6 +10,7 @@ use tutti_script::EvaluatedPart;
 
 use crate::fields;
 use crate::info::RequestInfo;
+use crate::render::{Groups, map_values, render_part};
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
@@ -23,14 +24,33 @@ pub fn rewrite<R: RequestInfo + ?Sized>(
     request: &R,
     merge_slashes: bool,
 ) -> Result<OwnedPath, ScriptFailed> {
+    rewrite_with(template, Groups::default(), request, merge_slashes)
+}
+
+/// Applies a `rewrite` that may use these groups.
+///
+/// # Errors
+/// As those of [`rewrite`].
+pub(crate) fn rewrite_with<R: RequestInfo + ?Sized>(
+    template: &Template,
+    groups: Groups<'_>,
+    request: &R,
+    merge_slashes: bool,
+) -> Result<OwnedPath, ScriptFailed> {
     let mut made = Made::default();
     for part in template.parts() {
         match part {
             TemplatePart::Literal(text) => made.literal(text.as_bytes(), encode_written),
             TemplatePart::Variable(variable) => made.variable(variable, request),
+            TemplatePart::Map(_) | TemplatePart::Group(_) => {
+                let mut value = Vec::new();
+                render_part(part, groups, request, &mut value)?;
+                made.value(&value);
+            }
             // In the path, the text of a script is not percent-encoded.
-            TemplatePart::Script(source) => {
-                script::parts(source, request, &mut |part| match part {
+            TemplatePart::Script(script) => {
+                let maps = map_values(script, request)?;
+                script::parts(script, maps, request, &mut |part| match part {
                     EvaluatedPart::Text(text) => made.literal(text, encode_path),
                     EvaluatedPart::Value(value) => made.value(value),
                 })?

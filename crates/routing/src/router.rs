@@ -11,13 +11,13 @@ use tutti_http::OwnedPath;
 
 use crate::action::{
     ApplicationRef, CompiledAction, CompiledKind, CompiledPass, CompiledShare, Decision,
-    DecisionKind, Guards,
+    DecisionKind, Guards, StepGroups,
 };
 use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
-use crate::rewrite::rewrite;
+use crate::rewrite::rewrite_with;
 use crate::rule_set::RuleSet;
 use crate::rules::{InternalNumber, PageNumber, Rulebook};
 use crate::scopes::{Combinations, ScopeNumber};
@@ -68,6 +68,8 @@ pub(crate) struct CompiledRoute {
 #[derive(Debug)]
 pub(crate) struct CompiledStep {
     pub(crate) conditions: Conditions,
+    /// The action may use groups of the conditions.
+    pub(crate) has_groups: bool,
     pub(crate) action: CompiledAction,
 }
 
@@ -158,6 +160,7 @@ impl Router {
                 action: DecisionKind::NotFound,
                 rewritten: None,
                 response_headers: &[],
+                groups: StepGroups::default(),
                 request_headers: &[],
                 guards: Guards::new(),
                 rules: RuleSet::default(),
@@ -175,6 +178,7 @@ impl Router {
             route: None,
             pointer: &listener.pointer,
             headers: (&[], &[]),
+            groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::of(listener.rules),
             settings: listener.settings,
@@ -199,6 +203,7 @@ impl Router {
             route: None,
             pointer: &action.pointer,
             headers: (&[], &[]),
+            groups: StepGroups::default(),
             guards: Guards::new(),
             rules: RuleSet::default(),
             settings,
@@ -224,6 +229,7 @@ impl Router {
             route: None,
             pointer: &INTERNAL,
             headers: (&[], &[]),
+            groups: StepGroups::default(),
             guards: Guards::new(),
             rules,
             settings,
@@ -319,6 +325,7 @@ impl Router {
             route: decision.route,
             pointer: decision.pointer,
             headers: (&[], &[]),
+            groups: decision.groups,
             guards: decision.guards,
             rules: decision.rules,
             settings: decision.settings,
@@ -337,6 +344,7 @@ struct Way<'r> {
     route: Option<usize>,
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
+    groups: StepGroups,
     guards: Guards,
     rules: RuleSet,
     settings: ScopeNumber,
@@ -387,7 +395,13 @@ impl<'r> Way<'r> {
             }
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             match route.map(|route| route.find(&routed)) {
-                Some(Ok(Some(action))) => next = self.act(action, request),
+                Some(Ok(Some(step))) => match step.groups(&routed) {
+                    Ok(groups) => {
+                        self.groups = groups;
+                        next = self.act(&step.action, request);
+                    }
+                    Err(NoStep) => break DecisionKind::Undecided,
+                },
                 Some(Ok(None)) | None => break DecisionKind::NotFound,
                 Some(Err(NoStep)) => break DecisionKind::Undecided,
             }
@@ -396,6 +410,7 @@ impl<'r> Way<'r> {
             action,
             rewritten: self.rewritten,
             response_headers: self.headers.0,
+            groups: self.groups,
             request_headers: self.headers.1,
             guards: self.guards,
             rules: self.rules,
@@ -426,7 +441,8 @@ impl<'r> Way<'r> {
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let merge_slashes = self.router.combinations.merges_slashes(self.settings);
-            let Ok(rewritten) = rewrite(template, &routed, merge_slashes) else {
+            let groups = self.groups.of_templates();
+            let Ok(rewritten) = rewrite_with(template, groups, &routed, merge_slashes) else {
                 return Move::End(DecisionKind::Undecided);
             };
             let rewritten = Rc::new(rewritten);
@@ -462,7 +478,8 @@ impl<'r> Way<'r> {
             }
             CompiledPass::Computed(template) => {
                 let routed = Seen::on_its_way(request, self.rewritten.as_deref());
-                let Ok(segments) = pass::segments(template, &routed) else {
+                let groups = self.groups.of_templates();
+                let Ok(segments) = pass::segments(template, groups, &routed) else {
                     return Move::End(DecisionKind::Undecided);
                 };
                 match router.look_up(&segments) {
@@ -497,25 +514,21 @@ impl Router {
 }
 
 impl CompiledRoute {
-    /// The action of the first step whose conditions hold.
+    /// The first step whose conditions hold.
     ///
     /// # Errors
     /// A condition could not be evaluated. Continuing could permit what the step denies.
-    fn find<R: RequestInfo + ?Sized>(
-        &self,
-        request: &R,
-    ) -> Result<Option<&CompiledAction>, NoStep> {
-        let step = match &self.index {
-            _ if request.is_noted() => self.find_noted(request)?,
-            None => first(self.steps.iter(), request)?,
+    fn find<R: RequestInfo + ?Sized>(&self, request: &R) -> Result<Option<&CompiledStep>, NoStep> {
+        match &self.index {
+            _ if request.is_noted() => self.find_noted(request),
+            None => first(self.steps.iter(), request),
             Some(index) => {
                 let mut lists = index.find(request.host(), request.path());
                 let numbers = std::iter::from_fn(|| index::next(&mut lists));
                 let steps = numbers.filter_map(|number| self.steps.get(number as usize));
-                first(steps, request)?
+                first(steps, request)
             }
-        };
-        Ok(step.map(|step| &step.action))
+        }
     }
 
     /// The same with a note for each step.
@@ -544,6 +557,17 @@ impl CompiledStep {
             if let Undecided::Pattern(out_of_steps) = undecided {
                 request.pattern_failed(out_of_steps, &self.action.pointer);
             }
+            NoStep
+        })
+    }
+
+    /// The groups of a request for which the conditions hold, if the action may use them.
+    fn groups<R: RequestInfo + ?Sized>(&self, request: &R) -> Result<StepGroups, NoStep> {
+        if !self.has_groups {
+            return Ok(StepGroups::default());
+        }
+        StepGroups::find(&self.conditions, request).map_err(|out_of_steps| {
+            request.pattern_failed(out_of_steps, &self.action.pointer);
             NoStep
         })
     }

@@ -280,6 +280,14 @@ fn templates_have_their_values() {
         share("/$query,$arg_a,$raw_arg_A", get("/?a=%20&a=2")),
         "/a=%20&a=2,2,%20"
     );
+    // A script has the same variables.
+    assert_eq!(
+        share(
+            "`/${vars.query},${vars.arg_a},${vars.raw_arg_A},${vars.raw_arg_b}`",
+            get("/?a=%20&a=2")
+        ),
+        "/a=%20&a=2,2,%20,undefined"
+    );
     // The header of a PROXY protocol is not one of forwarded fields.
     assert_eq!(share("/$proxy_protocol_addr", get("/")), "/");
 }
@@ -466,13 +474,10 @@ fn response_headers_are_those_of_the_last_action() {
     );
     let request = get("/");
     let decision = router.decide(0, &request);
-    let names: Vec<&str> = decision
-        .response_headers
-        .iter()
-        .map(|header| header.name.as_str())
-        .collect();
+    let headers = decision.response_headers();
+    let names: Vec<&str> = headers.iter().map(|header| header.name.as_str()).collect();
     assert_eq!(names, ["X-B", "X-C"]);
-    assert!(decision.response_headers[1].value.is_none());
+    assert!(headers[1].value.is_none());
     assert_eq!(decision.pointer.as_str(), "/routes/b/0/action");
 }
 

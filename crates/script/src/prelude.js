@@ -62,14 +62,25 @@
             getOwnPropertyDescriptor: (target, name) => Object.getOwnPropertyDescriptor(target, known(name))
         });
     };
-    const families = (args, cookies, request, response) => [
+    // As nginx reads it: the first argument of a name in any case, not decoded.
+    const rawArgument = (query, wanted) => {
+        for (const pair of (query ?? '').split('&')) {
+            const end = pair.indexOf('=');
+            if (end >= 0 && pair.slice(0, end).toLowerCase() === wanted) {
+                return pair.slice(end + 1);
+            }
+        }
+        return undefined;
+    };
+    const families = (plain, args, cookies, request, response) => [
         ['arg_', (name) => args[name]],
+        ['raw_arg_', (name) => rawArgument(plain.query, name.toLowerCase())],
         ['cookie_', (name) => cookies[name]],
         ['header_', (name) => request[name.replaceAll('_', '-')]],
         ['response_header_', (name) => response[name.replaceAll('_', '-')]]
     ];
     const vars = (plain, args, cookies, request, response) => {
-        const known = families(args, cookies, request, response);
+        const known = families(plain, args, cookies, request, response);
         return new Proxy(plain, {
             get(target, name) {
                 if (typeof name !== 'string' || name in target) {

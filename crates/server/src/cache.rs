@@ -4,27 +4,29 @@
 //! Must never: let a request wait longer for another's response than `lock_timeout`, counted from when that other request was sent.
 
 use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tutti_cache::{
-    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as add_hit, now, values, wanted,
+    CacheLookup, Flight, Hit, Lead, Recording, RequestedPart, Stored, hit as add_hit, now, values,
+    wanted,
 };
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_files::range::ByteRange;
 use tutti_http::edits::Edit;
-use tutti_http::{FieldLines, Method};
+use tutti_http::{FieldLines, Method, RequestHead};
 use tutti_request_log::Answerer;
 use tutti_routing::RequestInfo as _;
 
 use crate::action;
+use crate::exchange::Exchange;
 use crate::exchange::channel::Channel;
-use crate::exchange::client::ClientSide;
+use crate::exchange::client::{ClientSide, Ends};
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
@@ -32,6 +34,7 @@ use crate::exchange_step::{ExchangeStep, Fetch};
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
+use crate::snapshot::Snapshot;
 use crate::writer::{Head, Response, Writer};
 
 /// Responses read from disk at once, by all threads: each occupies a thread.
@@ -43,6 +46,16 @@ const OWN_BYTES: usize = 80;
 
 /// Answers from the store if that needs no waiting; called for plans with a cache.
 pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> ExchangeStep {
+    let asked = plan.asked.as_ref();
+    let slices = asked.is_some_and(|asked| asked.cache.options.slice.is_some());
+    if slices && request.view.method() == Method::Get {
+        return ExchangeStep::Slices(Box::new(plan));
+    }
+    look_whole(request, plan, output)
+}
+
+/// The same for a response that is not stored in slices.
+pub(crate) fn look_whole(request: &Request<'_>, plan: Plan, output: &mut Output) -> ExchangeStep {
     let Some(asked) = &plan.asked else {
         return ExchangeStep::Action(Box::new(plan), Collected::None);
     };
@@ -59,7 +72,7 @@ pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Ex
 }
 
 /// The value of `$cache_status`, in nginx's words.
-fn status(found: &tutti_cache::Found) -> &'static str {
+pub(crate) fn status(found: &tutti_cache::Found) -> &'static str {
     match found {
         tutti_cache::Found::Fresh(_) => "HIT",
         tutti_cache::Found::Stale(_, Some(_)) => "STALE",
@@ -71,30 +84,77 @@ fn status(found: &tutti_cache::Found) -> &'static str {
     }
 }
 
-/// Fetches a newer response for later requests, in a separate task: the exchange has no client.
+/// Fetches a newer response for later requests, in a separate task.
 fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>) {
-    let ends = request.client.another_end();
-    let snapshot = ends.local.snapshot_of(&ends.listener);
-    let exchange = request
-        .exchange
-        .for_refresh(&ends.local, request.is_https());
-    // The rules are numbers, which are different in another configuration.
-    if std::ptr::eq(&raw const *snapshot, request.snapshot) {
-        let rules = request.exchange.rules.borrow().clone();
-        exchange.rules.replace(rules);
-    }
-    let (head, bytes) = request.view.copied();
+    let fetch = OwnFetch::of(request);
     tokio::task::spawn_local(async move {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        let client = ClientSide::new(Channel::Discard, ends, waker);
-        let request = Request::new(&client, &exchange, &snapshot, head.view(&bytes));
-        let mut output = Output::default();
-        record(&request, &mut plan, Some(lead), Some(stored));
-        let body = ActionBody::Collected(Collected::None);
-        let outcome = action::run(&request, &plan, body, &mut output).await;
-        // The result is in the store, or in the log.
-        let _ = settle(&request, &mut plan, outcome, &mut output);
+        fetch.run(&mut plan, Some(lead), Some(stored)).await;
     });
+}
+
+/// A request of the server itself, like that of a client, for a response that is recorded.
+pub(crate) struct OwnFetch {
+    ends: Ends,
+    exchange: Exchange,
+    snapshot: Arc<Snapshot>,
+    head: RequestHead,
+    bytes: Vec<u8>,
+}
+
+impl OwnFetch {
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let ends = request.client.another_end();
+        let snapshot = ends.local.snapshot_of(&ends.listener);
+        let exchange = request
+            .exchange
+            .for_refresh(&ends.local, request.is_https());
+        // The rules are numbers, which are different in another configuration.
+        if std::ptr::eq(&raw const *snapshot, request.snapshot) {
+            let rules = request.exchange.rules.borrow().clone();
+            exchange.rules.replace(rules);
+        }
+        let (head, bytes) = request.view.copied();
+        Self {
+            ends,
+            exchange,
+            snapshot,
+            head,
+            bytes,
+        }
+    }
+
+    /// Runs the action of a plan. The result is in the store, in the returned recording, or in the log.
+    pub(crate) async fn run(
+        self,
+        plan: &mut Plan,
+        lead: Option<Lead>,
+        stale: Option<Arc<Stored>>,
+    ) -> Option<Rc<Recording>> {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let client = ClientSide::new(Channel::Discard, self.ends, waker);
+        let view = self.head.view(&self.bytes);
+        let request = Request::new(&client, &self.exchange, &self.snapshot, view);
+        let mut output = Output::default();
+        record(&request, plan, lead, stale);
+        let recording = plan.changes.cache.clone();
+        let is_useless = || recording.as_ref().is_some_and(|one| one.is_useless());
+        let body = ActionBody::Collected(Collected::None);
+        let outcome = {
+            let mut action = pin!(action::run(&request, plan, body, &mut output));
+            poll_fn(|context| match action.as_mut().poll(context) {
+                Poll::Pending if is_useless() => Poll::Ready(Err(Gone::Closed)),
+                outcome => outcome,
+            })
+            .await
+        };
+        match &recording {
+            Some(one) if one.slice.is_some() => plan.changes.cache = None,
+            _ => {
+                let _ = settle(&request, plan, outcome, &mut output);
+            }
+        }
+        recording
+    }
 }
 
 /// Has the response to the request recorded.
@@ -123,21 +183,7 @@ pub(crate) async fn wait(
     let Some(asked) = &plan.asked else {
         return Ok(Found::Miss(Box::new(plan)));
     };
-    let edits = &plan.changes.edits;
-    let (found, hit) = match found {
-        tutti_cache::Found::Wait(flight) => {
-            let found = landed(request, asked, &flight, edits, output).await?;
-            (found, Hit::Coalesced)
-        }
-        found => (found, Hit::There),
-    };
-    let (found, hit) = match asked.is_on_disk(&found) {
-        true => (
-            load(request, asked, found, edits, output).await?,
-            Hit::OnDisk,
-        ),
-        false => (found, hit),
-    };
+    let (found, hit) = resolve(request, asked, found, &plan.changes.edits, output).await?;
     request.exchange.cache_status.set(status(&found));
     let (lead, stale) = match found {
         tutti_cache::Found::Fresh(stored) => {
@@ -158,6 +204,30 @@ pub(crate) async fn wait(
     Ok(Found::Miss(Box::new(plan)))
 }
 
+/// Waits until it is known whether the store has a response: for the fetch of another request, and for the disk.
+pub(crate) async fn resolve(
+    request: &Request<'_>,
+    asked: &CacheLookup,
+    found: tutti_cache::Found,
+    edits: &[Edit],
+    output: &mut Output,
+) -> Result<(tutti_cache::Found, Hit), Gone> {
+    let (found, hit) = match found {
+        tutti_cache::Found::Wait(flight) => {
+            let found = landed(request, asked, &flight, edits, output).await?;
+            (found, Hit::Coalesced)
+        }
+        found => (found, Hit::There),
+    };
+    Ok(match asked.is_on_disk(&found) {
+        true => (
+            load(request, asked, found, edits, output).await?,
+            Hit::OnDisk,
+        ),
+        false => (found, hit),
+    })
+}
+
 /// Called when the action of a recorded request has ended: a stored response may replace its result.
 pub(crate) fn settle(
     request: &Request<'_>,
@@ -174,7 +244,7 @@ pub(crate) fn settle(
             request.exchange.cache_status.set(match hit {
                 Hit::Validated => "REVALIDATED",
                 Hit::Error(_) => "STALE",
-                Hit::There | Hit::OnDisk | Hit::Coalesced => "HIT",
+                Hit::There | Hit::OnDisk | Hit::Coalesced | Hit::Fetched => "HIT",
             });
             Ok(serve(request, asked, &stored, hit, &plan.changes, output))
         }
@@ -241,6 +311,40 @@ fn serve(
     changes: &Changes,
     output: &mut Output,
 ) -> ExchangeStep {
+    let own = note_use(request, asked, stored, hit);
+    // Before a part of the stored body is selected: the requested range refers to the stored response.
+    let fields = stored.fields.iter();
+    if let Some(instead) = internal_redirect::of_answer(request, stored.status, fields, changes) {
+        return instead.into_step(request, false, output);
+    }
+    let head = StoredHead {
+        stored,
+        length: stored.body.len() as u64,
+        own,
+    };
+    let SelectedPart { bytes, writer } = match head.begin(request, changes, output) {
+        Ok(part) => part,
+        Err(step) => return step,
+    };
+    // Both are below the length, which is in memory.
+    let body = stored.body.slice(bytes.start as usize..bytes.end as usize);
+    match Response::stored(writer, body, request, output) {
+        Ok(sent) => sent.into(),
+        // Nothing of it has been sent.
+        Err(_) => {
+            output.discard();
+            ExchangeStep::End(Persistence::Close)
+        }
+    }
+}
+
+/// Counts a use of a stored response, and returns the fields that are computed for it.
+pub(crate) fn note_use(
+    request: &Request<'_>,
+    asked: &CacheLookup,
+    stored: &Stored,
+    hit: Hit,
+) -> FieldLines {
     let now = now();
     let counts = &asked.store.counts;
     request.exchange.answerer.set(Answerer::Cache);
@@ -248,104 +352,85 @@ fn serve(
         Hit::There | Hit::OnDisk if stored.freshness.remaining(now) > 0 => &counts.hits,
         Hit::There | Hit::OnDisk | Hit::Error(_) => &counts.stale,
         Hit::Coalesced => &counts.coalesced,
+        Hit::Fetched => &counts.misses,
         Hit::Validated => &counts.revalidated,
     });
-    // Before a part of the stored body is selected: the requested range refers to the stored response.
-    let fields = stored.fields.iter();
-    if let Some(instead) = internal_redirect::of_answer(request, stored.status, fields, changes) {
-        return instead.into_step(request, false, output);
-    }
     let mut own = FieldLines::with_capacity(OWN_BYTES, 2);
     own.push_number(b"Age", stored.age_seconds(now));
     if asked.cache.options.status_field {
         add_hit(&mut own, stored, hit, now);
     }
-    let serving = Serving {
-        request,
-        stored,
-        own,
-        changes,
-    };
-    serving.answer(output)
+    own
 }
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A response from the store.
-struct Serving<'s> {
-    request: &'s Request<'s>,
-    stored: &'s Stored,
-    /// Fields that are computed for each use.
-    own: FieldLines,
-    changes: &'s Changes,
+/// The head of a response from the store, with fields that are computed for each use.
+pub(crate) struct StoredHead<'s> {
+    pub(crate) stored: &'s Stored,
+    /// The length of the whole response.
+    pub(crate) length: u64,
+    pub(crate) own: FieldLines,
 }
 
-impl Serving<'_> {
-    fn answer(self, output: &mut Output) -> ExchangeStep {
-        let content_type = self.stored.field("Content-Type");
-        let is_replaced = replace::applies_to(self.request, content_type);
-        let is_get = self.request.view.method() == Method::Get && !is_replaced;
-        match wanted(self.stored, &self.request.conditions(), is_get) {
-            RequestedPart::Whole => self.whole(output),
-            RequestedPart::Nothing => self.not_modified(output),
-            RequestedPart::Part(part) => self.part(part, output),
-            RequestedPart::Unsatisfiable => self.unsatisfiable(output),
-        }
-    }
+/// The part of a response that the client gets, if it is not an error.
+pub(crate) struct SelectedPart {
+    pub(crate) bytes: Range<u64>,
+    pub(crate) writer: Writer,
+}
 
-    fn whole(&self, output: &mut Output) -> ExchangeStep {
-        let body = self.stored.body.clone();
-        self.send(self.stored.status, None, body, output)
-    }
-
-    fn part(&self, part: ByteRange, output: &mut Output) -> ExchangeStep {
-        let whole = self.stored.body.len();
-        let last = part.end.saturating_sub(1);
-        let range = format!("bytes {}-{last}/{whole}", part.start);
-        // Both are below the length, which is in memory.
-        let body = self
-            .stored
-            .body
-            .slice(part.start as usize..part.end as usize);
-        let field = FieldLines::of("Content-Range", range.as_bytes());
-        self.send(206, Some(field), body, output)
-    }
-
-    fn unsatisfiable(&self, output: &mut Output) -> ExchangeStep {
-        let range = format!("bytes */{}", self.stored.body.len());
-        let mut fields = FieldLines::of("Content-Range", range.as_bytes());
-        fields.append(&self.own);
-        let answer = ErrorResponse::of(416, &fields);
-        internal_redirect::page(self.request, &answer, self.changes, output)
-    }
-
-    fn not_modified(&self, output: &mut Output) -> ExchangeStep {
-        self.send(304, None, Bytes::new(), output)
-    }
-
-    /// Sends a head and its body, as far as possible at once.
-    fn send(
-        &self,
-        status: u16,
-        more: Option<FieldLines>,
-        body: Bytes,
+impl StoredHead<'_> {
+    /// Begins the response, as the conditions and the range of the request demand.
+    pub(crate) fn begin(
+        self,
+        request: &Request<'_>,
+        changes: &Changes,
         output: &mut Output,
-    ) -> ExchangeStep {
-        let more = more.unwrap_or_default();
+    ) -> Result<SelectedPart, ExchangeStep> {
+        let content_type = self.stored.field("Content-Type");
+        let is_replaced = replace::applies_to(request, content_type);
+        let is_get = request.view.method() == Method::Get && !is_replaced;
+        let is_slice = self.stored.status == 206;
+        let status = match is_slice {
+            true => 200,
+            false => self.stored.status,
+        };
+        let facts = (status, &self.stored.fields, self.length);
+        let (status, bytes, range) = match wanted(facts, &request.conditions(), is_get) {
+            RequestedPart::Whole => (status, 0..self.length, None),
+            RequestedPart::Nothing => (304, 0..0, None),
+            RequestedPart::Part(part) => {
+                let last = part.end.saturating_sub(1);
+                let range = format!("bytes {}-{last}/{}", part.start, self.length);
+                (206, part.start..part.end, Some(range))
+            }
+            RequestedPart::Unsatisfiable => {
+                let range = format!("bytes */{}", self.length);
+                let mut fields = FieldLines::of("Content-Range", range.as_bytes());
+                fields.append(&self.own);
+                let answer = ErrorResponse::of(416, &fields);
+                return Err(internal_redirect::page(request, &answer, changes, output));
+            }
+        };
+        let range = range.map(|range| FieldLines::of("Content-Range", range.as_bytes()));
+        let more = range.unwrap_or_default();
         let is_content = |name: &[u8]| {
             let start = name.get(..8).unwrap_or_default();
             start.eq_ignore_ascii_case(b"content-")
                 && !name.eq_ignore_ascii_case(b"content-location")
         };
         let fields = self.stored.fields.iter();
-        // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
-        let fields = fields.filter(|(name, _)| status != 304 || !is_content(name));
+        let fields = fields.filter(|(name, _)| {
+            // A 304 does not repeat what the client has (RFC 9110 §15.4.5). The range of a slice is not that of the response.
+            let is_of_slice = is_slice && name.eq_ignore_ascii_case(b"Content-Range");
+            !(status == 304 && is_content(name) || is_of_slice)
+        });
         let fields = fields.chain(more.iter()).chain(self.own.iter());
         let head = Head {
             status,
-            length: (status != 304).then_some(body.len() as u64),
+            length: (status != 304).then_some(bytes.end - bytes.start),
             own: Own {
                 server: self.stored.field("Server").is_none(),
                 date: false,
@@ -353,14 +438,7 @@ impl Serving<'_> {
             may_persist: true,
             may_have_trailers: false,
         };
-        let writer = Writer::begin(self.request, &head, fields, self.changes, output);
-        match Response::stored(writer, body, self.request, output) {
-            Ok(sent) => sent.into(),
-            // Nothing of it has been sent.
-            Err(_) => {
-                output.discard();
-                ExchangeStep::End(Persistence::Close)
-            }
-        }
+        let writer = Writer::begin(request, &head, fields, changes, output);
+        Ok(SelectedPart { bytes, writer })
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn concern(
             key: key.clone(),
             purpose,
             forward,
+            slice: None,
             state: RefCell::default(),
         };
         Some(CacheUse::Mind(Rc::new(recording)))
@@ -60,7 +61,8 @@ pub(crate) fn concern(
     }
     let has_cookies =
         cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());
-    let is_plain = view.get(Known::Range).is_none() && view.method() == Method::Get;
+    let is_get = view.method() == Method::Get;
+    let is_plain = is_get && (view.get(Known::Range).is_none() || cache.options.slice.is_some());
     Some(CacheUse::Look(Box::new(CacheLookup {
         store: Arc::clone(store),
         cache: Arc::clone(cache),
@@ -68,6 +70,7 @@ pub(crate) fn concern(
         keeps: is_plain && !asks_not_to_store(view.get_all(b"Cache-Control")),
         is_authorized: view.get(Known::Authorization).is_some(),
         has_cookies,
+        slice: None,
     })))
 }
 

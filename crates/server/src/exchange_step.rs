@@ -20,6 +20,8 @@ pub(crate) enum ExchangeStep {
     Body(Box<Plan>),
     /// Wait for a response in the cache.
     Cache(Box<Fetch>),
+    /// Answer with slices from the cache.
+    Slices(Box<Plan>),
     /// Run an action that waits.
     Action(Box<Plan>, Collected),
     /// Send the rest of a response.

@@ -37,6 +37,7 @@ mod route;
 mod scraper;
 mod sending;
 mod server;
+mod slices;
 mod slow_watch;
 mod snapshot;
 mod substitute;

@@ -26,6 +26,7 @@ use crate::mirror;
 use crate::plan::Plan;
 use crate::request_body;
 use crate::route;
+use crate::slices::{self, Sliced};
 use crate::tunnel;
 use crate::websocket;
 
@@ -234,6 +235,10 @@ async fn wait(
             Found::Miss(plan) => {
                 stages(&request, Stage::Hints, Some(plan), Collected::None, output)
             }
+        },
+        ExchangeStep::Slices(plan) => match slices::send(&request, *plan, output).await? {
+            Sliced::Sent(step) => step,
+            Sliced::Whole(plan) => cache::look_whole(&request, plan, output),
         },
         ExchangeStep::Send(response) => response.send(&request, output).await?.into(),
         ExchangeStep::Tunnel(tunnel) => {

@@ -143,7 +143,7 @@ impl Plan {
         Self {
             act,
             changes: Changes {
-                headers: decision.response_headers.to_vec(),
+                headers: decision.response_headers(),
                 rewritten: decision.rewritten.take(),
                 edits,
                 hints,

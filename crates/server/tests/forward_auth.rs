@@ -104,13 +104,13 @@ fn fields_go_to_the_application_under_other_names_and_cookies_to_the_client() {
 #[test]
 fn a_refusal_leads_to_the_page_for_signing_in() {
     let (service, application) = (service(), application());
-    let pages = r#", "error_pages": {"401": {"return": 302, "location": "/oauth2/sign_in?rd=https://$host$request_uri"}}"#;
+    let pages = r#", "error_pages": {"401": {"return": 302, "location": "`/oauth2/sign_in?rd=${encodeURIComponent('https://' + host + vars.request_uri)}`"}}"#;
     let site = site(&service, &application, r#", "uri": "/oauth2/auth""#, pages);
-    let answer = site.get("/private?x=1");
+    let answer = site.get("/private?x=1&y=2");
     assert_eq!(answer.status, 302);
     assert_eq!(
         answer.field("Location"),
-        Some("/oauth2/sign_in?rd=https://test/private?x=1")
+        Some("/oauth2/sign_in?rd=https%3A%2F%2Ftest%2Fprivate%3Fx%3D1%26y%3D2")
     );
     assert_eq!(answer.field("Set-Cookie"), Some("csrf=3"));
     assert!(!answer.text().contains("its own page"));

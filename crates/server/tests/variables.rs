@@ -151,3 +151,88 @@ fn the_cache_says_what_it_did() {
         assert_eq!(site.get(target).field("X-Cache"), status, "{target}");
     }
 }
+
+#[test]
+fn files_and_fields_have_the_groups_of_their_step() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes/main"}}}}, "routes": {{
+                "main": [
+                    {{"match": {{"uri": "~^/f/(?<name>.*?)(!)?$"}}, "action": {{
+                        "share": "{folder}/files/$match_name",
+                        "response_headers_always": {{"X-Group": "<$match_1>", "X-Mark": "$match_2"}},
+                        "error_pages": {{"404": {{"pass": "routes/page"}}}}}}}},
+                    {{"match": {{"uri": "~^/g(.*)$"}}, "action": {{"share": "{folder}/files/$match_1"}}}}],
+                "page": [{{"match": {{"uri": "~^/(.)"}}, "action": {{"return": 410, "body": "page $match_1"}}}}]}}}}"#
+        )
+    });
+    site.write("files/a.txt", "a");
+    site.write("secret.txt", "secret");
+    let found = site.get("/f/a.txt");
+    assert_eq!((found.status, &*found.text()), (200, "a"));
+    assert_eq!(found.field("X-Group"), Some("<a.txt>"));
+    assert_eq!(
+        found.field("X-Mark"),
+        None,
+        "an empty value omits the field"
+    );
+    assert_eq!(site.get("/f/a.txt!").field("X-Mark"), Some("!"));
+    // The field of the error page is that of the action, whose groups it has; the page has its own.
+    let missing = site.get("/f/b%FFb");
+    assert_eq!((missing.status, &*missing.text()), (404, "page f"));
+    assert_eq!(missing.field("X-Group"), Some("<b\u{fffd}b>"));
+    // No group leads out of the folder.
+    for target in [
+        "/g../secret.txt",
+        "/g..%2Fsecret.txt",
+        "/f/..%2Fsecret.txt",
+        "/g/..%2f../secret.txt",
+    ] {
+        let reply = site.get(target);
+        assert!(
+            matches!(reply.status, 400 | 403 | 404 | 410),
+            "{target}: {}",
+            reply.status
+        );
+        assert!(!reply.text().contains("secret"), "{target}");
+    }
+    assert_eq!(site.get("/g/a.txt").text(), "a");
+    assert_eq!(site.get("/g../secret.txt").status, 403);
+}
+
+/// Nothing of the maps before stays.
+#[test]
+fn changed_maps_are_in_force_at_once() {
+    let config = |maps: &str| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "maps": {{{maps}}},
+                "routes": [{{"match": {{"if": "$map_closed"}}, "action": {{"return": 403}}}},
+                           {{"action": {{"return": 200, "body": "$map_text", "limit": [{{"rate": "1000r/s", "key": "$map_text"}}],
+                                         "response_headers": {{"X-Map": "`${{vars.map_text}}`"}}}}}}]}}"#
+        )
+    };
+    let first = r#""closed": {"key": "$uri", "values": {"/closed": "1"}}, "text": {"key": "$arg_a", "values": {"1": "one"}, "default": "none"}"#;
+    let site = Site::new(1, |_| config(first));
+    let mut client = site.connect();
+    let mut ask = |target: &str| {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let reply = client.response("GET");
+        format!(
+            "{} {} {}",
+            reply.status,
+            reply.text(),
+            reply.field("X-Map").unwrap_or_default()
+        )
+    };
+    assert_eq!(ask("/?a=1"), "200 one one");
+    assert!(ask("/closed").starts_with("403"));
+    // Only the values of maps change; everything that names them does not.
+    let second = first.replace("/closed", "/").replace("one", "eins");
+    site.configure(&config(&second)).unwrap();
+    assert_eq!(ask("/closed?a=1"), "200 eins eins");
+    assert!(ask("/?a=1").starts_with("403"));
+    // A wrong change leaves them.
+    site.configure(&config(&second.replace("/\"", "~(\"")))
+        .unwrap_err();
+    assert_eq!(ask("/closed?a=1"), "200 eins eins");
+}

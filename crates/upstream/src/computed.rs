@@ -18,10 +18,17 @@ pub(crate) const MOST: usize = 1024;
 /// A server that gets no requests for so long is dropped.
 pub(crate) const KEPT_FOR: Millis = 60_000;
 
+/// The same for a server whose name cannot be resolved. Its lookups end then: a client that invents names must not make the name servers
+/// busy for longer than its requests last.
+pub(crate) const UNRESOLVED_KEPT_FOR: Millis = 2_000;
+
 /// A group of servers.
-pub(crate) trait Busy {
-    /// True if it has requests.
+pub(crate) trait GroupUse {
+    /// True if it has requests, or requests may wait for the first lookup of its name.
     fn is_busy(&self) -> bool;
+
+    /// True if its name has been looked up, and has no address.
+    fn is_unresolved(&self) -> bool;
 }
 
 /// The groups in use, by address.
@@ -47,7 +54,7 @@ impl<G> Default for ComputedGroups<G> {
     }
 }
 
-impl<G: Busy> ComputedGroups<G> {
+impl<G: GroupUse> ComputedGroups<G> {
     fn lock(&self) -> MutexGuard<'_, FxHashMap<UpstreamAddress, Known<G>>> {
         // Each change is one call on the map.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
@@ -99,7 +106,13 @@ impl<G: Busy> ComputedGroups<G> {
     /// Drops those that have had no requests for a while.
     pub(crate) fn sweep(&self, now: Millis) {
         let mut list = self.lock();
-        list.retain(|_, known| known.group.is_busy() || now.saturating_sub(known.used) < KEPT_FOR);
+        list.retain(|_, known| {
+            let kept_for = match known.group.is_unresolved() {
+                true => UNRESOLVED_KEPT_FOR,
+                false => KEPT_FOR,
+            };
+            known.group.is_busy() || now.saturating_sub(known.used) < kept_for
+        });
     }
 
     /// Waits until there are more.
@@ -115,16 +128,26 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Group(Cell<bool>);
+    struct Group {
+        is_busy: Cell<bool>,
+        is_unresolved: bool,
+    }
 
-    impl Busy for Group {
+    impl GroupUse for Group {
         fn is_busy(&self) -> bool {
-            self.0.get()
+            self.is_busy.get()
+        }
+
+        fn is_unresolved(&self) -> bool {
+            self.is_unresolved
         }
     }
 
     fn busy() -> Group {
-        Group(Cell::new(true))
+        Group {
+            is_busy: Cell::new(true),
+            ..Group::default()
+        }
     }
 
     fn name(number: usize) -> UpstreamAddress {
@@ -142,10 +165,27 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &again));
         groups.sweep(10 + KEPT_FOR);
         assert_eq!(groups.groups().len(), 1, "it is busy");
-        first.0.set(false);
+        first.is_busy.set(false);
         groups.sweep(9 + KEPT_FOR);
         assert_eq!(groups.groups().len(), 1);
         groups.sweep(10 + KEPT_FOR);
+        assert!(groups.groups().is_empty());
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_dropped_sooner() {
+        let groups = ComputedGroups::default();
+        let unresolved = || Group {
+            is_unresolved: true,
+            ..Group::default()
+        };
+        groups.at(&name(0), 0, unresolved).unwrap();
+        groups.at(&name(1), 0, Group::default).unwrap();
+        groups.sweep(UNRESOLVED_KEPT_FOR - 1);
+        assert_eq!(groups.groups().len(), 2);
+        groups.sweep(UNRESOLVED_KEPT_FOR);
+        assert_eq!(groups.groups().len(), 1);
+        groups.sweep(KEPT_FOR);
         assert!(groups.groups().is_empty());
     }
 
@@ -157,7 +197,7 @@ mod tests {
             groups.at(&name(number), 0, busy).unwrap();
         }
         assert!(groups.at(&name(MOST), 1, busy).is_none(), "all are busy");
-        first.0.set(false);
+        first.is_busy.set(false);
         assert!(groups.at(&name(MOST), 1, Group::default).is_some());
         for number in MOST..3 * MOST {
             assert!(groups.at(&name(number), 2, Group::default).is_some());

@@ -13,7 +13,7 @@ use tutti_tls::ClientTls;
 
 use crate::balance::{Candidate, choose};
 use crate::checks::ServerHealth;
-use crate::computed::{Busy, ComputedGroups};
+use crate::computed::{ComputedGroups, GroupUse};
 use crate::lookup::Resolution;
 use crate::queue::{Queue, QueueEntry};
 use crate::server::{GroupServer, RestRule, ServerStatus};
@@ -693,10 +693,15 @@ impl ServerGroup {
     }
 }
 
-impl Busy for ServerGroup {
+impl GroupUse for ServerGroup {
     fn is_busy(&self) -> bool {
         let members = self.members.load();
-        members.list.iter().any(|member| member.server.active() > 0)
+        let is_serving = members.list.iter().any(|member| member.server.active() > 0);
+        is_serving || !*self.is_named.borrow()
+    }
+
+    fn is_unresolved(&self) -> bool {
+        *self.is_named.borrow() && self.members.load().list.is_empty()
     }
 }
 

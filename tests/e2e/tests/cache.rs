@@ -2,6 +2,8 @@
 
 #[path = "cache/origin.rs"]
 mod origin;
+#[path = "cache/slices.rs"]
+mod slices;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +34,17 @@ fn configure(server: &Server, origin: &Origin, cache: &Value) {
             "settings": {"cache": {"pages": {}}},
         }),
     );
+}
+
+/// The answer to a configuration with these options of `cache`, and these stores.
+fn with_store(cache: &Value, stores: &Value) -> (u16, String) {
+    let server = Server::start(&ServerOptions::default());
+    let config = json!({
+        "routes": [{"action": {"proxy": "http://127.0.0.1:1", "cache": cache}}],
+        "settings": {"cache": stores},
+    });
+    let reply = server.call("PUT", "/config", &config);
+    (reply.status, reply.text())
 }
 
 /// A request with these fields, each with its end.

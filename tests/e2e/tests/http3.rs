@@ -11,7 +11,7 @@ use serde_json::json;
 use tutti_e2e::documents::chapter;
 use tutti_e2e::http3::Http3Client;
 use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
-use tutti_e2e::http3_site::{configuration as config, large, run, site, sum};
+use tutti_e2e::http3_site::{bare, configuration as config, large, listeners, run, site, sum};
 use tutti_e2e::java::JavaSite;
 use tutti_e2e::lossy::{Passes, Way};
 use tutti_e2e::python::environment;
@@ -97,6 +97,35 @@ fn requests_are_answered_like_those_of_other_versions() {
             || text.contains(
                 "GET /page HTTP/3.0 200 0 TLSv1.3 TLS_AES_128_GCM_SHA256 localhost 127.0.0.1",
             )
+    });
+}
+
+/// The host comes from `:authority`.
+#[test]
+fn maps_and_groups_have_their_values() {
+    let server = bare();
+    let configuration = json!({
+        "listeners": listeners(&server, "routes", &json!(true)),
+        "maps": {
+            "site": {"hosts": {"localhost": "$map_kind of $protocol"}, "default": "none"},
+            "kind": {"key": "$header_x_kind", "values": {"~^k-(?<kind>[a-z]+)$": "$match_kind"}, "default": "plain"},
+            "from": {"addresses": {"127.0.0.0/8": "here"}}
+        },
+        "routes": [
+            {"match": {"uri": "~^/x/(.*)$", "host": "~^(local)"}, "action": {"return": 200, "body": "$match_1 $host_match_1 $map_site $map_from",
+                "response_headers": {"X-Group": "$match_1"}}}
+        ]
+    });
+    server.put("/config", &configuration);
+    run(async {
+        let mut client = Http3Client::connect(server.port()).await;
+        let fields = [("x-kind", "k-special")];
+        let answer = client.send("GET", "/x/a%20b", &fields, None).await.unwrap();
+        assert_eq!(answer.text(), "a b local special of HTTP/3.0 here");
+        assert_eq!(answer.fields["x-group"], "a b");
+        let answer = client.get("/x/").await.unwrap();
+        assert_eq!(answer.text(), " local plain of HTTP/3.0 here");
+        assert!(answer.fields.get("x-group").is_none());
     });
 }
 

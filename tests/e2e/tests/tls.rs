@@ -678,6 +678,35 @@ fn a_client_without_a_valid_certificate_gets_a_page() {
     }
 }
 
+/// The example of the guide, for nginx's 495 and 496.
+#[test]
+fn an_error_page_tells_missing_certificates_from_invalid_ones() {
+    let clients = Clients::new();
+    let page = include_str!("../../../docs/http/tls.md");
+    let examples = page.split("```json\n").skip(1);
+    let mut examples = examples.filter_map(|rest| rest.split("```").next());
+    let example = examples.find(|example| example.contains("map_refusal"));
+    let address = format!("127.0.0.1:{}", clients.server.port());
+    let example = example.unwrap().replace("*:443", &address);
+    let example = example.replace("\"bundle\"", "\"site\"");
+    clients
+        .server
+        .put("/config", &serde_json::from_str(&example).unwrap());
+    for version in VERSIONS {
+        let asked = |name: &str| clients.ask(name, version);
+        assert_eq!(asked("person").0, "200", "{version}");
+        let expected = ("400".to_owned(), "Please choose a certificate.".to_owned());
+        assert_eq!(asked(""), expected, "{version}");
+        let expected = (
+            "400".to_owned(),
+            "This certificate is not valid here.".to_owned(),
+        );
+        for name in ["own", "server", "old"] {
+            assert_eq!(asked(name), expected, "{name} {version}");
+        }
+    }
+}
+
 /// Issue 31, 4.6.
 #[test]
 fn the_check_of_a_client_s_certificate_can_be_reported_alone() {
@@ -1208,7 +1237,12 @@ fn every_example_of_the_guide_works() {
                 .replace("/etc/letsencrypt/live/example.com", live.to_str().unwrap())
                 .replace("/var/log/tutti", server.folder().to_str().unwrap());
             server.put("/config", &serde_json::from_str(&text).unwrap());
-            assert_eq!(curl(&server, &authority, &[], "/").0, "200");
+            // One of them refuses clients without a certificate.
+            let expected = match example.get("maps") {
+                Some(_) => "400",
+                None => "200",
+            };
+            assert_eq!(curl(&server, &authority, &[], "/").0, expected);
             applied += 1;
         } else {
             configure(&server, &example);
@@ -1216,5 +1250,5 @@ fn every_example_of_the_guide_works() {
             applied += 1;
         }
     }
-    assert_eq!(applied, 6);
+    assert_eq!(applied, 7);
 }

@@ -111,6 +111,7 @@ impl<'d> Builder<'d> {
         if let Some((node, pointer)) = named {
             self.check_store(node, pointer);
         }
+        self.check_slice(&reader, &options);
         let valid = reader.get(&CacheOptions::valid);
         Some(Cache {
             key: reader.template(&CacheOptions::key),
@@ -120,6 +121,29 @@ impl<'d> Builder<'d> {
             options,
             pointer: reader.pointer,
         })
+    }
+
+    /// Checks that a slice fits the store.
+    fn check_slice(&mut self, reader: &Reader<'d>, options: &CacheOptions) {
+        let settings = self.root.child(RootOptions::settings.name);
+        let stores = settings.and_then(|settings| settings.child(SettingsOptions::cache.name));
+        let Some(store) = stores.and_then(|stores| stores.child(&options.store)) else {
+            return;
+        };
+        let most = Reader::new(store, Pointer::root())
+            .read::<CacheStoreOptions>()
+            .max_object;
+        if let Some(slice) = options.slice.filter(|slice| *slice > most)
+            && let Some((node, pointer)) = reader.get(&CacheOptions::slice)
+        {
+            let message = format!(
+                "`slice` is {slice} bytes, and the store `{}` takes responses of up to {most}",
+                shorten(&options.store)
+            );
+            let hint = "raise `max_object` of the store or lower `slice`";
+            self.faults
+                .value(Diagnostic::new(pointer, message).suggest(hint), node);
+        }
     }
 
     /// Checks that the store exists.

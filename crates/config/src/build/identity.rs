@@ -279,7 +279,10 @@ impl<'d> Builder<'d> {
 fn has_all_of(text: &Template, other: &Template) -> bool {
     let is_there = |part: &TemplatePart| match part {
         TemplatePart::Literal(_) => true,
-        TemplatePart::Variable(_) | TemplatePart::Script(_) => text.parts().contains(part),
+        TemplatePart::Variable(_)
+        | TemplatePart::Script(_)
+        | TemplatePart::Map(_)
+        | TemplatePart::Group(_) => text.parts().contains(part),
     };
     text.is_script() || other.parts().iter().all(is_there)
 }
@@ -289,7 +292,7 @@ fn has_own_words(text: &str) -> bool {
     let template = Template::parse(text).unwrap_or_default();
     template.parts().iter().any(|part| match part {
         TemplatePart::Literal(words) => !words.trim().is_empty(),
-        TemplatePart::Variable(_) => false,
+        TemplatePart::Variable(_) | TemplatePart::Map(_) | TemplatePart::Group(_) => false,
         TemplatePart::Script(_) => true,
     })
 }

@@ -20,6 +20,7 @@ mod jobs;
 mod kubernetes;
 mod limit_stores;
 mod listeners;
+mod maps;
 mod pass;
 mod reader;
 mod response_rewrite;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 use tutti_document::{Diagnostic, Diagnostics, Document, Pointer};
 
 use self::builder::Builder;
+pub(crate) use self::maps::declare as declare_maps;
 use self::pass::Sections;
 pub(crate) use self::reader::patterns;
 use self::reader::{Reader, each};
@@ -59,7 +61,14 @@ pub fn validate(document: &Document, context: &ValidationContext) -> Result<Conf
 
 fn checked(document: &Document, context: &ValidationContext) -> Result<Config, Diagnostics> {
     let mut faults = Faults::new(document);
+    let of_maps = declare_maps(document.root());
     check::check(document, &mut faults);
+    // A fault that the table has found comes first.
+    for (fault, node) in of_maps {
+        if !faults.has(node) {
+            faults.value(fault, node);
+        }
+    }
     let mut builder = Builder {
         root: document.root(),
         sections: Sections::of(document.root()),

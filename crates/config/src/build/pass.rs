@@ -131,10 +131,12 @@ fn computed(template: &Template) -> Result<(), DestinationError> {
     let first = match template.parts().first() {
         Some(TemplatePart::Literal(first)) => &**first,
         // The text before the first `${` of a script, if it is plain.
-        Some(TemplatePart::Script(source)) => match source.trim_matches('`').split("${").next() {
-            Some(first) if !first.contains('\\') => first,
-            _ => return Ok(()),
-        },
+        Some(TemplatePart::Script(script)) => {
+            match script.source.trim_matches('`').split("${").next() {
+                Some(first) if !first.contains('\\') => first,
+                _ => return Ok(()),
+            }
+        }
         _ => return Ok(()),
     };
     let (section, whole) = match first.split_once('/') {

@@ -59,7 +59,9 @@ impl<'d> Builder<'d> {
         let action = reader
             .inner(&StepOptions::action)
             .and_then(|reader| self.action(reader))?;
+        let is_group = &mut |text: &str| text.contains("match_");
         Some(RouteStep {
+            has_groups: any_text(node, is_group),
             pointer: reader.pointer,
             conditions,
             action,
@@ -186,6 +188,16 @@ impl<'d> Builder<'d> {
             }
         }
     }
+}
+
+/// True if a string of a value is one of these.
+fn any_text(node: &TreeNode, is_one: &mut dyn FnMut(&str) -> bool) -> bool {
+    node.as_str().is_some_and(&mut *is_one)
+        || node.elements().iter().any(|node| any_text(node, is_one))
+        || node
+            .members()
+            .iter()
+            .any(|member| any_text(&member.node, is_one))
 }
 
 fn response_headers(node: &TreeNode) -> impl Iterator<Item = ResponseHeader> {

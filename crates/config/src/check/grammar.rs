@@ -7,7 +7,8 @@ use tutti_options::source::is_label;
 use tutti_options::syslog::SyslogTarget;
 
 use crate::address::{
-    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy, service_hint,
+    AddressPattern, IpRange, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
+    service_hint,
 };
 use crate::model::{ErrorStatus, ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
@@ -34,12 +35,11 @@ pub(crate) type Grammar = Result<(), (String, Option<String>)>;
 pub(crate) fn of_text(text: &Text, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
     match text {
-        Text::Any | Text::Module => Ok(()),
         Text::NotEmpty | Text::Name(_) if value.is_empty() => bad("the string is empty"),
         Text::Argument | Text::NotEmpty | Text::Name(_) if value.contains('\0') => {
             bad("the string contains NUL")
         }
-        Text::Argument | Text::NotEmpty | Text::Name(_) => Ok(()),
+        Text::Any | Text::Module | Text::Argument | Text::NotEmpty | Text::Name(_) => Ok(()),
         Text::ProxyTarget => parse_proxy(value)
             .map(drop)
             .map_err(|(error, hint)| (error.to_string(), hint)),
@@ -60,6 +60,7 @@ pub(crate) fn of_text(text: &Text, value: &str) -> Grammar {
         }
         Text::Template | Text::TemplateOrEmpty | Text::Pass => template(value),
         Text::FieldTemplate => template(value).and_then(|()| field_value(value)),
+        Text::MapValue => map_value(value),
         Text::Condition => template(value.strip_prefix('!').unwrap_or(value)),
         Text::Pattern(syntax) => Pattern::parse(value, *syntax).map(drop).map_err(|error| {
             let hint = match error {
@@ -141,6 +142,13 @@ fn template(value: &str) -> Grammar {
         .map_err(|error| (error.to_string(), error.hint()))
 }
 
+fn map_value(value: &str) -> Grammar {
+    match value.contains('\0') {
+        true => Err(("the string contains NUL".to_owned(), None)),
+        false => template(value),
+    }
+}
+
 /// Checks a key of a map.
 pub(super) fn of_name(names: Names, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
@@ -215,6 +223,24 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
             bad("the prefix of a path must begin with `/`")
         }
         Names::Path => Ok(()),
+        Names::Variable => {
+            let is_part = |one: char| one.is_ascii_alphanumeric() || one == '_';
+            match !value.is_empty() && value.chars().all(is_part) {
+                true => Ok(()),
+                false => bad("the name of a variable has letters, digits and `_`"),
+            }
+        }
+        Names::Addresses => match AddressPattern::parse(value) {
+            Ok(AddressPattern {
+                negated: false,
+                range: IpRange::V4(..) | IpRange::V6(..),
+                ports: None,
+            }) => Ok(()),
+            _ => Err((
+                format!("`{}` is not a range of addresses", shorten(value)),
+                Some("write for example `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32`".to_owned()),
+            )),
+        },
     }
 }
 

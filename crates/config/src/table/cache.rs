@@ -71,6 +71,9 @@ options! {
         stale_if_error: Duration [kind(ValueKind::Number(0.0, MOST_SECONDS)), beyond(), default("0"), unit("seconds")],
         /// Time that a request waits for another one that fetches the same response; 0: do not wait
         lock_timeout: Duration [kind(ValueKind::Number(0.0, MOST_WAIT)), beyond(), default("5"), unit("seconds")],
+        /// Fetch and store large responses in slices of this size, which are requested with `Range`. For servers that
+        /// answer ranges; others are unaffected. At most `max_object` of the store
+        slice: Option<usize> [kind(ValueKind::Size(1024, 1 << 32)), beyond(), unit("bytes")],
         /// Report the result of the lookup in the `Cache-Status` field (RFC 9211)
         status_field: bool [beyond(), default("true")],
     }

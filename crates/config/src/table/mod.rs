@@ -10,6 +10,7 @@ mod kinds;
 mod limit_stores;
 mod listeners;
 mod logs;
+mod maps;
 mod response_rewrite;
 mod root;
 mod routes;
@@ -42,6 +43,7 @@ pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
     SLOW_LOG, SlowLogFormat, SlowLogOptions,
 };
+pub use maps::{MAP, MAP_SHARE, MapOptions, MapShareOptions};
 pub use response_rewrite::{
     COOKIE_ATTRIBUTES, CookieAttributes, RESPONSE_REWRITE, ResponseRewriteOptions, SameSite,
 };

@@ -7,6 +7,7 @@ use super::guards::NAMED_LIMITS;
 use super::jobs::{ScheduleOptions, SpoolerOptions};
 use super::listeners::ListenerOptions;
 use super::logs::{ACCESS_LOGS, SlowLogOptions};
+use super::maps::MapOptions;
 use super::routes::StepOptions;
 use super::settings::SettingsOptions;
 use super::upstreams::UpstreamGroup;
@@ -28,6 +29,8 @@ options! {
         spoolers: Unread [kind(ValueKind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
         /// Requests and commands that the server runs at certain times, by name
         schedules: Unread [kind(ValueKind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
+        /// Variables whose value depends on that of another text, by name: `$map_NAME`. A name has letters, digits and `_`
+        maps: Unread [kind(ValueKind::Map(Names::Variable, &MapOptions::KIND)), beyond()],
         /// Limits on requests that several actions share, by name
         limits: Unread [kind(NAMED_LIMITS), beyond()],
         /// Settings of the whole server

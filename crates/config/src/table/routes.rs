@@ -27,9 +27,10 @@ options! {
     /// Conditions. A pattern must match the whole value; `*` matches any characters, `!` before the pattern negates it,
     /// and `~` begins a regular expression. Of several patterns, at least one without `!` must match, and none with `!`
     pub struct MatchOptions: CONDITIONS = "match" {
-        /// Path, decoded and normalized
+        /// Path, decoded and normalized. Groups of a regular expression are `$match_1` and `$match_NAME` in the action
         uri: Unread [kind(DECODED_PATTERNS)],
-        /// `Host` field, in lower case, without port and trailing period
+        /// `Host` field, in lower case, without port and trailing period. Groups of a regular expression are `$host_match_1`
+        /// and `$host_match_NAME` in the action
         host: Unread [kind(CASELESS_PATTERNS)],
         /// Method
         method: Unread [kind(CASELESS_PATTERNS)],

@@ -11,6 +11,10 @@ use crate::output::when;
 use crate::template::Text;
 use crate::units::seconds;
 
+/// The bounds of `slice`, the second one being the default of `max_object`.
+const LEAST_SLICE: u64 = 1024;
+const LARGEST_SLICE: u64 = 1 << 20;
+
 impl Compiler<'_> {
     /// `cache` for an action that asks a server of this kind.
     pub(super) fn cache(&mut self, site: &Site, kind: &str) -> Option<Value> {
@@ -26,8 +30,18 @@ impl Compiler<'_> {
         };
         let mut cache = when("store", zone.clone());
         if let Some((key, place)) = &caching.key {
-            let key = self.kept_text(site, key, place)?;
+            // The server adds the range of a part itself.
+            let key = key
+                .replace("$slice_range", "")
+                .replace("${slice_range}", "");
+            let key = self.kept_text(site, &key, place)?;
             cache.insert("key".to_owned(), key.template().into());
+        }
+        if let Some(slice) = site.scope.slice {
+            cache.insert(
+                "slice".to_owned(),
+                slice.clamp(LEAST_SLICE, LARGEST_SLICE).into(),
+            );
         }
         self.past(site, &caching, &mut cache)?;
         self.lifetimes(&caching, &directive, &mut cache);

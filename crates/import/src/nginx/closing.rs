@@ -30,7 +30,7 @@ const CHECK_AS_SCRIPT: &str =
 /// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
 const CLOSING: &[(Words, &str)] = &[
     (
-        Words("secure_link secure_link_secret"),
+        Words("secure_link_secret"),
         "write the check as `signed_link` of `authenticate` (`docs/http/access.md`)",
     ),
     (
@@ -149,8 +149,9 @@ fn report_open(statement: &Statement, findings: &mut Findings) {
     if harmless_directives::needless(name).is_some() {
         return;
     }
-    // `off` is the behaviour here anyway.
-    if closed_by(name).is_some() || statement.argument(0) == "off" {
+    // `off` is the behaviour here anyway, but bodies are passed on.
+    let is_off = statement.argument(0) == "off" && !name.ends_with("_pass_request_body");
+    if closed_by(name).is_some() || is_off {
         return;
     }
     findings.lost(

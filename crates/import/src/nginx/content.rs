@@ -44,8 +44,7 @@ impl Compiler<'_> {
             let action = self.as_action(&format!("{}-others", site.name), guarded);
             all.push(step(when("method", methods), action));
         }
-        let leads_there = |value: &Value| value.to_string().contains(&format!("\"{destination}\""));
-        if all.iter().chain(self.out.routes.values()).any(leads_there) {
+        if self.leads_to(&all, &name, &site.name) {
             self.out.routes.insert(name, steps.into());
             all.extend(self.guarded(site, goes_on));
         } else {
@@ -82,7 +81,7 @@ impl Compiler<'_> {
                 "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name"
             )
         };
-        let by_script = items.iter().any(is_of_script);
+        let by_script = items.iter().all(is_of_script);
         let is_script = matches!(handler.map(Statement::name), Some("fastcgi_pass"));
         // A script that is not there is 404 anyway.
         if is_script && by_script && last == "=404" {
@@ -166,7 +165,14 @@ impl Compiler<'_> {
                 if let Some(cache) = self.cache(site, kind) {
                     action.insert("cache".to_owned(), cache);
                 }
-                self.behind(site, action)
+                let action = self.behind(site, action);
+                if sees_new_path(&action) {
+                    let problem = "fields that depend on the path or its captures get the path that the server is sent";
+                    let hint = "set them in a step before, or use `$request_uri`";
+                    self.findings
+                        .lost(&handler.place, handler.name(), problem, hint);
+                }
+                action
             }
             // It has been reported.
             None => self.status(site, 503),
@@ -447,4 +453,20 @@ fn place_of(site: &Site) -> SourceLocation {
         },
         |folder| folder.place.clone(),
     )
+}
+
+/// True for an action that replaces the path, and has fields with the path in them.
+fn sees_new_path(action: &Value) -> bool {
+    let fields = [
+        "request_headers",
+        "response_headers",
+        "response_headers_always",
+    ];
+    let has_path = |field: &str| {
+        let text = action.get(field).map_or(String::new(), Value::to_string);
+        ["vars.uri", "$uri", "${uri}", "uri.slice"]
+            .iter()
+            .any(|path| text.contains(path))
+    };
+    action.get("rewrite").is_some() && fields.into_iter().any(has_path)
 }

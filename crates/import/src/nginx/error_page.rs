@@ -60,15 +60,6 @@ impl ErrorPage {
         })
     }
 
-    /// Returns where it stands, if it is for the answers of the server that `auth_request` asks.
-    pub(super) fn of_refusal(&self) -> Option<&SourceLocation> {
-        let is_one = self
-            .statuses
-            .iter()
-            .any(|status| matches!(status, 401 | 403));
-        is_one.then_some(&self.place)
-    }
-
     /// The place that answers instead of a missing file, whatever its status.
     pub(super) fn not_found(&self) -> Option<&String> {
         let is_fallback = self.answer == ResponseStatus::Own && self.statuses.contains(&404);

@@ -318,8 +318,13 @@ impl Compiler<'_> {
         if !script.is_named {
             // Programs that are no scripts do not need it.
             let mut params = self.params(site, "fastcgi_param");
-            params.insert("SCRIPT_NAME".to_owned(), "$uri".into());
-            params.entry("PATH_INFO").or_insert(Value::Null);
+            let is_missing = |name: &&str| !name.starts_with("HTTP_") && !is_set(site, name);
+            for name in USUAL.iter().filter(is_missing) {
+                params.entry(name).or_insert(Value::Null);
+            }
+            if is_set(site, "SCRIPT_NAME") {
+                params.insert("SCRIPT_NAME".to_owned(), "$uri".into());
+            }
             options.insert("params".to_owned(), params.into());
             return self.send(site, statement, "fastcgi", Some(options));
         }
@@ -364,12 +369,32 @@ impl Compiler<'_> {
                 hint,
             );
         }
-        let params = self.params(site, "fastcgi_param");
+        let mut params = self.params(site, "fastcgi_param");
+        if !is_set(site, "PATH_TRANSLATED") {
+            params.insert("PATH_TRANSLATED".to_owned(), Value::Null);
+        }
+        // With one script for all, nginx names the path all the same.
+        for (name, value) in [
+            ("SCRIPT_NAME", "$fastcgi_script_name"),
+            ("DOCUMENT_URI", "$document_uri"),
+        ] {
+            let is_own = |(own, text, _): &(String, String, SourceLocation)| {
+                own == name && matches!(text.as_str(), text if text == value || text == "$uri")
+            };
+            if script.fixed.is_some() && site.scope.params.iter().any(is_own) {
+                params.insert(name.to_owned(), "$uri".into());
+            }
+        }
         if !params.is_empty() {
             options.insert("params".to_owned(), params.into());
         }
         self.send(site, statement, "fastcgi", Some(options))
     }
+}
+
+/// True if the source sets a variable of CGI.
+fn is_set(site: &Site, name: &str) -> bool {
+    site.scope.params.iter().any(|(known, ..)| known == name)
 }
 
 /// The ending of scripts in an expression of `fastcgi_split_path_info`: `^(.+\.php)(/.+)$`.

@@ -109,6 +109,16 @@ impl Guards {
     }
 }
 
+impl Guards {
+    /// True for a field of a response that has the same name as the one of the answer to `auth_request` that it is from.
+    pub(super) fn is_for_client(&self, name: &str, value: &str) -> bool {
+        self.question.is_some()
+            && self
+                .field_of(value)
+                .is_some_and(|field| field.eq_ignore_ascii_case(name))
+    }
+}
+
 /// A thing that is counted, of `limit_req_zone` and `limit_conn_zone`.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {

@@ -12,7 +12,7 @@ const READ: Words = Words(
     grpc_send_timeout grpc_set_header grpc_ssl_name grpc_ssl_trusted_certificate grpc_ssl_verify gzip gzip_comp_level
     gzip_min_length gzip_static gzip_types http http2 if index internal keepalive_timeout large_client_header_buffers
     limit_conn limit_conn_dry_run limit_conn_status limit_conn_zone limit_except limit_req limit_req_dry_run
-    limit_req_status limit_req_zone listen location log_format map mirror mirror_request_body proxy_buffering
+    limit_req_status limit_req_zone listen location log_format map geo split_clients mirror mirror_request_body proxy_buffering
     proxy_connect_timeout proxy_hide_header proxy_http_version proxy_intercept_errors proxy_pass proxy_read_timeout
     proxy_request_buffering proxy_send_timeout proxy_set_header proxy_ssl_server_name proxy_ssl_name proxy_ssl_verify
     proxy_ssl_trusted_certificate real_ip_header real_ip_recursive return rewrite root satisfy scgi_connect_timeout
@@ -22,7 +22,12 @@ const READ: Words = Words(
     ssl_session_tickets ssl_trusted_certificate ssl_verify_client try_files types default_type upstream uwsgi_param
     uwsgi_pass uwsgi_connect_timeout uwsgi_hide_header uwsgi_intercept_errors uwsgi_read_timeout uwsgi_send_timeout
     disable_symlinks zstd_static etag merge_slashes underscores_in_headers ignore_invalid_headers
-    proxy_next_upstream_tries limit_rate limit_rate_after charset charset_types",
+    valid_referers secure_link secure_link_md5 proxy_next_upstream
+    proxy_next_upstream_tries proxy_next_upstream_timeout fastcgi_next_upstream fastcgi_next_upstream_tries
+    fastcgi_next_upstream_timeout uwsgi_next_upstream uwsgi_next_upstream_tries uwsgi_next_upstream_timeout
+    scgi_next_upstream scgi_next_upstream_tries scgi_next_upstream_timeout grpc_next_upstream
+    grpc_next_upstream_tries grpc_next_upstream_timeout proxy_redirect proxy_cookie_path proxy_cookie_domain
+    proxy_cookie_flags sub_filter sub_filter_once sub_filter_types add_trailer slice limit_rate limit_rate_after charset charset_types",
 );
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -120,14 +125,6 @@ const LOST: &[(Words, &str)] = &[
         "Tutti does not convert texts: store the files in the charset that clients get",
     ),
     (
-        Words("sub_filter sub_filter_once sub_filter_types"),
-        "write `replace` and `replace_types` into the action (`docs/http/delivery.md`)",
-    ),
-    (
-        Words("add_trailer"),
-        "write `trailers` into the action (`docs/http/delivery.md`)",
-    ),
-    (
         Words("addition_types add_before_body add_after_body"),
         "let the application produce the final content",
     ),
@@ -140,14 +137,10 @@ const LOST: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "geo split_clients ancient_browser ancient_browser_value modern_browser modern_browser_value keyval
+            "ancient_browser ancient_browser_value modern_browser modern_browser_value keyval
             keyval_zone",
         ),
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",
-    ),
-    (
-        Words("valid_referers"),
-        "write the condition as `referer` of a `match` (`docs/http/access.md`)",
     ),
     (
         Words("dav_methods dav_access create_full_put_path min_delete_depth flv mp4"),
@@ -156,18 +149,6 @@ const LOST: &[(Words, &str)] = &[
     (
         Words("stream mail"),
         "Tutti supports only HTTP; keep this part in nginx",
-    ),
-    (
-        Words(
-            "proxy_redirect proxy_cookie_path proxy_cookie_domain proxy_cookie_flags",
-        ),
-        "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)",
-    ),
-    (
-        Words(
-            "proxy_next_upstream proxy_next_upstream_timeout fastcgi_next_upstream",
-        ),
-        "`retry_failures`, `retry_statuses` and `retry_timeout` of `proxy_options` control when another server is tried",
     ),
 ];
 

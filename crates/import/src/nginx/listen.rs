@@ -176,6 +176,7 @@ impl Compiler<'_> {
                 },
             };
             listener.insert("pass".to_owned(), pass.into());
+            listener.extend(self.responses.clone());
             self.out
                 .listeners
                 .insert(address.to_owned(), listener.into());

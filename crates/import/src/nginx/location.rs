@@ -6,7 +6,7 @@ use tutti_config::table::DECODED;
 
 use super::tree::Statement;
 use crate::output::{beginning, literal, one_or_many, step, when};
-use crate::template::{Piece, Text, escaped};
+use crate::template::{Text, escaped};
 
 /// The condition on the path by which a location matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,10 +262,7 @@ pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
             continue;
         }
         let mut target = Text::literal(path);
-        let query = super::variables::variable_in_script("args");
-        target.0.push(Piece::Script(format!(
-            "{query} !== '' ? '?' + {query} : ''"
-        )));
+        target.0.push(super::variables::query_behind('?'));
         let mut action = when("return", 301);
         action.insert("location".to_owned(), target.template().into());
         redirects.push(Way {

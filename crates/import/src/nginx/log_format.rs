@@ -16,6 +16,11 @@ pub(super) struct LogFormat {
 }
 
 impl LogFormat {
+    /// True if each server has its own value of a variable in it.
+    pub(super) fn is_of_server(&self) -> bool {
+        self.text.contains("$server_name") || self.text.contains("${server_name}")
+    }
+
     /// The formats of a configuration, by name.
     pub(super) fn all(http: &[Statement]) -> BTreeMap<String, LogFormat> {
         let formats = http.iter().filter(|one| one.name() == "log_format");
@@ -36,10 +41,9 @@ impl LogFormat {
     }
 
     /// The option `format`.
-    pub(super) fn option(&self) -> Result<Option<Value>, Unknown> {
-        let meaning = Meaning::default();
+    pub(super) fn option(&self, meaning: &Meaning) -> Result<Option<Value>, Unknown> {
         match self.is_json {
-            true => json_format(&meaning, &self.text),
+            true => json_format(meaning, &self.text),
             false => {
                 let text = meaning.text(&self.text)?;
                 Ok(Some(text.template().into()))

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::log_format::LogFormat;
 use super::scope::Scope;
 use super::site::Compiler;
 use super::variables::Meaning;
@@ -20,6 +21,15 @@ impl Compiler<'_> {
             1 => logs.remove(0),
             _ => logs.into(),
         }
+    }
+
+    /// True if one of the logs of a place has a format that is another for each server.
+    pub(super) fn has_logs_of_servers(&self, scope: &Scope) -> bool {
+        let mut words = scope
+            .logs
+            .iter()
+            .flat_map(|(words, _)| words.iter().skip(1));
+        words.any(|word| self.formats.get(word).is_some_and(LogFormat::is_of_server))
     }
 
     fn log(
@@ -50,13 +60,19 @@ impl Compiler<'_> {
                     }
                 },
                 Some(_) => {}
-                None => self.format(word, place, &mut log),
+                None => self.format(word, place, meaning, &mut log),
             }
         }
         Some(log.into())
     }
 
-    fn format(&mut self, name: &str, place: &SourceLocation, log: &mut Map<String, Value>) {
+    fn format(
+        &mut self,
+        name: &str,
+        place: &SourceLocation,
+        meaning: &Meaning,
+        log: &mut Map<String, Value>,
+    ) {
         let Some(format) = self.formats.get(name) else {
             if !matches!(name, "combined" | "gzip") {
                 let problem =
@@ -67,7 +83,7 @@ impl Compiler<'_> {
             return;
         };
         let hint = "`docs/reference/variables.md` lists the available variables; an object is a line of JSON";
-        let problem = match format.option() {
+        let problem = match format.option(meaning) {
             Ok(Some(format)) => {
                 log.insert("format".to_owned(), format);
                 return;

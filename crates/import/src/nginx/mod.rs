@@ -10,21 +10,25 @@ pub(crate) mod closing;
 mod compression;
 mod condition;
 mod content;
+mod delivery;
 mod error_page;
 mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
 mod limits;
+mod links;
 mod listen;
 mod location;
 mod log_format;
 mod logs;
+mod maps;
 mod outcomes;
 mod pages;
 mod place_options;
 mod protect;
 mod proxy;
+mod redirects;
 mod rewrite;
 mod scope;
 mod server;
@@ -35,7 +39,7 @@ pub(crate) mod tree;
 mod types;
 mod variables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clients::Host;
@@ -61,6 +65,7 @@ pub(crate) fn import(
     findings: &mut Findings,
 ) -> Result<Value, UnreadableSource> {
     let (mut main, mut http) = (Vec::new(), Vec::new());
+    let mut has_main = false;
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
         let (name, text) = sources::text(path, sources)?;
@@ -70,6 +75,7 @@ pub(crate) fn import(
             // The file of a site has no `http` around it.
             let statements = tree::read(path, sources, findings)?;
             let has_http = statements.iter().any(|one| one.name() == "http");
+            has_main |= has_http;
             for statement in statements {
                 match statement.name() {
                     "http" => http.extend(statement.block.unwrap_or_default()),
@@ -87,12 +93,15 @@ pub(crate) fn import(
         depth: 0,
         variants: 0,
         formats: log_format::LogFormat::all(&http),
+        address_maps: BTreeSet::new(),
         groups: BTreeMap::new(),
         sources,
         folder: folder(files),
         zones: guards::Zone::all(&http),
         maps: BTreeMap::new(),
         types: BTreeMap::new(),
+        responses: serde_json::Map::new(),
+        has_logs_of_servers: false,
         stores: BTreeMap::new(),
     };
     closing::report_main(&main, compiler.findings);
@@ -101,7 +110,7 @@ pub(crate) fn import(
     }
     let http = in_server(http, compiler.findings);
     compiler.report_outside(&http);
-    compiler.http(&http);
+    compiler.http(&http, has_main);
     if compiler.out.listeners.is_empty()
         && compiler.findings.is_whole()
         && let Some(file) = files.first()
@@ -167,7 +176,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn http(&mut self, http: &[Statement]) {
+    /// `has_main`: the source is the main file, so that what it does not say has nginx's own value.
+    fn http(&mut self, http: &[Statement], has_main: bool) {
         closing::report_all(http, self.findings);
         for statement in http
             .iter()
@@ -188,6 +198,7 @@ impl Compiler<'_> {
             prefix: None,
             expression: None,
             is_exact: false,
+            has_signed_link: false,
             is_question: false,
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
@@ -195,14 +206,18 @@ impl Compiler<'_> {
             by_answer: None,
             believed: Vec::new(),
         };
-        outermost.scope.types.own = None;
+        if has_main {
+            outermost.scope.types.settle(&self.types);
+        }
+        self.responses = self.response_options(&outermost, &Scope::outermost());
         let scope = &outermost.scope;
         self.out.http.extend(scope.http.clone());
         let compression = scope.gzip.compression();
         self.out
             .http
             .extend(compression.map(|value| ("compression".to_owned(), value)));
-        if !scope.logs.is_empty() {
+        self.has_logs_of_servers = self.has_logs_of_servers(scope);
+        if !scope.logs.is_empty() && !self.has_logs_of_servers {
             let logs = self.logs(scope, &outermost.meaning);
             self.out.access_log = Some(logs).filter(|logs| *logs != Value::Bool(false));
         }
@@ -214,7 +229,7 @@ impl Compiler<'_> {
         let mut hosts = Vec::new();
         for (statement, listens) in servers {
             let mut site = outermost.clone();
-            site.meaning = of_server(&outermost.meaning, statement, &listens);
+            site.meaning = of_server(&outermost.meaning, statement);
             site.believed = listens
                 .iter()
                 .filter_map(|listen| believed.get(&listen.address).cloned())
@@ -237,45 +252,20 @@ impl Compiler<'_> {
         self.listeners(&hosts, http, &believed);
     }
 
-    /// The variables of `map`. One that is declared and cannot be written has no value, even if a built-in variable has
-    /// its name.
+    /// The variables of maps. One that is declared and cannot be written has no value, even if a built-in variable has its
+    /// name.
     fn maps(&mut self, http: &[Statement]) -> Meaning {
         let mut meaning = Meaning::default();
         meaning.unknown.extend(declared(http));
-        for statement in http.iter().filter(|statement| statement.name() == "map") {
-            let name = statement.argument(1).trim_start_matches('$').to_owned();
-            self.maps.insert(name.clone(), statement.clone());
-            match meaning.mapped(statement, &|value| Some(value.to_owned())) {
-                Some(text) => {
-                    let entries = statement.inner().iter();
-                    let entries = entries.filter(|entry| !entry.arguments().is_empty());
-                    let values = entries.map(|entry| meaning.text(entry.argument(0)));
-                    if let Ok(values) = values.collect::<Result<Vec<Text>, _>>() {
-                        meaning.learn(&name, values.iter());
-                    }
-                    meaning.unknown.remove(&name);
-                    meaning.named.insert(name, text);
-                }
-                None => {
-                    let hint = "write it as a script (`docs/http/scripting.md`); uses of the variable are reported too";
-                    self.findings.lost(
-                        &statement.place,
-                        "map",
-                        "it cannot be written as one expression",
-                        hint,
-                    );
-                }
-            }
-        }
+        self.declare_maps(http, &mut meaning);
         meaning
     }
 }
 
-/// The names of variables that `map` and other directives of `http` declare.
+/// The names of variables that other directives of `http` declare, whose values are not known.
 fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
     http.iter().filter_map(|statement| {
         let name = match statement.name() {
-            "map" | "geo" | "split_clients" => statement.arguments().last()?,
             "keyval" => statement.arguments().get(1)?,
             "js_set" | "perl_set" | "auth_jwt_claim_set" | "auth_jwt_header_set" => {
                 statement.arguments().first()?
@@ -287,10 +277,11 @@ fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
 }
 
 /// The variables that a server gives a fixed value.
-fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]) -> Meaning {
+fn of_server(outer: &Meaning, statement: &Statement) -> Meaning {
     let mut meaning = outer.clone();
     let mut set =
         |name: &str, value: &str| drop(meaning.named.insert(name.to_owned(), Text::literal(value)));
+    set("server_name", "");
     for inner in statement.inner() {
         match inner.name() {
             "server_name" => set("server_name", inner.argument(0)),
@@ -301,19 +292,7 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
             _ => {}
         }
     }
-    let all_tls = listens.iter().all(|listen| listen.is_tls);
-    let none_tls = !listens.iter().any(|listen| listen.is_tls);
-    if all_tls || none_tls {
-        set("scheme", if all_tls { "https" } else { "http" });
-        set("https", if all_tls { "on" } else { "" });
-    }
-    if let [only] = listens
-        && let Some((_, port)) = only.address.rsplit_once(':')
-    {
-        set("server_port", port);
-    }
     set("nginx_version", "");
-    set("hostname", "localhost");
     for inner in statement
         .inner()
         .iter()

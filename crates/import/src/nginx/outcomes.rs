@@ -4,7 +4,7 @@ use crate::fate::Fate;
 use crate::words::Words;
 
 /// Directives of `upstream`.
-const UPSTREAM: Words = Words("server least_conn ip_hash hash keepalive keepalive_timeout");
+const UPSTREAM: Words = Words("server least_conn ip_hash hash keepalive keepalive_timeout sticky");
 
 /// Directives of `upstream` for which nothing has to be written.
 const UPSTREAM_NEEDLESS: Words = Words("zone keepalive_requests keepalive_time state");
@@ -23,11 +23,6 @@ const DIFFERENT: &[(Words, Words, &str)] = &[
         Words("http server location"),
         Words("limit_req limit_conn"),
         "requests with another limit or status are counted separately",
-    ),
-    (
-        Words("http server location"),
-        Words("default_type"),
-        "it is carried over only for files without a known extension",
     ),
     (
         Words("server location"),

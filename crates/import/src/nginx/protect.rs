@@ -255,40 +255,30 @@ impl Compiler<'_> {
             self.refused(place, "auth_request", &problem);
             return None;
         };
-        for page in site
-            .scope
-            .error_pages
-            .iter()
-            .filter_map(|page| page.of_refusal())
-        {
-            let problem =
-                "a rejected client gets the response of the authentication service, not this page";
-            let hint = "let the service respond 302 with `Location` of a login page";
-            self.findings.lost(page, "error_page", problem, hint);
-        }
         let mut forward = Map::from_iter([
             ("pass".to_owned(), route.clone().into()),
             ("uri".to_owned(), uri.into()),
         ]);
-        let mut copied: Vec<Value> = Vec::new();
-        for (name, value, place) in &site.scope.request_headers {
-            match site.scope.guards.field_of(value) {
-                Some(field) if field.eq_ignore_ascii_case(name) => {
-                    copied.push(name.clone().into());
-                }
-                Some(field) => {
-                    let problem = format!(
-                        "`{name}` is not sent to the server: it would rename the field `{field}` of the response"
-                    );
-                    let hint = "let the service send a field with that name, and list it in `copy`";
-                    self.findings
-                        .lost(place, "proxy_set_header", &problem, hint);
-                }
-                None => {}
+        let guards = &site.scope.guards;
+        let mut copied: Vec<(String, String)> = Vec::new();
+        for (name, value, _) in &site.scope.request_headers {
+            if let Some(field) = guards.field_of(value) {
+                copied.push((name.clone(), field.clone()));
             }
         }
-        if !copied.is_empty() {
-            forward.insert("copy".to_owned(), copied.into());
+        let is_renamed = |(name, field): &(String, String)| !name.eq_ignore_ascii_case(field);
+        if copied.iter().any(is_renamed) {
+            let copied = copied.into_iter().map(|(name, field)| (name, field.into()));
+            forward.insert("copy".to_owned(), Value::Object(copied.collect()));
+        } else if !copied.is_empty() {
+            let copied = copied.into_iter().map(|(name, _)| Value::from(name));
+            forward.insert("copy".to_owned(), copied.collect());
+        }
+        let headers = site.scope.headers.iter();
+        let headers = headers.filter(|header| guards.is_for_client(&header.name, &header.value));
+        let for_client: Vec<Value> = headers.map(|header| header.name.clone().into()).collect();
+        if !for_client.is_empty() {
+            forward.insert("copy_to_client".to_owned(), for_client.into());
         }
         Some(forward)
     }

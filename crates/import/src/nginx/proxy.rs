@@ -8,6 +8,10 @@ use crate::output::when;
 use crate::template::{Piece, Text, quoted};
 use crate::units::seconds;
 
+/// Further servers that are tried unless `retries` says otherwise, and the most that it may say.
+const USUAL_RETRIES: u32 = 2;
+const MOST_RETRIES: u32 = 1000;
+
 impl Compiler<'_> {
     /// The action of `proxy_pass`, `grpc_pass`, `uwsgi_pass` and `scgi_pass`.
     pub(super) fn proxy(
@@ -61,13 +65,23 @@ impl Compiler<'_> {
         let authority_end = if rest.starts_with("unix:") {
             rest.rfind(':').filter(|at| *at > 4).unwrap_or(rest.len())
         } else {
-            rest.find('/').unwrap_or(rest.len())
+            // A path may begin with a variable.
+            let paths = [
+                "/",
+                "$uri",
+                "${uri}",
+                "$document_uri",
+                "$request_uri",
+                "${request_uri}",
+            ];
+            let begins = paths.iter().filter_map(|path| rest.find(path));
+            begins.min().unwrap_or(rest.len())
         };
         let (authority, path) = rest.split_at(authority_end);
         let path = path.strip_prefix(':').unwrap_or(path);
         let mut named = statement.clone();
         if let Some(word) = named.words.get_mut(1) {
-            *word = url.to_owned();
+            *word = format!("{scheme}://{authority}");
         }
         let statement = &named;
         if scheme.is_empty() || authority.contains('$') || authority.is_empty() {
@@ -106,6 +120,25 @@ impl Compiler<'_> {
             .meaning
             .named
             .insert("proxy_host".to_owned(), Text::literal(proxy_host));
+        let own = match (&site.prefix, path) {
+            _ if has_variables => None,
+            (_, "") => Some((format!("{scheme}://{authority}/"), "/".to_owned())),
+            (Some(prefix), path) => Some((format!("{scheme}://{authority}{path}"), prefix.clone())),
+            (None, _) => None,
+        };
+        let sends_own_name = fields
+            .iter()
+            .all(|(name, value, _)| !name.eq_ignore_ascii_case("host") || value == "$proxy_host");
+        // A server that does not know the name of its group does not say it, and each change makes a group of its own.
+        let says_own = sends_own_name || !self.groups.contains_key(authority);
+        let own = own.filter(|_| says_own);
+        if statement.name() == "proxy_pass"
+            && !site.is_question
+            && let Some(changes) = self.rewrite_response(site, own)
+        {
+            let options = &mut inner.scope.options;
+            options.insert("rewrite_response".to_owned(), changes);
+        }
         let mut action = self.send(&inner, statement, scheme, None)?;
         if !path.is_empty() {
             let rewritten = match has_variables {
@@ -270,17 +303,18 @@ impl Compiler<'_> {
             {
                 continue;
             }
+            // The cache asks for parts of large responses, or the client's own field is passed on.
+            if name.eq_ignore_ascii_case("range") && value.contains("slice_range") {
+                continue;
+            }
             // It is sent as it came.
             if name.eq_ignore_ascii_case("host") && value == "$http_host" {
                 continue;
             }
             let guards = &site.scope.guards;
-            let is_user = value == "$remote_user" && guards.realm.is_some()
-                || guards.question.is_some()
-                    && guards
-                        .field_of(&value)
-                        .is_some_and(|field| field.eq_ignore_ascii_case(&name));
             let is_of_question = guards.field_of(&value).is_some();
+            let is_user = value == "$remote_user" && guards.realm.is_some()
+                || guards.question.is_some() && is_of_question;
             // A guard sets it; a field of the client under such a name never counts.
             if is_user && !site.is_question {
                 continue;
@@ -328,51 +362,7 @@ impl Compiler<'_> {
         for statement in group.inner() {
             let place = &statement.place;
             match statement.name() {
-                "server" => {
-                    let mut arguments = statement.arguments().iter().skip(1);
-                    let is_service = arguments.any(|option| option.starts_with("service="));
-                    let address = match is_service {
-                        // Its SRV records give the port.
-                        true => statement.argument(0).to_owned(),
-                        false => with_port(
-                            statement.argument(0),
-                            if protocol == "https" { 443 } else { 80 },
-                        ),
-                    };
-                    let mut options = Map::new();
-                    for option in statement.arguments().iter().skip(1) {
-                        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-                        match (name, value.parse::<u32>()) {
-                            ("weight", Ok(weight)) => {
-                                drop(options.insert("weight".to_owned(), weight.into()))
-                            }
-                            ("max_conns", Ok(count)) => {
-                                drop(options.insert("max_connections".to_owned(), count.into()))
-                            }
-                            ("backup", _) => drop(options.insert("backup".to_owned(), true.into())),
-                            ("down", _) => drop(options.insert("weight".to_owned(), 0.into())),
-                            ("max_fails", Ok(fails)) => {
-                                drop(upstream.insert("max_fails".to_owned(), fails.into()))
-                            }
-                            ("fail_timeout" | "slow_start", _) => {
-                                if let Some(seconds) = seconds(value) {
-                                    upstream.insert(name.to_owned(), seconds.into());
-                                }
-                            }
-                            ("resolve", _) => {}
-                            ("service", _) => {
-                                drop(options.insert("service".to_owned(), value.into()))
-                            }
-                            _ => self.findings.lost(
-                                place,
-                                "server",
-                                &format!("`{option}` has no equivalent"),
-                                "see `upstream server` in `docs/reference/options.md`",
-                            ),
-                        }
-                    }
-                    servers.insert(address, options.into());
-                }
+                "server" => self.server_of_group(statement, protocol, &mut servers, &mut upstream),
                 "least_conn" => {
                     drop(upstream.insert("balance".to_owned(), "least_connections".into()))
                 }
@@ -400,6 +390,15 @@ impl Compiler<'_> {
                         upstream.insert("keepalive_timeout".to_owned(), seconds.into());
                     }
                 }
+                "sticky" => match sticky(statement.arguments()) {
+                    Some(sticky) => drop(upstream.insert("sticky".to_owned(), sticky)),
+                    None => self.findings.lost(
+                        place,
+                        "sticky",
+                        "only `sticky cookie` with constant values is carried over",
+                        "use `sticky` of the upstream (`docs/proxy/upstreams.md`)",
+                    ),
+                },
                 "zone" | "keepalive_requests" | "keepalive_time" | "random" | "state" => {
                     let why = "groups are always shared by all threads";
                     self.findings
@@ -413,9 +412,113 @@ impl Compiler<'_> {
                 ),
             }
         }
+        // nginx tries all servers of a group.
+        let retries = u32::try_from(servers.len())
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1);
+        if retries > USUAL_RETRIES {
+            upstream.insert("retries".to_owned(), retries.min(MOST_RETRIES).into());
+        }
         upstream.insert("servers".to_owned(), servers.into());
         upstream
     }
+
+    /// A server of a group, with its options.
+    fn server_of_group(
+        &mut self,
+        statement: &Statement,
+        protocol: &str,
+        servers: &mut Map<String, Value>,
+        upstream: &mut Map<String, Value>,
+    ) {
+        let mut arguments = statement.arguments().iter().skip(1);
+        let is_service = arguments.any(|option| option.starts_with("service="));
+        let address = match is_service {
+            // Its SRV records give the port.
+            true => statement.argument(0).to_owned(),
+            false => with_port(
+                statement.argument(0),
+                if protocol == "https" { 443 } else { 80 },
+            ),
+        };
+        let mut options = Map::new();
+        for option in statement.arguments().iter().skip(1) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match (name, value.parse::<u32>(), seconds(value)) {
+                ("weight", Ok(weight), _) => {
+                    drop(options.insert("weight".to_owned(), weight.into()))
+                }
+                ("max_conns", Ok(count), _) => {
+                    drop(options.insert("max_connections".to_owned(), count.into()))
+                }
+                ("backup", ..) => drop(options.insert("backup".to_owned(), true.into())),
+                ("down", ..) => drop(options.insert("weight".to_owned(), 0.into())),
+                ("max_fails", Ok(fails), _) => {
+                    drop(options.insert("max_fails".to_owned(), fails.into()))
+                }
+                ("fail_timeout", _, Some(seconds)) => {
+                    drop(options.insert(name.to_owned(), seconds.into()))
+                }
+                // A group has one for all.
+                ("slow_start", _, Some(seconds)) => {
+                    drop(upstream.insert(name.to_owned(), seconds.into()))
+                }
+                ("resolve", ..) => {}
+                ("service", ..) => drop(options.insert("service".to_owned(), value.into())),
+                _ => self.findings.lost(
+                    &statement.place,
+                    "server",
+                    &format!("`{option}` has no equivalent"),
+                    "see `upstream server` in `docs/reference/options.md`",
+                ),
+            }
+        }
+        add_server(servers, address, options);
+    }
+}
+
+/// The option `sticky` for `sticky cookie NAME …`.
+fn sticky(words: &[String]) -> Option<Value> {
+    let [kind, name, attributes @ ..] = words else {
+        return None;
+    };
+    let mut sticky = when("cookie", name.as_str());
+    for attribute in attributes {
+        let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+        let (option, value): (&str, Value) = match name {
+            "expires" if value == "max" => ("max_age", 315_360_000.into()),
+            "expires" => ("max_age", seconds(value)?.into()),
+            "domain" | "path" if !value.contains('$') => (name, value.into()),
+            "httponly" => ("http_only", true.into()),
+            "secure" => ("secure", true.into()),
+            "samesite" => ("same_site", value.to_ascii_lowercase().into()),
+            _ => return None,
+        };
+        sticky.insert(option.to_owned(), value);
+    }
+    let is_plain = kind == "cookie" && !name.contains('$');
+    is_plain.then(|| sticky.into())
+}
+
+/// Adds a server of a group. One that is there twice gets the requests of both.
+fn add_server(servers: &mut Map<String, Value>, address: String, mut options: Map<String, Value>) {
+    let weight = |options: &Map<String, Value>| {
+        let weight = options.get("weight").and_then(Value::as_u64);
+        weight.unwrap_or(1)
+    };
+    if let Some(Value::Object(known)) = servers.get(&address) {
+        let is_spare = |options: &Map<String, Value>| options.contains_key("backup");
+        match (weight(known), weight(&options)) {
+            (0, _) => {}
+            (_, 0) => return,
+            _ if is_spare(&options) && !is_spare(known) => return,
+            (former, more) if is_spare(&options) == is_spare(known) => {
+                options.insert("weight".to_owned(), (former + more).into());
+            }
+            _ => {}
+        }
+    }
+    servers.insert(address, options.into());
 }
 
 /// An address with its port; nginx's default is that of the scheme.

@@ -10,7 +10,7 @@ use super::if_block::{Inside, acts, is_handler, sets_query};
 use super::scope::Scope;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
-use super::variables::{captures, groups, variable_in_script};
+use super::variables::{captures, groups, query_behind};
 use crate::finding::SourceLocation;
 use crate::output::{step, when};
 use crate::template::{Piece, Text, case, regex};
@@ -61,6 +61,7 @@ impl Compiler<'_> {
                 }
                 "set" => self.set(site, statement),
                 "break" => steps.push(json!({"action": {"pass": exits.content}})),
+                "if" if Self::is_of_link(site, statement) => {}
                 "if" => {
                     let rest = statements.get(index + 1..).unwrap_or_default();
                     steps.extend(self.condition(site, statement, rest, exits));
@@ -271,10 +272,8 @@ impl Compiler<'_> {
         };
         let mut location = self.text(site, replacement, place, "rewrite")?;
         if adds_query {
-            let joint = if replacement.contains('?') { "&" } else { "?" };
-            let query = variable_in_script("args");
-            let added = format!("{query} !== '' ? '{joint}' + {query} : ''");
-            location.0.push(Piece::Script(added));
+            let joint = if replacement.contains('?') { '&' } else { '?' };
+            location.0.push(query_behind(joint));
         }
         let mut action = when("return", status);
         action.insert("location".to_owned(), location.template().into());
@@ -293,6 +292,12 @@ impl Compiler<'_> {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
+        // A `rewrite` keeps the client's query, and a new place has that which is written.
+        let is_bare = query.is_none()
+            && name != "rewrite"
+            && !["$is_args", "$request_uri", "${request_uri}", "${is_args}"]
+                .iter()
+                .any(|variable| path.contains(variable));
         let path = path
             .replace("$is_args$args", "")
             .replace("$is_args$query_string", "")
@@ -305,23 +310,13 @@ impl Compiler<'_> {
                 *text = text.replace('%', "%25");
             }
         }
-        if let Some(query) = query.and_then(|query| new_query(query, name == "rewrite")) {
-            let added = self.text(site, &query, place, name)?;
-            self.add_query(&mut text, added, place, name);
+        if is_bare {
+            text.push("?");
+        }
+        if let Some(query) = query {
+            self.add_query(site, &mut text, query, place, name)?;
         }
         Some(text.template())
-    }
-
-    /// Appends a query to the path of a `rewrite`. It is left out if a piece is a script.
-    fn add_query(&mut self, path: &mut Text, query: Text, place: &SourceLocation, name: &str) {
-        let mut pieces = path.0.iter().chain(&query.0);
-        if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
-            let problem = "its query is not carried over, because a part of it would be a script";
-            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
-            return self.findings.lost(place, name, problem, hint);
-        }
-        path.push("?");
-        path.extend(query);
     }
 
     /// True if Tutti can compile a pattern; reports it else.
@@ -337,18 +332,53 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns the query of a `rewrite` for nginx's, without the client's arguments, which follow by themselves; a `?` at
-/// its end leaves them out.
-/// `None`: the client's query stays as it is. `follows`: nginx appends the client's arguments unless the rule excludes
-/// them.
-fn new_query(query: &str, follows: bool) -> Option<String> {
-    const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
-    let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
-    match before.map(|before| before.strip_suffix('&').unwrap_or(before)) {
-        Some("") => None,
-        Some(before) => Some(before.to_owned()),
-        None if follows || query.is_empty() => Some(query.to_owned()),
-        None => Some(format!("{query}?")),
+/// The query that a client sent, at the end of another one.
+const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
+
+impl Compiler<'_> {
+    /// Appends the query of a target to its path. nginx appends the client's query to that of a `rewrite`, unless a `?` ends it.
+    fn add_query(
+        &mut self,
+        site: &Site,
+        path: &mut Text,
+        query: &str,
+        place: &SourceLocation,
+        name: &str,
+    ) -> Option<()> {
+        let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
+        let (own, has_sent) = match (before, query.strip_suffix('?')) {
+            (Some(own), _) => (own, true),
+            (None, Some(own)) => (own, false),
+            (None, None) => (query, name == "rewrite" && !query.is_empty()),
+        };
+        let is_bare = own.strip_suffix('&').unwrap_or(own).is_empty();
+        if is_bare && has_sent {
+            // The client's query stays as it is.
+            return Some(());
+        }
+        let own = self.text(site, own.strip_suffix('&').unwrap_or(own), place, name)?;
+        let has_query = |piece: &Piece| matches!(piece, Piece::Variable(name) if name == "query");
+        let mut pieces = path.0.iter().chain(&own.0);
+        let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));
+        if has_script && own.0.iter().any(has_query) {
+            let problem = "the client's query stands before a part that would be a script";
+            let hint = "write the query into the `rewrite` (`docs/http/rewriting.md`)";
+            self.findings.lost(place, name, problem, hint);
+            return None;
+        }
+        path.push("?");
+        path.extend(own);
+        match has_sent {
+            // In a script, the client's arguments follow by themselves.
+            true if has_script => {}
+            true => {
+                path.push("&");
+                path.0.push(Piece::Variable("query".to_owned()));
+            }
+            false if is_bare => {}
+            false => path.push("?"),
+        }
+        Some(())
     }
 }
 
@@ -493,6 +523,13 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         match compiled {
             Compiled::Step(conditions, ..) => vec![step(conditions, action)],
+            Compiled::Unless(conditions) => {
+                let other = self.rest(site, rest, exits, exits.content);
+                vec![
+                    step(conditions, json!({"pass": other})),
+                    json!({"action": action}),
+                ]
+            }
             Compiled::File {
                 mut share,
                 test,
@@ -550,7 +587,7 @@ impl Compiler<'_> {
                 })
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
                 .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
-                .filter(|script| site.knows_address() || !uses_address(script));
+                .filter(|script| site.knows_address() || !self.uses_address(script));
             let Some(script) = chosen else {
                 return false;
             };
@@ -643,7 +680,7 @@ impl Compiler<'_> {
     /// one that the source means.
     fn subject(&mut self, site: &Site, variable: &str, place: &SourceLocation) -> Option<Text> {
         let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
-        (site.knows_address() || !uses_address(&subject.expression())).then_some(subject)
+        (site.knows_address() || !self.uses_address(&subject.expression())).then_some(subject)
     }
 
     fn compile(
@@ -720,8 +757,20 @@ impl Compiler<'_> {
                 let condition = format!("`${{{test} ? 1 : ''}}`");
                 Some(Compiled::Step(when("if", condition), captured, named))
             }
+            Condition::True(variable) if variable == "invalid_referer" => Some(Compiled::Unless(
+                super::links::of_referer(&site.scope.referers)?,
+            )),
             Condition::True(variable) => {
                 let subject = self.subject(site, variable, place)?;
+                // Texts that count as false in Tutti alone are none of a map's values.
+                let values = site.meaning.values.get(variable);
+                let is_odd =
+                    |value: &String| matches!(value.as_str(), "false" | "null" | "undefined");
+                if let ([Piece::Variable(name)], Some(values)) = (subject.0.as_slice(), values)
+                    && !values.iter().any(is_odd)
+                {
+                    return plain(when("if", format!("${name}")));
+                }
                 let test = format!(
                     "((value) => value !== '' && value !== '0' ? 1 : '')({})",
                     subject.expression()
@@ -732,13 +781,6 @@ impl Compiler<'_> {
     }
 }
 
-/// True for an expression that looks at the client's address.
-fn uses_address(expression: &str) -> bool {
-    ["remote_addr", "remoteAddr"]
-        .iter()
-        .any(|name| expression.contains(name))
-}
-
 /// A condition, carried over.
 enum Compiled {
     /// Conditions of a step, the captures they have, and their names.
@@ -747,6 +789,8 @@ enum Compiled {
         Option<String>,
         std::collections::BTreeMap<String, String>,
     ),
+    /// Conditions of the requests for which it does not hold.
+    Unless(Map<String, Value>),
     /// A look at a file.
     File {
         share: Map<String, Value>,

@@ -5,13 +5,15 @@ use serde_json::{Map, Value};
 use super::caching::{self, Caches};
 use super::closing::{self, Closing};
 use super::compression::Gzip;
+use super::delivery::Delivery;
 use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::place_options;
+use super::redirects::Changes;
 use super::tree::Statement;
 use super::types::Types;
 use crate::finding::{Findings, SourceLocation};
-use crate::units::seconds;
+use crate::units::{bytes, seconds};
 
 /// A field of `add_header`.
 #[derive(Clone, Debug)]
@@ -104,6 +106,8 @@ pub(super) struct Scope {
     pub(super) http: Map<String, Value>,
     /// Options of an action for its responses.
     pub(super) responses: Map<String, Value>,
+    pub(super) delivery: Delivery,
+    pub(super) changes: Changes,
     pub(super) gzip: Gzip,
     /// The words of each `access_log`.
     pub(super) logs: Vec<(Vec<String>, SourceLocation)>,
@@ -129,6 +133,11 @@ pub(super) struct Scope {
     pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, SourceLocation)>,
     pub(super) script_index: Option<String>,
+    /// `valid_referers`.
+    pub(super) referers: Vec<String>,
+    /// `secure_link` and `secure_link_md5`.
+    pub(super) link: Option<(String, SourceLocation)>,
+    pub(super) link_text: Option<(String, SourceLocation)>,
     /// `fastcgi_split_path_info`.
     pub(super) split: Option<(String, SourceLocation)>,
     pub(super) request_headers: Vec<(String, String, SourceLocation)>,
@@ -138,6 +147,8 @@ pub(super) struct Scope {
     pub(super) hidden: Vec<String>,
     pub(super) types: Types,
     pub(super) follow_symlinks: bool,
+    /// `slice`: the bytes of each part of a large response.
+    pub(super) slice: Option<u64>,
     /// `etag off`.
     pub(super) has_no_etag: bool,
 }
@@ -166,6 +177,9 @@ impl Scope {
         if has("access_log") {
             scope.logs.clear();
         }
+        if has("valid_referers") {
+            scope.referers.clear();
+        }
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
         }
@@ -181,11 +195,15 @@ impl Scope {
         }
         scope.real_ip = self.real_ip.enter(statements);
         scope.guards.enter(statements);
+        scope.delivery.enter(statements);
+        scope.changes.enter(statements);
         caching::enter(&mut scope.caches, statements);
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
             scope.types.take(statement);
+            scope.delivery.take(statement);
+            scope.changes.take(statement);
             caching::take(&mut scope.caches, statement, findings);
         }
         scope
@@ -203,6 +221,10 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
+        if statement.name() == "secure_link" {
+            self.link = Some((statement.argument(0).to_owned(), statement.place.clone()));
+            return;
+        }
         if let Some((closing, problem, hint)) = closing::closes(statement) {
             self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
@@ -254,6 +276,8 @@ impl Scope {
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
+            "valid_referers" => self.referers.extend_from_slice(statement.arguments()),
+            "secure_link_md5" => self.link_text = Some((first.to_owned(), place)),
             "fastcgi_split_path_info" => self.split = Some((first.to_owned(), place)),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
@@ -267,6 +291,7 @@ impl Scope {
                 self.gzip.take(statement);
             }
             "access_log" => self.logs.push((statement.arguments().to_vec(), place)),
+            "slice" => self.slice = bytes(first).filter(|bytes| *bytes > 0),
             "etag" => self.has_no_etag = first == "off",
             name => self.option(name, first, statement, findings),
         }
@@ -328,18 +353,8 @@ impl Scope {
                     false => drop(self.options.remove(rest)),
                 }
             }
-            "next_upstream" if value == "off" => {
-                self.options.insert("retries".to_owned(), 0.into());
-            }
-            "next_upstream_tries" => {
-                let tries = value
-                    .parse::<u32>()
-                    .ok()
-                    .and_then(|tries| tries.checked_sub(1));
-                if let Some(retries) = tries.filter(|_| !self.options.contains_key("retries")) {
-                    self.options
-                        .insert("retries".to_owned(), retries.min(1000).into());
-                }
+            "next_upstream" | "next_upstream_tries" | "next_upstream_timeout" => {
+                self.next_server(rest, statement, findings);
             }
             _ => {}
         }

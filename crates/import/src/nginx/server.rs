@@ -16,6 +16,9 @@ use super::variables::{captures, groups};
 use crate::output::slug;
 use crate::template::{Piece, Text, quoted};
 
+/// The beginning of a place's name that all names of its routes have: `slug` cuts them at 80 bytes.
+const LONGEST_BEGINNING: usize = 60;
+
 impl Compiler<'_> {
     /// Makes the routes of a server; returns the destination.
     pub(super) fn server(&mut self, name: &str, around: &Site, statement: &Statement) -> String {
@@ -71,7 +74,11 @@ impl Compiler<'_> {
             self.out.routes.insert(name.clone(), first.into());
         }
         let mut pages = self.pages(&site, None);
-        pages.extend(self.place_settings(&site, &around.scope));
+        let mut outer = around.scope.clone();
+        if self.has_logs_of_servers {
+            outer.logs.clear();
+        }
+        pages.extend(self.place_settings(&site, &outer));
         if pages.is_empty() {
             return format!("routes/{name}");
         }
@@ -283,12 +290,34 @@ impl Compiler<'_> {
                     .map_or("", String::as_str)
             )
         );
-        let steps = self.steps_of_content(&mut site, location);
+        let link = self.signed_link(&site, block);
+        site.has_signed_link = link.is_some();
+        if let (Some((_, place)), None) = (&site.scope.link, &link) {
+            let problem = "its check cannot be carried over: requests here get 403";
+            let hint = "write `signed_link` of `authenticate` (`docs/http/access.md`)";
+            self.findings.lost(place, "secure_link", problem, hint);
+            let action = self.status(&site, 403);
+            return vec![json!({"action": action})];
+        }
+        let mut steps = self.steps_of_content(&mut site, location);
+        if let Some(link) = link {
+            let options = crate::output::when("authenticate", link);
+            steps = self.wrapped(&site, steps, options);
+        }
         let mut pages = match site.is_question {
             true => Map::new(),
             false => self.pages(&site, Some(around)),
         };
         pages.extend(self.place_settings(&site, &around.scope));
+        let text = Value::from(steps.clone()).to_string();
+        if !["\"share\":", "\"pass\":"]
+            .iter()
+            .any(|one| text.contains(one))
+        {
+            // Only files have types by their extension.
+            pages.remove("mime_types");
+            pages.remove("default_type");
+        }
         self.wrapped(&site, steps, pages)
     }
 
@@ -305,15 +334,7 @@ impl Compiler<'_> {
         };
         let mut steps = self.rewrites(site, block, &exits);
         let nested = self.nested(site, location, block);
-        let is_needed = Value::from(steps.clone())
-            .to_string()
-            .contains(&format!("\"{content_destination}\""))
-            || self.out.routes.values().any(|route| {
-                route
-                    .to_string()
-                    .contains(&format!("\"{content_destination}\""))
-            });
-        if is_needed {
+        if self.leads_to(&steps, &reserved, &site.name) {
             let mut content = nested;
             content.extend(self.content(site, block));
             self.out.routes.insert(reserved, content.into());
@@ -330,6 +351,17 @@ impl Compiler<'_> {
             }
         }
         steps
+    }
+
+    /// True if steps lead to a route, or one of the routes that a place has made. Their names begin with that of the place.
+    pub(super) fn leads_to(&self, steps: &[Value], route: &str, place: &str) -> bool {
+        let destination = format!("\"routes/{route}\"");
+        let leads = |value: &Value| value.to_string().contains(&destination);
+        let place = slug(place);
+        // A long name is cut, to make room for a number behind it.
+        let begin = place.get(..LONGEST_BEGINNING).unwrap_or(&place);
+        let mut own = self.out.routes.iter();
+        steps.iter().any(leads) || own.any(|(name, own)| name.starts_with(begin) && leads(own))
     }
 
     /// Locations within a regular expression's location are searched when that has matched.

@@ -23,18 +23,7 @@ impl Compiler<'_> {
         for (depth, statement) in &all {
             let value = statement.arguments().join(" ");
             match statement.name() {
-                "types" => {
-                    types.get_or_insert_with(|| types_of(statement));
-                }
-                "default_type" if value != "application/octet-stream" && *depth == 0 => {
-                    let hint = "write `default_type` into the listener or the action, or list the extensions in `settings.http.static.mime_types`";
-                    self.findings.lost(
-                        &statement.place,
-                        "default_type",
-                        "files with unknown extensions get no type",
-                        hint,
-                    );
-                }
+                "types" if *depth == 0 => types = Some(types_of(statement)),
                 name => {
                     if let Some((option, setting)) = of_server(name, &value) {
                         let known = seen.get(option).cloned();
@@ -79,7 +68,7 @@ impl Compiler<'_> {
             let compression = compression.unwrap_or_else(|| false.into());
             http.insert("compression".to_owned(), compression);
         }
-        let mut options = differing(&scope.responses, &around.responses);
+        let mut options = self.response_options(site, around);
         if !http.is_empty() {
             options.insert("http".to_owned(), http.into());
         }

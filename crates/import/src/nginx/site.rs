@@ -1,8 +1,8 @@
 //! A `server` block on its way: what its locations share, and what is known where a directive stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::scope::{RealIp, Scope};
 use super::tree::Statement;
@@ -23,6 +23,8 @@ pub(super) struct Compiler<'f> {
     /// Rewrites within rewrites that are being carried over.
     pub(super) depth: usize,
     pub(super) formats: BTreeMap<String, super::log_format::LogFormat>,
+    /// Variables of maps that the client's address decides.
+    pub(super) address_maps: BTreeSet<String>,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
@@ -32,6 +34,10 @@ pub(super) struct Compiler<'f> {
     pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
     /// The types of the whole server, by ending.
     pub(super) types: BTreeMap<String, String>,
+    /// The logs of `http` have a format that is another for each server.
+    pub(super) has_logs_of_servers: bool,
+    /// The options of listeners for responses.
+    pub(super) responses: Map<String, Value>,
     /// The `map`s, by the names of their variables.
     pub(super) maps: BTreeMap<String, Statement>,
     /// Stores of caches, and how long each keeps entries that are not requested.
@@ -57,6 +63,8 @@ pub(super) struct Site {
     pub(super) expression: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// Its links are signed, and that is checked before its content.
+    pub(super) has_signed_link: bool,
     /// Its requests are the authentication requests of `auth_request`.
     pub(super) is_question: bool,
     /// Destinations that `auth_request` asks, by path.
@@ -131,34 +139,40 @@ impl Compiler<'_> {
         if site.scope.has_no_etag && action.contains_key("share") {
             always.insert("ETag".to_owned(), Value::Null);
         }
-        if let Some(place) = site.scope.types.own.clone()
-            && action.contains_key("share")
-            && !site.scope.types.are(&self.types)
-        {
-            match site.scope.types.field() {
-                Some(field) => drop(sometimes.insert("Content-Type".to_owned(), field.into())),
-                None => {
-                    let problem = "the types of a single location are not carried over";
-                    let hint = "write them as `mime_types` of the action (`docs/http/delivery.md`)";
-                    self.findings.lost(&place, "types", problem, hint);
-                }
-            }
-        }
         if let Some((expires, place)) = site.scope.expires.clone() {
             self.expires(site, &expires, &place, &mut sometimes);
         }
         for header in site.scope.headers.clone() {
-            if header.value.is_empty() {
+            let is_replaced = ["Last-Modified", "ETag"]
+                .iter()
+                .any(|own| header.name.eq_ignore_ascii_case(own));
+            if header.value.is_empty() && is_replaced {
+                sometimes.insert(header.name, Value::Null);
                 continue;
             }
-            let own = ["server", "date", "content-length"];
-            if own.contains(&header.name.to_ascii_lowercase().as_str()) {
+            // The guard passes it on.
+            let is_of_guard = site.scope.guards.is_for_client(&header.name, &header.value);
+            if header.value.is_empty() || is_of_guard {
+                continue;
+            }
+            // The server alone determines where an answer ends.
+            let own = [
+                "Server",
+                "Date",
+                "Content-Length",
+                "Transfer-Encoding",
+                "Connection",
+            ];
+            if own.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
                 let problem = format!("Tutti itself sets `{}`", header.name);
                 let hint = "remove the directive";
                 let (place, name) = (&header.place, "add_header");
-                match header.name.eq_ignore_ascii_case("content-length") {
-                    true => self.findings.note(place, name, &problem, hint),
-                    false => self.findings.lost(place, name, &problem, hint),
+                let is_visible = ["Server", "Date"]
+                    .iter()
+                    .any(|own| header.name.eq_ignore_ascii_case(own));
+                match is_visible {
+                    false => self.findings.note(place, name, &problem, hint),
+                    true => self.findings.lost(place, name, &problem, hint),
                 }
                 continue;
             }
@@ -209,8 +223,7 @@ impl Compiler<'_> {
         fields: &mut Map<String, Value>,
     ) {
         let name = expires.strip_prefix('$').unwrap_or_default();
-        let by_map = self.maps.get(name).cloned();
-        let by_map = by_map.and_then(|map| site.meaning.mapped(&map, &cache_control));
+        let by_map = self.changed_map(&site.meaning, (name, "cache_control"), &cache_control);
         let value = match by_map {
             Some(text) => Some(text.template()),
             None => cache_control(expires),
@@ -219,12 +232,15 @@ impl Compiler<'_> {
             Some(value) if value.is_empty() => {}
             Some(value) => {
                 fields.insert("Cache-Control".to_owned(), value.into());
-                let fixed = match expires {
-                    "epoch" => "Thu, 01 Jan 1970 00:00:01 GMT",
-                    "max" => "Thu, 31 Dec 2037 23:55:55 GMT",
-                    _ => return,
-                };
-                fields.insert("Expires".to_owned(), fixed.into());
+                let fixed = |time: &str| Some(fixed_time(time).unwrap_or_default().to_owned());
+                let times = self.changed_map(&site.meaning, (name, "expires"), &fixed);
+                if let Some(times) = times {
+                    fields.insert("Expires".to_owned(), times.template().into());
+                    return;
+                }
+                if let Some(fixed) = fixed_time(expires) {
+                    fields.insert("Expires".to_owned(), fixed.into());
+                }
             }
             None => self.findings.lost(
                 place,
@@ -242,6 +258,11 @@ impl Compiler<'_> {
             ignored.any(|name| name.eq_ignore_ascii_case("x-accel-redirect"))
         });
         let leads_on = !site.is_question && !ignores;
+        if ignores {
+            // nginx passes such fields on to no client.
+            let hidden = json!({"X-Accel-Redirect": null});
+            action.insert("response_headers_always".to_owned(), hidden);
+        }
         if let Some(route) = site.by_answer.as_ref().filter(|_| leads_on) {
             action.insert("internal".to_owned(), route.clone().into());
         }
@@ -279,6 +300,15 @@ impl Compiler<'_> {
             }
         }
         steps
+    }
+}
+
+/// The `Expires` of the words that name a fixed time.
+fn fixed_time(expires: &str) -> Option<&'static str> {
+    match expires {
+        "epoch" => Some("Thu, 01 Jan 1970 00:00:01 GMT"),
+        "max" => Some("Thu, 31 Dec 2037 23:55:55 GMT"),
+        _ => None,
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use serde_json::{Map, Value};
+
 use super::tree::Statement;
-use crate::finding::SourceLocation;
+use crate::output::one_or_many;
 use crate::template::{Piece, Text, quoted};
 use crate::words::Words;
 
@@ -34,15 +36,12 @@ pub(super) struct Types {
     default: Option<String>,
     charset: Option<String>,
     charset_types: Option<Vec<String>>,
-    /// The place of a directive that makes them others than those of the whole server.
-    pub(super) own: Option<SourceLocation>,
+    /// What the source does not say has nginx's own value.
+    is_settled: bool,
 }
 
 impl Types {
     pub(super) fn take(&mut self, statement: &Statement) {
-        if matches!(statement.name(), "types" | "default_type") {
-            self.own = Some(statement.place.clone());
-        }
         match statement.name() {
             "types" => {
                 self.by_ending = Some(Rc::new(types_of(statement)));
@@ -65,24 +64,39 @@ impl Types {
         }
     }
 
-    /// True if these are the types of the whole server, by ending.
-    pub(super) fn are(&self, all: &BTreeMap<String, String>) -> bool {
-        let usual = matches!(self.default(), DEFAULT_TYPE | "application/octet-stream");
-        usual && self.by_ending.as_deref() == Some(all)
+    /// Fixes the types of the main file, where it says nothing, to nginx's own; `all` are those of the whole server.
+    pub(super) fn settle(&mut self, all: &BTreeMap<String, String>) {
+        self.is_settled = true;
+        if self.by_ending.is_some() {
+            self.by_ending = Some(Rc::new(all.clone()));
+        }
     }
 
-    /// `Content-Type` of files; `None` if there are too many types.
-    pub(super) fn field(&self) -> Option<String> {
-        let endings = self.endings();
-        let endings: Vec<(String, String)> = endings
-            .into_iter()
-            .map(|(ending, mime)| (ending.to_owned(), mime.to_owned()))
-            .collect();
-        match endings.len() {
-            0 => Some(Text::literal(self.default()).template()),
-            1..=MOST_ENDINGS => Some(by_ending(self.default(), &endings)),
-            _ => None,
+    /// The options `mime_types` and `default_type` of a place, where they differ from those around it.
+    pub(super) fn options(&self, around: &Types) -> Map<String, Value> {
+        let mut options = Map::new();
+        // Those of the whole server are settings of it.
+        let is_of_server = self.by_ending.is_some() && self.is_settled && !around.is_settled;
+        let is_own = self.by_ending != around.by_ending || self.is_settled != around.is_settled;
+        if is_own && !is_of_server {
+            let mut entries: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            for (ending, mime) in self.endings() {
+                entries.entry(mime).or_default().push(format!(".{ending}"));
+            }
+            let entries = entries.into_iter();
+            let entries: Map<String, Value> = entries
+                .map(|(mime, endings)| (mime.to_owned(), one_or_many(endings)))
+                .collect();
+            options.insert("mime_types".to_owned(), entries.into());
         }
+        if self.default != around.default || self.is_settled != around.is_settled {
+            let value = match self.default() {
+                "" => Value::Bool(false),
+                default => default.into(),
+            };
+            options.insert("default_type".to_owned(), value);
+        }
+        options
     }
 
     pub(super) fn default(&self) -> &str {

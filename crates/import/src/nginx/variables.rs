@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tutti_config::pattern::Case;
-
-use super::tree::Statement;
-use crate::template::{Piece, QUERY, Text, escaped, quoted, regex, script_of};
+use crate::template::{Piece, Text, script_of};
 pub(super) use crate::template::{captures, script_text};
 
 /// The meaning of variables where a text stands.
@@ -62,52 +59,6 @@ impl Meaning {
         }
         text.push(rest);
         Ok(text)
-    }
-
-    /// The value of a `map`, whose entries `changed` may change. `None` if it cannot be written.
-    pub(super) fn mapped(
-        &self,
-        map: &Statement,
-        changed: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<Text> {
-        let subject = self.text(map.argument(0)).ok()?;
-        let statements = map.inner();
-        let has_hosts = statements
-            .iter()
-            .any(|entry| entry.name() == "hostnames" && entry.arguments().is_empty());
-        let mut default = Text::literal("");
-        let (mut entries, mut hosts) = (Vec::new(), Vec::new());
-        for entry in statements {
-            let (source, value) = (entry.name(), entry.argument(0));
-            if entry.arguments().is_empty() && matches!(source, "hostnames" | "volatile") {
-                continue;
-            }
-            let value = changed(value)?;
-            let value = match expression(source).filter(|_| value.contains('$')) {
-                // The captures of an expression are known in its own value.
-                Some((pattern, case)) => {
-                    let mut inner = self.clone();
-                    let captured = captures(pattern, case, &subject)?;
-                    inner.groups.extend(groups(pattern, &captured));
-                    inner.captures = Some(captured);
-                    inner.text(&value).ok()?
-                }
-                None => self.text(&value).ok()?,
-            };
-            match source {
-                "default" => default = value,
-                source => match host_pattern(source).filter(|_| has_hosts) {
-                    Some(pattern) => hosts.push((format!("~*{pattern}"), value)),
-                    None => entries.push((source.to_owned(), value)),
-                },
-            }
-        }
-        // The longest name counts, before any expression; those that begin with an asterisk come first.
-        hosts.sort_by_key(|(pattern, _)| {
-            (!pattern.ends_with('$'), std::cmp::Reverse(pattern.len()))
-        });
-        entries.splice(0..0, hosts);
-        map_of(&subject, &entries, &default)
     }
 
     /// The variable with several known values on which the server in an address depends, if it is the only one.
@@ -174,18 +125,6 @@ impl Meaning {
     }
 }
 
-/// A text that chooses by the names of hosts: `*.a.example`, `.a.example` or `www.*`, as an expression.
-fn host_pattern(source: &str) -> Option<String> {
-    if let Some(rest) = source.strip_prefix("*.") {
-        return Some(format!(r"\.{}$", escaped(rest)));
-    }
-    if let Some(rest) = source.strip_prefix('.') {
-        return Some(format!(r"(^|\.){}$", escaped(rest)));
-    }
-    let rest = source.strip_suffix(".*")?;
-    Some(format!(r"^{}\.", escaped(rest)))
-}
-
 /// The name behind a `$`, and the rest.
 fn name(after: &str) -> (&str, &str) {
     if let Some(braced) = after.strip_prefix('{')
@@ -207,6 +146,29 @@ fn name(after: &str) -> (&str, &str) {
 fn same_elsewhere(name: &str) -> Option<String> {
     let same = match name {
         "uri" | "document_uri" => "uri",
+        "args" | "query_string" => "query",
+        "upstream_cache_status" => "cache_status",
+        "ssl_session_reused" => "tls_session_reused",
+        "realip_remote_addr" => "peer_addr",
+        "realip_remote_port" => "peer_port",
+        "scheme"
+        | "hostname"
+        | "remote_port"
+        | "server_addr"
+        | "server_port"
+        | "connection"
+        | "connection_requests"
+        | "bytes_sent"
+        | "proxy_protocol_addr"
+        | "proxy_protocol_port"
+        | "proxy_protocol_server_addr"
+        | "proxy_protocol_server_port"
+        | "upstream_addr"
+        | "upstream_status"
+        | "upstream_connect_time"
+        | "upstream_header_time"
+        | "upstream_response_time"
+        | "upstream_response_length" => name,
         "host" => "host",
         "http_host" => "header_host",
         "content_type" => "header_content_type",
@@ -220,7 +182,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "server_protocol" => "protocol",
         "request" => "request_line",
         "status" => "status",
-        "body_bytes_sent" | "bytes_sent" => "body_bytes_sent",
+        "body_bytes_sent" => "body_bytes_sent",
         "request_time" => "request_time",
         "time_local" => "time_local",
         "time_iso8601" => "time_iso8601",
@@ -240,7 +202,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
             return begins("http_", "header_")
                 .or_else(|| begins("sent_http_", "response_header_"))
                 .or_else(|| begins("upstream_http_", "response_header_"))
-                .or_else(|| begins("arg_", "arg_"))
+                .or_else(|| begins("arg_", "raw_arg_"))
                 .or_else(|| begins("cookie_", "cookie_"));
         }
     };
@@ -250,10 +212,8 @@ fn same_elsewhere(name: &str) -> Option<String> {
 /// Variables that an expression computes.
 fn scripted(name: &str) -> Option<String> {
     Some(match name {
-        "args" | "query_string" => QUERY.to_owned(),
-        "is_args" => r"/\?[^]/.test(vars.request_uri) ? '?' : ''".to_owned(),
-        "scheme" => "vars.tls_protocol ? 'https' : 'http'".to_owned(),
-        "https" => "vars.tls_protocol ? 'on' : ''".to_owned(),
+        "is_args" => "vars.query ? '?' : ''".to_owned(),
+        "https" => "vars.scheme === 'https' ? 'on' : ''".to_owned(),
         "proxy_add_x_forwarded_for" => {
             "headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr".to_owned()
         }
@@ -278,53 +238,16 @@ pub(super) fn groups(pattern: &str, captures: &str) -> BTreeMap<String, String> 
     groups
 }
 
-/// The pattern of an entry of a `map` that begins with `~`.
-fn expression(source: &str) -> Option<(&str, Case)> {
-    match (source.strip_prefix("~*"), source.strip_prefix('~')) {
-        (Some(pattern), _) => Some((pattern, Case::Ignore)),
-        (_, Some(pattern)) => Some((pattern, Case::Exact)),
-        _ => None,
-    }
-}
-
-/// A `map`, as an expression. `None` where a pattern of it cannot be written in JavaScript.
-fn map_of(subject: &Text, entries: &[(String, Text)], default: &Text) -> Option<Text> {
-    // An exact value comes before any pattern, whatever their order.
-    let (patterns, exact): (Vec<_>, Vec<_>) = entries
-        .iter()
-        .partition(|(source, _)| source.starts_with('~'));
-    let mut script = "((value) => ".to_owned();
-    for (source, value) in exact {
-        let source = source.strip_prefix('\\').unwrap_or(source).to_lowercase();
-        script.push_str(&format!(
-            "value.toLowerCase() === {} ? {} : ",
-            quoted(&source),
-            value.expression()
-        ));
-    }
-    for (source, value) in patterns {
-        let (pattern, case) = expression(source)?;
-        let expression = regex(pattern, case)?;
-        script.push_str(&format!(
-            "{expression}.test(value) ? {} : ",
-            value.expression()
-        ));
-    }
-    script.push_str(&format!(
-        "{})({})",
-        default.expression(),
-        subject.expression()
-    ));
-    Some(script_text(script))
-}
-
-/// The query string as an expression.
-pub(super) fn variable_in_script(name: &str) -> String {
-    scripted(name).map_or_else(|| script_of(name), |script| format!("({script})"))
+/// The client's query behind `joint`, if there is one.
+pub(super) fn query_behind(joint: char) -> Piece {
+    let query = script_of("query");
+    Piece::Script(format!("{query} !== '' ? '{joint}' + {query} : ''"))
 }
 
 #[cfg(test)]
 mod tests {
+    use tutti_config::pattern::Case;
+
     use super::*;
 
     fn template(source: &str) -> String {

@@ -97,7 +97,9 @@ impl<F: Fn(&Template) -> Option<Vec<u8>>> Rewriter<'_, F> {
         let at = value
             .windows(URL.len())
             .position(|part| part.eq_ignore_ascii_case(URL))?;
-        let (before, address) = value.split_at(at + URL.len());
+        let spaces = value.get(at + URL.len()..)?;
+        let spaces = spaces.len() - spaces.trim_ascii_start().len();
+        let (before, address) = value.split_at(at + URL.len() + spaces);
         let quote = address
             .first()
             .filter(|byte| matches!(byte, b'"' | b'\''))
@@ -296,6 +298,11 @@ mod tests {
             "5; URL='/a'"
         );
         assert_eq!(rewritten(&rules, "Refresh", "5"), "5");
+        let spaced = rewritten(&rules, "Refresh", "5; url= http://app.internal/a");
+        assert_eq!(
+            spaced,
+            rewritten(&rules, "Refresh", "5; url=http://app.internal/a").replace("url=", "url= ")
+        );
         let other = rewritten(&rules, "X-Location", "http://app.internal/a");
         assert_eq!(other, "http://app.internal/a");
     }
