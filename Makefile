@@ -68,12 +68,13 @@ deps:
 	@packaging/install-deps build
 
 build: deps server ## dist/bin/tutti (tuttid and unitd are links to it), dist/bin/tutti-import and dist/modules/
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c)
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-cgi tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
 	install -m 644 sdk/go/go.mod $(filter-out %_test.go,$(wildcard sdk/go/*.go)) $(DIST)/share/tutti/go/
 	install -m 644 sdk/node/unit-http/* $(DIST)/share/tutti/node/unit-http/
 	$(call replace,$(BUILT)/tutti-external,$(DIST)/modules/tutti-external,$(HOST_MODE))
+	$(call replace,$(BUILT)/tutti-cgi,$(DIST)/modules/tutti-cgi,$(HOST_MODE))
 	$(call replace,$(BUILT)/tutti-node,$(DIST)/modules/tutti-node,$(HOST_MODE))
 	$(call replace,$(BUILT)/libtutti_node_addon.so,$(DIST)/modules/libtutti_node_addon.so,644)
 	install -m 644 $(BUILT)/libtutti_worker_c.so $(DIST)/lib/libtutti_worker.so

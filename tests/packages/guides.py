@@ -35,6 +35,7 @@ ELSEWHERE = {
     "docs/languages/ruby.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/java.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/external.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/cgi.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/languages/go.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/http/rewriting.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/http/websocket.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),

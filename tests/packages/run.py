@@ -187,7 +187,7 @@ class Walk:
         for line in users.splitlines():
             if "router" in line or "controller" in line:
                 assert line.startswith("tutti "), line
-        for path, mode in (("/var/lib/tutti", "700 root"), ("/run/tutti/control.sock", "600 root"), ("/usr/lib/tutti/modules/tutti-external", "711 root")):
+        for path, mode in (("/var/lib/tutti", "700 root"), ("/run/tutti/control.sock", "600 root"), ("/usr/lib/tutti/modules/tutti-external", "711 root"), ("/usr/lib/tutti/modules/tutti-cgi", "711 root")):
             assert self.machine.run(f"stat -c '%a %U' {path}").stdout.strip() == mode, path
         said = self.machine.run("tutti status").stdout
         assert "site" in said and "php" in said, said

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from browser import Browser  # noqa: E402
 from each import run_each  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
+from sites.cgi import AwStats, GitWeb  # noqa: E402
 from sites.chat import Chat  # noqa: E402
 from sites.django import Django, DjangoAsgi  # noqa: E402
 from sites.dokuwiki import DokuWiki  # noqa: E402
@@ -37,6 +38,7 @@ from sites.wordpress_cached import WordPressCached  # noqa: E402
 SITES = (DokuWiki, MediaWiki, WordPress, WordPressCached, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Laravel, LaravelResident)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
+SITES += (GitWeb, AwStats)
 SITES += (Sinatra, Grape, Rails, Redmine)
 SITES += (Nest, Next, NextStandalone, Nuxt)
 SITES += (SpringWar, SpringJar, TomcatExamples, JspWiki, Solr, Wicket)

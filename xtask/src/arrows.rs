@@ -191,7 +191,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),
-    ("sdk/event-loop", &["worker"]),
+    (
+        "sdk/cgi",
+        &[
+            "options",
+            "sdk/event-loop",
+            "worker",
+            "gateway",
+            "http",
+            "sys",
+        ],
+    ),
+    ("sdk/event-loop", &["worker", "sys"]),
     (
         "sdk/external",
         &["options", "worker", "sdk/relay", "sdk/node"],

@@ -14,6 +14,7 @@ use crate::workspace::{self, list};
 const SHIPPED: &[&str] = &[
     "tutti-daemon",
     "tutti-external",
+    "tutti-cgi",
     "tutti-node",
     "tutti-node-addon",
     "tutti-php",

@@ -661,6 +661,10 @@ fn sources(root: &TreeNode) -> Vec<Sources<'_>> {
                     sources.named.extend(webapp);
                 }
                 "external" => external(&member.node, &mut sources),
+                "cgi" => {
+                    sources.endings = &[".cgi", ".pl", ".sh", ".py", ".rb"];
+                    scripts(&member.node, "index.cgi", &mut sources);
+                }
                 _ => return None,
             }
             Some(sources)
@@ -679,12 +683,17 @@ fn entries(node: &TreeNode) -> impl Iterator<Item = &TreeNode> {
 
 fn php(node: &TreeNode, sources: &mut Sources<'_>) {
     sources.endings = &[".php"];
+    scripts(node, "index.php", sources);
+}
+
+/// Collects the entry scripts and the roots of an application whose scripts are files below a root.
+fn scripts(node: &TreeNode, index: &str, sources: &mut Sources<'_>) {
     for entry in entries(node) {
         let Some(root) = path(entry, "root") else {
             continue;
         };
         let script = entry.child("script").or_else(|| entry.child("index"));
-        let script = script.and_then(TreeNode::as_str).unwrap_or("index.php");
+        let script = script.and_then(TreeNode::as_str).unwrap_or(index);
         sources
             .named
             .push(root.join(script.trim_start_matches('/')));
@@ -936,6 +945,9 @@ mod tests {
         let node = r#"{"type": "external", "working_directory": "/srv/app", "executable": "/usr/bin/node", "arguments": ["server.js"]}"#;
         assert!(with(node, "/srv").contains("`GET /app/server.js`"));
         assert_eq!(with(node, "/srv/app/public"), "");
+        let cgi = r#"{"type": "cgi", "root": "/srv/app", "script": "gitweb.cgi"}"#;
+        assert!(with(cgi, "/srv/app").contains("`GET /gitweb.cgi`"));
+        assert_eq!(with(cgi, "/srv/app/static"), "");
     }
 
     /// Issue 10, 2.14.

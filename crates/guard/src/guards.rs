@@ -120,10 +120,9 @@ impl GuardTable {
             });
         }
         let mut fields: Vec<String> = Vec::new();
-        for name in wanted.iter().flat_map(|model| model.fields()) {
-            if !fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                fields.push(name.to_owned());
-            }
+        let all = wanted.iter().flat_map(|model| model.fields());
+        for name in all {
+            add_field(&mut fields, name);
         }
         match faults.is_empty() {
             true => Ok(Self {
@@ -166,6 +165,13 @@ impl GuardTable {
         let mut known = self.list.iter().filter_map(|guard| guard.identity.as_ref());
         let same = known.find(|known| known.is(wanted));
         Some(same.map_or_else(|| Arc::new(Identity::new(wanted)), Arc::clone))
+    }
+
+    /// Adds fields that name the user to an application, whether a guard sets them or not.
+    pub fn claim<'f>(&mut self, fields: impl Iterator<Item = &'f str>) {
+        for name in fields {
+            add_field(&mut self.fields, name);
+        }
     }
 
     /// The fields that guards set for applications; clients cannot set them.
@@ -264,5 +270,11 @@ impl Known<'_> {
         let new = Arc::new(RequestLimit::new(wanted, self.share, store.cloned()));
         self.limits.push(Arc::clone(&new));
         new
+    }
+}
+
+fn add_field(fields: &mut Vec<String>, name: &str) {
+    if !fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        fields.push(name.to_owned());
     }
 }

@@ -78,7 +78,7 @@ pub use framing::{
     frame_response, status_has_body,
 };
 pub use head::request::{MessageFacts, RequestHead, RequestView, TargetForm};
-pub use head::response::{ResponseHead, ResponseView};
+pub use head::response::{CGI_STATUS_LINE, ResponseHead, ResponseView};
 pub use head::{BufferSpan, Progress};
 pub use host::{port_or_default, split_port};
 pub use known_fields::Known;

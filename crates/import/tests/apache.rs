@@ -270,6 +270,9 @@ fn sources_of_programs_are_not_handed_out() {
             "{text}"
         );
     }
+    let imported = host("ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/");
+    let found = format!("{:?}", imported.findings);
+    assert!(found.contains("`languages/cgi`"), "{found}");
     let imported = host(
         "<FilesMatch \".+\\.ph(?:ar|p|tml)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>",
     );

@@ -69,9 +69,11 @@ pub trait ApplicationSupport: Options {
     const OLDER_NAME: Option<&'static str> = None;
     /// True if its host may run event loops, which are woken by their own events.
     const MAY_RUN_EVENT_LOOPS: bool = false;
+    /// Requests that such an event loop handles at once by default; `None`: the server's default.
+    const EVENT_LOOP_CONCURRENCY: Option<NonZeroU32> = None;
     /// True if its applications may take over connections and serve other requests meanwhile.
     const MAY_TAKE_OVER: bool = false;
-    /// True if its host reads `limits.memory` itself and has to restart when it changes.
+    /// True if its host reads `limits.memory` or `limits.memory_max` itself and has to restart when they change.
     const READS_MEMORY_LIMIT: bool = false;
 
     /// Collects faults that involve more than one option.
@@ -95,6 +97,11 @@ pub trait ApplicationSupport: Options {
     /// True if its host starts a program that speaks HTTP, and relays to it.
     fn is_relayed(&self) -> bool {
         false
+    }
+
+    /// The request fields that name the user to the application: clients cannot set them.
+    fn user_fields(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// The likely remedy if a process starts but never reports that it is ready.

@@ -13,6 +13,7 @@
 pub mod acme;
 pub mod acme_names;
 pub mod application;
+pub mod cgi;
 mod complaint;
 #[doc(hidden)]
 pub mod declare;

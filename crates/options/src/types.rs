@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value as Json};
 
 use crate::application::ApplicationSupport;
+use crate::cgi::CgiScripts;
 use crate::external::External;
 use crate::java::Java;
 use crate::node::Node;
@@ -124,6 +125,13 @@ macro_rules! types {
                 }
             }
 
+            /// The request fields that name the user to the application: clients cannot set them.
+            pub fn user_fields(&self) -> Vec<&str> {
+                match self {
+                    $(Special::$variant(special) => special.user_fields(),)+
+                }
+            }
+
             /// The likely remedy if a process starts but never reports that it is ready.
             pub fn unready_hint(&self) -> Option<&'static str> {
                 match self {
@@ -138,10 +146,17 @@ macro_rules! types {
                 }
             }
 
-            /// True if its host reads `limits.memory` itself.
+            /// True if its host reads `limits.memory` or `limits.memory_max` itself.
             pub fn reads_memory_limit(&self) -> bool {
                 match self {
                     $(Special::$variant(_) => $variant::READS_MEMORY_LIMIT,)+
+                }
+            }
+
+            /// Requests that an event loop of its host handles at once by default; `None`: the server's default.
+            pub fn event_loop_concurrency(&self) -> Option<NonZeroU32> {
+                match self {
+                    $(Special::$variant(_) => $variant::EVENT_LOOP_CONCURRENCY,)+
                 }
             }
 
@@ -165,6 +180,7 @@ types! {
     Java,
     Wasm,
     Wasi,
+    CgiScripts,
 }
 
 #[cfg(test)]

@@ -55,6 +55,14 @@ fn applications() -> Vec<(&'static str, Value)> {
             "wasm-wasi-component",
             json!({"component": "/c", "access": {"filesystem": ["/f"]}}),
         ),
+        (
+            "cgi",
+            json!({"root": "/r", "script": "a.cgi", "prefix": "/cgi-bin", "user_field": "X-User"}),
+        ),
+        (
+            "cgi",
+            json!({"targets": {"a": {"root": "/a", "index": "x.pl", "extensions": [".pl", ".cgi"]}}}),
+        ),
     ]
 }
 

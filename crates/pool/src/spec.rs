@@ -85,7 +85,8 @@ impl AppSpec {
     /// Most concurrent requests of one worker, including connections that its application has taken over.
     pub(crate) fn concurrency(&self) -> NonZeroU32 {
         let default = if self.special.may_run_event_loops() {
-            DEFAULT_CONCURRENCY
+            let own = self.special.event_loop_concurrency();
+            own.unwrap_or(DEFAULT_CONCURRENCY)
         } else if self.special.may_take_over() {
             DEFAULT_TAKEN_OVER
         } else {
@@ -129,6 +130,7 @@ impl AppSpec {
         }
         if self.special.reads_memory_limit() {
             limits.memory = ours.memory;
+            limits.memory_max = ours.memory_max;
         }
         let adapted = AppSpec {
             common: Common {
@@ -223,6 +225,20 @@ mod tests {
         assert!(!node(json!({})).has_same_processes(&node(json!({"start_timeout": 5}))));
         assert!(perl(json!({})).has_same_processes(&perl(json!({"start_timeout": 5}))));
         assert!(!node(json!({})).has_same_processes(&node(json!({"concurrency": 5}))));
+        let cgi = |limits: Value| spec("cgi", &json!({"root": "/cgi-bin", "limits": limits}));
+        let memory_max = || json!({"memory_max": 1_000_000});
+        assert!(!cgi(json!({})).has_same_processes(&cgi(memory_max())));
+        assert!(perl(json!({})).has_same_processes(&perl(memory_max())));
+    }
+
+    #[test]
+    fn a_worker_runs_one_script_at_a_time_unless_the_limits_say_otherwise() {
+        let at_once = |kind: &str, options: Value| spec(kind, &options).concurrency().get();
+        assert_eq!(at_once("cgi", json!({"root": "/r"})), 1);
+        let limits = json!({"concurrency": 5});
+        assert_eq!(at_once("cgi", json!({"root": "/r", "limits": limits})), 5);
+        let default = DEFAULT_CONCURRENCY.get();
+        assert_eq!(at_once("node", json!({"script": "/a.js"})), default);
     }
 
     #[test]

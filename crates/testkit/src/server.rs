@@ -71,6 +71,7 @@ fn link_modules(folder: &Path) {
         "tutti-ruby",
         "tutti-sample",
         "tutti-external",
+        "tutti-cgi",
         "tutti-node",
         "tutti-java",
         // Its jars.

@@ -328,6 +328,15 @@ impl<'a> WireRequestView<'a> {
     pub fn version_minor(&self) -> u8 {
         self.byte_at(at::VERSION_MINOR)
     }
+    /// The client's protocol as CGI names it (RFC 3875 §4.1.16): `HTTP/1.1`.
+    pub fn protocol(&self) -> &'static str {
+        match self.version_minor() {
+            0 => "HTTP/1.0",
+            1 => "HTTP/1.1",
+            2 => "HTTP/2.0",
+            _ => "HTTP/3.0",
+        }
+    }
     /// See [`WireRequestHead::tls`].
     pub fn tls(&self) -> bool {
         self.byte_at(at::TLS) != 0

@@ -7,12 +7,20 @@ use std::sync::OnceLock;
 
 use tutti_options::logging::Level;
 use tutti_sys::{log_line, process};
+use tutti_wire::worker::Exchange;
 
 static APPLICATION: OnceLock<String> = OnceLock::new();
 
 /// Sets the application's name for the lines.
 pub(crate) fn is_of(application: &str) {
     let _ = APPLICATION.set(application.to_owned());
+}
+
+/// The method and the target of a request, as messages of the log name it.
+pub fn title(exchange: &Exchange) -> String {
+    let request = exchange.request();
+    let text = String::from_utf8_lossy;
+    format!("{} {}", text(request.method()), text(request.target()))
 }
 
 /// Writes `kind` and `message` at `level` in the format of the daemon's log. Each line of a message (a stack trace) gets the whole head:

@@ -11,9 +11,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
-use tutti_sys::proc;
-use tutti_sys::process::{self, Ended};
+use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable, reap_orphans};
+use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Process, Worker};
 
@@ -105,7 +104,7 @@ pub(crate) fn accompany(
             ended = program.readable() => ended.map(|_| Course::Ended),
             course = listen => course,
             never = pass_on => never,
-            never = reap_orphans(orphans, child.pid()) => never.map(|()| Course::Left),
+            never = reap_orphans(orphans, |pid| pid == child.pid()) => never.map(|never| match never {}),
             never = asked => never.map(|()| Course::Left),
         }
     })
@@ -149,7 +148,9 @@ pub(crate) fn run(
             tokio::task::spawn_local(stop_on_signal(leave));
         }
         let pid = child.pid();
-        tokio::task::spawn_local(async move { reap_orphans(&orphans, pid).await });
+        tokio::task::spawn_local(
+            async move { reap_orphans(&orphans, |orphan| orphan == pid).await },
+        );
         tokio::select! {
             biased;
             ended = program.readable() => ended.map(|_| ())?,
@@ -181,21 +182,6 @@ async fn stop_on_signal(leave: Signals) -> io::Result<()> {
     }
     Process::stop();
     Ok(())
-}
-
-/// Reaps the processes that the program has left behind, which fall to this one. The program itself stays to be asked how it ended.
-async fn reap_orphans(orphans: &Signals, program: i32) -> io::Result<()> {
-    let told = readable(orphans.as_fd().try_clone_to_owned()?)?;
-    loop {
-        // The readiness is an edge.
-        while orphans.next().is_some() {}
-        for pid in proc::children(process::id()) {
-            if pid != program {
-                process::reap_one(pid);
-            }
-        }
-        told.readable().await?.clear_ready();
-    }
 }
 
 /// Takes requests for ever, and gives each to a task.

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tutti_worker::Exchange;
 use tutti_worker::Level;
-use tutti_worker::log::line;
+use tutti_worker::log::{line, title};
 
 use crate::connection::{Pool, RelayConnection, SWEEP};
 use crate::error::RelayError;
@@ -160,13 +160,6 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
             exchange.abort();
         }
     }
-}
-
-/// The request line as the log has it.
-fn title(exchange: &Exchange) -> String {
-    let request = exchange.request();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    format!("{} {}", text(request.method()), text(request.target()))
 }
 
 /// True if the program has not seen the request, or has not read all of it and doing it twice does no harm.

@@ -50,12 +50,7 @@ impl Memory {
             path: Bytes::new(view.path()),
             encoded_path,
             query: Bytes::new(view.query()),
-            protocol: Bytes::new(match view.version_minor() {
-                0 => b"HTTP/1.0",
-                1 => b"HTTP/1.1",
-                2 => b"HTTP/2.0",
-                _ => b"HTTP/3.0",
-            }),
+            protocol: Bytes::new(view.protocol().as_bytes()),
             scheme: Bytes::new(view.scheme()),
             remote_address: Bytes::new(view.remote_address()),
             server_name: Bytes::new(server_name),

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use tokio::sync::oneshot;
 use tutti_event_loop::listen;
+use tutti_worker::log::title;
 use tutti_worker::{ClientGone, Exchange, Level};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
@@ -39,7 +40,7 @@ pub(crate) async fn serve<M: Maker>(instances: Rc<Instances<M>>, mut exchange: E
     let Some(_room) = instances.room().await else {
         return exchange.abort();
     };
-    let title = title(&exchange);
+    let title: Arc<str> = title(&exchange).into();
     let (request, place) = match M::Guest::request(&exchange) {
         Ok(built) => built,
         Err(problem) => {
@@ -147,13 +148,6 @@ where
         over.map(|()| Some(Stopped::Abandoned(TO_FINISH)))
     })
     .await
-}
-
-/// The request line as the log has it.
-fn title(exchange: &Exchange) -> Arc<str> {
-    let request = exchange.request();
-    let text = |bytes| String::from_utf8_lossy(bytes);
-    format!("{} {}", text(request.method()), text(request.target())).into()
 }
 
 /// An instance at a request.

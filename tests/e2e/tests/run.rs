@@ -39,6 +39,7 @@ fn modules() -> TempDir {
         "tutti-perl",
         "tutti-ruby",
         "tutti-external",
+        "tutti-cgi",
         "tutti-node",
         "tutti-wasm",
         "tutti-java",

@@ -49,6 +49,7 @@ const GUIDES: &[(&str, &str)] = &[
     page!("languages/java.md"),
     page!("languages/node.md"),
     page!("languages/external.md"),
+    page!("languages/cgi.md"),
     page!("languages/go.md"),
     page!("languages/sdk.md"),
     page!("http/http2-and-http3.md"),

@@ -2,7 +2,8 @@
 
 use tutti_config::ValidationContext;
 
-const MODULES: [(&str, &str); 10] = [
+const MODULES: [(&str, &str); 11] = [
+    ("cgi", ""),
     ("java", "17.0.15"),
     ("node", ""),
     ("wasm", ""),

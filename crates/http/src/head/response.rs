@@ -15,6 +15,9 @@ use crate::limits::MessageLimits;
 use crate::method::Method;
 use crate::version::Version;
 
+/// Prefixed to the head of a CGI answer, so that it can be parsed as HTTP.
+pub const CGI_STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
 /// A response head: state of the parser and reusable storage of its result.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
@@ -69,7 +72,7 @@ impl ResponseHead {
         Ok(progress)
     }
 
-    /// Evaluates the head of a CGI answer (RFC 3875 §6) that was parsed after a generated status line: its status is that of `Status`, else
+    /// Evaluates the head of a CGI answer (RFC 3875 §6) that was parsed after [`CGI_STATUS_LINE`]: its status is that of `Status`, else
     /// 302 with a `Location`, else 200. Removes the fields `Status` and `Transfer-Encoding`, which CGI does not define.
     ///
     /// # Errors

@@ -377,15 +377,25 @@ impl Compiler<'_> {
             let (problem, hint) = if alias.is("aliasmatch") {
                 (
                     "a folder that depends on the path is not carried over: requests here get 403",
-                    "write a step with `share`, as a script (`docs/http/scripting.md`)",
+                    "write a step with `share`, as a script (`docs/http/scripting.md`)".to_owned(),
+                )
+            } else if alias.is("scriptalias") {
+                (
+                    "CGI scripts are not carried over: requests here get 403",
+                    format!(
+                        "pass them to an application `{{\"type\": \"cgi\", \"root\": \"{}\", \"prefix\": \"{}\"}}` (`docs/languages/cgi.md`), behind the same restrictions",
+                        alias.argument(1).trim_end_matches('/'),
+                        alias.argument(0).trim_end_matches('/'),
+                    ),
                 )
             } else {
                 (
-                    "Tutti does not run CGI programs: requests here get 403",
-                    "make it an application (`docs/languages/external.md`), or let Apache serve it behind a `proxy`",
+                    "scripts that depend on the path are not carried over: requests here get 403",
+                    "make each of them an application (`docs/languages/README.md`)".to_owned(),
                 )
             };
-            self.findings.lost(&alias.place, &alias.name, problem, hint);
+            self.findings
+                .lost(&alias.place, &alias.name, problem, &hint);
             let conditions = if alias.key.ends_with("match") {
                 let pattern = format!("~{}", alias.argument(0));
                 if self.is_pattern(&pattern, alias) {

@@ -12,9 +12,6 @@ use tutti_gateway::uwsgi::PacketWriter;
 use crate::request::Unsendable;
 use crate::scripts::ScriptTarget;
 
-/// Prefixed to a CGI head, so that it can be parsed as HTTP.
-pub(crate) const STATUS_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
-
 /// The prefix that distinguishes an HTTP answer, which uWSGI sends, from a CGI one.
 pub(crate) const HTTP: &[u8] = b"HTTP/";
 

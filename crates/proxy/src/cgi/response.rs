@@ -1,12 +1,12 @@
 //! Converts the answer of a server that does not speak HTTP for [`http1`](crate::http1).
 
 use tutti_gateway::fastcgi::ProtocolStatus;
-use tutti_http::HeadError;
+use tutti_http::{CGI_STATUS_LINE, HeadError};
 use tutti_log::Level;
 use tutti_upstream::UpstreamError;
 
 use super::Records;
-use super::frame::{HTTP, STATUS_LINE};
+use super::frame::HTTP;
 use crate::attempt::StepError;
 use crate::client::Client;
 use crate::http1::Exchange;
@@ -111,7 +111,7 @@ impl<C: Client> Exchange<'_, C> {
             incoming.has_line = true;
             if !may_be_http || self.received.len() < HTTP.len() {
                 incoming.is_cgi = true;
-                self.received.splice(..0, STATUS_LINE.iter().copied());
+                self.received.splice(..0, CGI_STATUS_LINE.iter().copied());
             }
         }
         true
@@ -120,7 +120,7 @@ impl<C: Client> Exchange<'_, C> {
     /// The failure for an answer that ended without a head.
     fn without_head(&mut self) -> UpstreamError {
         let line = match &self.incoming {
-            Some(incoming) if incoming.is_cgi => STATUS_LINE.len(),
+            Some(incoming) if incoming.is_cgi => CGI_STATUS_LINE.len(),
             _ => 0,
         };
         let received = self.received.len() - line;

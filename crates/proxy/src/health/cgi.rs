@@ -4,10 +4,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tutti_config::model::{Gateway, GatewayKind};
 use tutti_gateway::cgi::{CgiRequest, variables};
 use tutti_gateway::fastcgi::{ONLY_REQUEST, RecordDecoder, RecordEvent, stdin_end};
-use tutti_http::{MessageLimits, Progress, ResponseHead, split_port};
+use tutti_http::{CGI_STATUS_LINE, MessageLimits, Progress, ResponseHead, split_port};
 use tutti_upstream::UpstreamConnection;
 
-use crate::cgi::frame::{HTTP, Put, SOFTWARE, STATUS_LINE, frame, place};
+use crate::cgi::frame::{HTTP, Put, SOFTWARE, frame, place};
 use crate::scripts::{ScriptCache, find};
 
 /// Most bytes of an answer that are read.
@@ -134,7 +134,7 @@ fn status(mut answer: Vec<u8>) -> Result<u16, String> {
     }
     let is_cgi = !answer.starts_with(HTTP);
     if is_cgi {
-        answer.splice(..0, STATUS_LINE.iter().copied());
+        answer.splice(..0, CGI_STATUS_LINE.iter().copied());
     }
     let mut head = ResponseHead::new();
     let parsed = head.parse(&answer, &MessageLimits::default());

@@ -177,6 +177,18 @@ pub(crate) fn c(application: &Application) {
     assert_eq!(application.get("/guide").text(), "Hello from C: /guide\n");
 }
 
+/// The configuration for gitweb, with another script.
+pub(crate) fn cgi(application: &Application) {
+    let root = application.root();
+    let places = [
+        ("/usr/share/gitweb", root.to_str().unwrap()),
+        ("gitweb.cgi", "app.cgi"),
+    ];
+    let whole = json_examples(&application.page(), &places).remove(0);
+    application.put(whole["applications"]["gitweb"].clone());
+    assert_eq!(application.get("/git/").text(), "Hello from CGI\n");
+}
+
 /// A servlet and an endpoint.
 pub(crate) fn java(application: &Application) {
     let page = application.page();

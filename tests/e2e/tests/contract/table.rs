@@ -329,6 +329,38 @@ pub(crate) const LANGUAGES: &[Language] = &[
         ..SCRIPT
     },
     Language {
+        name: "cgi",
+        guide: "cgi",
+        application: |place| json!({"type": "cgi", "root": place.root, "script": "app.cgi"}),
+        artifact: "app.cgi",
+        example: guides::cgi,
+        failure: 502,
+        place: "app.cgi` (process ",
+        lacks: &[
+            (
+                "hints",
+                "A script has no early hints (103) and no trailer fields",
+            ),
+            (
+                "trailers",
+                "A script has no early hints (103) and no trailer fields",
+            ),
+            (
+                "crash",
+                "A script that dies costs its own request, and no worker",
+            ),
+            (
+                "limits.memory",
+                "`limits.memory_max` is for a script and all that it has started",
+            ),
+            (
+                "preload",
+                "`preload` has no effect: each script is a program of its own",
+            ),
+        ],
+        ..SCRIPT
+    },
+    Language {
         name: "http",
         guide: "external",
         application: |place| {
