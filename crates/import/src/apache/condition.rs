@@ -6,7 +6,7 @@ use tutti_config::pattern::Case;
 
 use super::grammar::Directive;
 use super::section::Mapping;
-use crate::template::{Piece, QUERY, Text, captures, case, regex, script_text};
+use crate::template::{Piece, Text, captures, case, regex, script_text};
 
 /// The meaning of texts at a place.
 #[derive(Clone, Debug)]
@@ -22,6 +22,10 @@ pub(super) struct Meaning {
     pub(super) doubts_address: bool,
     /// The name of the server.
     pub(super) server: String,
+    /// Maps of `RewriteMap`, as functions of JavaScript that give a text or null.
+    pub(super) maps: BTreeMap<String, String>,
+    /// There is a response, whose status and fields may be looked at.
+    pub(super) has_response: bool,
 }
 
 /// The captures that a text may use, as expressions that give an array or null.
@@ -57,22 +61,29 @@ impl Meaning {
                 }
                 ('%', Some('{')) => {
                     characters.next();
-                    let mut name = String::new();
-                    loop {
-                        match characters.next() {
-                            Some('}') => break,
-                            Some(letter) => name.push(letter),
-                            None => return Err(format!("%{{{name}")),
-                        }
-                    }
+                    let name = braced(&mut characters).ok_or_else(|| "%{…".to_owned())?;
                     text.extend(self.variable(&name)?);
                 }
-                // A map of `RewriteMap`.
-                ('$', Some('{')) => return Err("${…}".to_owned()),
+                ('$', Some('{')) => {
+                    characters.next();
+                    let inner = braced(&mut characters).ok_or_else(|| "${…".to_owned())?;
+                    text.extend(self.looked_up(&inner, captures)?);
+                }
                 (other, _) => text.push(&other.to_string()),
             }
         }
         Ok(text)
+    }
+
+    /// `${MAP:KEY|DEFAULT}`
+    fn looked_up(&self, inner: &str, captures: Captures<'_>) -> Result<Text, String> {
+        let (map, key) = inner.split_once(':').unwrap_or((inner, ""));
+        let (key, default) = key.split_once('|').unwrap_or((key, ""));
+        let unknown = || format!("${{{map}:…}}");
+        let function = self.maps.get(map).ok_or_else(unknown)?;
+        let key = self.text(key, captures)?.expression();
+        let default = self.text(default, captures)?.expression();
+        Ok(script_text(format!("({function})({key}) ?? {default}")))
     }
 
     fn variable(&self, name: &str) -> Result<Text, String> {
@@ -85,9 +96,21 @@ impl Meaning {
         };
         if let Some((kind, name)) = name.split_once(':') {
             return match kind.to_ascii_uppercase().as_str() {
-                "HTTP" => field(name),
-                "ENV" => self.environment(name),
-                "SSL" | "LA-U" | "LA-F" => Err(format!("%{{{kind}:{name}}}")),
+                "HTTP" | "REQ" => field(name),
+                "RESP" if self.has_response => plain(&format!(
+                    "response_header_{}",
+                    name.to_ascii_lowercase().replace('-', "_")
+                )),
+                "ENV" | "REQENV" => self.environment(name),
+                "SSL" => match name {
+                    "HTTPS" | "SSL_PROTOCOL" | "SSL_CIPHER" | "SSL_TLS_SNI"
+                    | "SSL_CLIENT_VERIFY" => self.variable(name),
+                    _ => Err(format!("%{{{kind}:{name}}}")),
+                },
+                "TOLOWER" => {
+                    let text = self.variable(name)?;
+                    Ok(script_text(format!("{}.toLowerCase()", text.expression())))
+                }
                 _ => Err(format!("%{{{kind}:{name}}}")),
             };
         }
@@ -101,7 +124,7 @@ impl Meaning {
             "HTTP_COOKIE" => field("cookie"),
             "HTTP_ACCEPT" => field("accept"),
             "HTTP_FORWARDED" => field("forwarded"),
-            "QUERY_STRING" => Ok(script_text(format!("({QUERY})"))),
+            "QUERY_STRING" => plain("query"),
             "REQUEST_METHOD" => plain("method"),
             "REQUEST_SCHEME" => Ok(script_text(
                 "vars.tls_protocol ? 'https' : 'http'".to_owned(),
@@ -114,6 +137,17 @@ impl Meaning {
                 Text::literal(self.server.clone())
             }),
             "THE_REQUEST" => plain("request_line"),
+            "CONTENT_TYPE" if self.has_response => plain("response_header_content_type"),
+            "REQUEST_STATUS" if self.has_response => plain("status"),
+            "REMOTE_USER" if self.has_response => plain("remote_user"),
+            "SERVER_PORT" => plain("server_port"),
+            "SERVER_ADDR" => plain("server_addr"),
+            "REMOTE_PORT" => plain("remote_port"),
+            "SSL_PROTOCOL" => plain("tls_protocol"),
+            "SSL_TLS_SNI" => plain("tls_server_name"),
+            "SSL_CLIENT_VERIFY" => plain("tls_client_verify"),
+            // A later protocol has another number than that of HTTP/1.
+            "SERVER_PROTOCOL" => plain("protocol"),
             "IS_SUBREQ" => Ok(Text::literal("false")),
             "REMOTE_IDENT" => Ok(Text::literal("")),
             other => Err(format!("%{{{other}}}")),
@@ -155,7 +189,11 @@ pub(super) enum Condition {
     /// A test of the requested file.
     Asked { test: char, negated: bool },
     /// A test of another file.
-    File { path: Text, negated: bool },
+    File {
+        path: Text,
+        test: char,
+        negated: bool,
+    },
     /// The protocol.
     Scheme(&'static str),
     /// An expression for the path, and whether it is not to match.
@@ -212,14 +250,24 @@ pub(super) fn compile(
         })
     };
     if subject.eq_ignore_ascii_case("expr") {
-        return Err("the grammar of `expr` is not supported".to_owned());
+        let test = super::expression::condition(pattern, meaning)?;
+        let test = if negated { format!("!({test})") } else { test };
+        return done(Condition::Test(test), None);
     }
     if let Some(test) = pattern.strip_prefix('-').filter(|test| test.len() == 1) {
         let test = test.chars().next().unwrap_or('f');
         return done(file_test(subject, test, negated, meaning, captured)?, None);
     }
-    if pattern.starts_with('-') && pattern.len() == 3 {
-        return Err(format!("`{pattern}` compares numbers"));
+    if let Some((comparison, number)) = number(pattern) {
+        let text = meaning
+            .text(subject, captured)
+            .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
+        let test = format!(
+            "(parseInt({}) || 0) {comparison} {number}",
+            text.expression()
+        );
+        let test = if negated { format!("!({test})") } else { test };
+        return done(Condition::Test(test), None);
     }
     if subject.eq_ignore_ascii_case("%{HTTPS}") {
         let is_on = matches!(pattern, "=on" | "on" | "^on$" | "^on" | "on$");
@@ -235,6 +283,14 @@ pub(super) fn compile(
         .text(subject, captured)
         .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
     let not = |test: String| if negated { format!("!({test})") } else { test };
+    if let Some((comparison, value)) = ["<=", ">=", "<", ">"]
+        .iter()
+        .find_map(|one| Some((one, pattern.strip_prefix(one)?)))
+    {
+        let value = crate::template::quoted(value.trim_matches('"'));
+        let test = format!("{} {comparison} {value}", text.expression());
+        return done(Condition::Test(not(test)), None);
+    }
     if let Some(value) = pattern.strip_prefix('=') {
         let value = value.trim_matches('"');
         if let Some(known) = text.as_literal() {
@@ -251,9 +307,6 @@ pub(super) fn compile(
             crate::template::quoted(value)
         );
         return done(Condition::Test(not(test)), None);
-    }
-    if pattern.starts_with(['<', '>']) {
-        return Err(format!("`{pattern}` compares in order"));
     }
     let unwritable = || format!("`{pattern}` cannot be written in JavaScript");
     let captures = captures(pattern, case(ignore_case), &text).ok_or_else(unwritable)?;
@@ -293,17 +346,59 @@ fn file_test(
         "%{SCRIPT_FILENAME}",
         "%{DOCUMENT_ROOT}%{REQUEST_URI}",
         "%{DOCUMENT_ROOT}/%{REQUEST_URI}",
+        // In a server, the name of the file is still the path.
+        "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}",
+        "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}",
     ];
     if asked.contains(&subject.to_ascii_uppercase().as_str()) {
         return Ok(Condition::Asked { test, negated });
     }
-    if test != 'f' {
-        return Err(format!("`-{test}` of a path other than the requested one"));
+    if test == 'l' {
+        return Err("`-l` of a path other than the requested one".to_owned());
     }
     let path = meaning
         .text(subject, captured)
         .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
-    Ok(Condition::File { path, negated })
+    Ok(Condition::File {
+        path,
+        test,
+        negated,
+    })
+}
+
+/// The inside of braces.
+fn braced(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
+    let mut inner = String::new();
+    let mut depth = 0_usize;
+    loop {
+        match characters.next()? {
+            '}' if depth == 0 => return Some(inner),
+            letter => {
+                match letter {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    _ => {}
+                }
+                inner.push(letter);
+            }
+        }
+    }
+}
+
+/// `-gt5` and its kin: the operator of JavaScript, and the number.
+fn number(pattern: &str) -> Option<(&'static str, i64)> {
+    let operators = [
+        ("-eq", "==="),
+        ("-ne", "!=="),
+        ("-lt", "<"),
+        ("-le", "<="),
+        ("-gt", ">"),
+        ("-ge", ">="),
+    ];
+    operators.iter().find_map(|(name, operator)| {
+        let number = pattern.strip_prefix(name)?.trim().parse().ok()?;
+        Some((*operator, number))
+    })
 }
 
 /// An expression that is looked for in what follows `base` and a slash (in the whole path, where `base` is `""` and no folder's), so that it
@@ -315,19 +410,19 @@ pub(super) fn anchored(base: &str, source: &str, case: Case) -> Option<String> {
             Some(body) => (true, body),
             None => (false, one),
         };
-        // An anchor in a group means the beginning of the rest, which cannot be expressed.
+        // An anchor in a group means the beginning of the rest.
         let mut before = ' ';
+        let mut whole = String::new();
         for character in body.chars() {
-            if character == '^' && !matches!(before, '[' | '\\') {
-                return None;
+            match character {
+                '^' if !matches!(before, '[' | '\\') && !base.is_empty() => {
+                    whole.push_str(&format!("(?<=^{})", crate::template::escaped(base)));
+                }
+                other => whole.push(other),
             }
             before = character;
         }
-        parts.push(if begins {
-            body.to_owned()
-        } else {
-            format!(".*?{body}")
-        });
+        parts.push(if begins { whole } else { format!(".*?{whole}") });
     }
     let body = match parts.as_slice() {
         [only] => only.clone(),
@@ -358,7 +453,8 @@ mod tests {
         for (base, source, expected) in [
             ("/", r"^index\.php$", Some(r"/index\.php$")),
             ("/blog/", "a|^b", Some("/blog/(?:.*?a|b)")),
-            ("/", "(^a|b)", None),
+            ("/", "(^a|b)", Some("/.*?((?<=^/)a|b)")),
+            ("", r"(^|/)\.", Some(r".*?(^|/)\.")),
             ("", "^/x", Some("/x")),
             ("/", "[^/]+", Some("/.*?[^/]+")),
         ] {
