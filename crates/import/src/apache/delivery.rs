@@ -315,6 +315,33 @@ fn replacement(text: &str) -> Option<Value> {
     Some(json!({"find": find, "with": with, "ignore_case": flags.contains('i')}))
 }
 
+/// `Header edit Set-Cookie ^(.*)$ "$1; Secure; HttpOnly"`: the attributes that all cookies get.
+pub(super) fn cookie_attributes(directive: &Directive) -> Option<Value> {
+    let mut words: Vec<&str> = directive.arguments.iter().map(String::as_str).collect();
+    words.retain(|word| !matches!(word.to_ascii_lowercase().as_str(), "always" | "onsuccess"));
+    let [verb, name, pattern, with] = words.as_slice() else {
+        return None;
+    };
+    let is_of_all = directive.is("header")
+        && verb.to_ascii_lowercase().starts_with("edit")
+        && name.eq_ignore_ascii_case("set-cookie")
+        && matches!(*pattern, "^(.*)$" | "(.*)" | "^(.*)" | "^(.+)$");
+    let rest = with.strip_prefix("$1").filter(|_| is_of_all)?;
+    let mut attributes = Map::new();
+    for attribute in rest.split(';').map(str::trim).filter(|one| !one.is_empty()) {
+        match attribute.to_ascii_lowercase().as_str() {
+            "secure" => drop(attributes.insert("secure".to_owned(), true.into())),
+            "httponly" => drop(attributes.insert("http_only".to_owned(), true.into())),
+            site @ ("samesite=lax" | "samesite=strict" | "samesite=none") => {
+                let value = site.split_once('=').map(|(_, value)| value);
+                attributes.insert("same_site".to_owned(), value.into());
+            }
+            _ => return None,
+        }
+    }
+    Some(attributes.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::condition::{Captures, Meaning};
+use super::meaning::{Captures, Meaning};
 use super::proxy::guards;
 use super::rule::{Rule, Rules, State};
 use super::section::Mapping;

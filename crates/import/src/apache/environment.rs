@@ -8,10 +8,10 @@ use std::path::Path;
 
 use tutti_config::pattern::Case;
 
-use super::condition::Meaning;
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::section::{Section, Stage};
-use super::site::{Compiler, Site};
+use super::site::{Compiler, Site, Spot};
 use crate::template::{Piece, Text, case, quoted, regex, script_text};
 use crate::words::Words;
 
@@ -50,6 +50,17 @@ pub(super) enum Time {
 }
 
 impl Compiler<'_> {
+    /// The meaning of texts at the beginning of a place's rules.
+    pub(super) fn meaning(&self, spot: &Spot) -> Meaning {
+        let mut sections: Vec<&Section> = spot.sections().collect();
+        sections.reverse();
+        let environment = self.environment(&spot.site, sections.into_iter(), Time::Early);
+        Meaning {
+            mapping: spot.base.clone(),
+            ..self.meaning_of(&spot.site, environment, Time::Early)
+        }
+    }
+
     /// Returns the variables that sections set, the outermost first.
     pub(super) fn environment<'s>(
         &self,

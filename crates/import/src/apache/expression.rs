@@ -5,7 +5,7 @@
 
 use tutti_config::pattern::Case;
 
-use super::condition::{Captures, Meaning};
+use super::meaning::{Captures, Meaning};
 use crate::template::{Text, case, quoted, regex};
 
 /// Parentheses within parentheses.

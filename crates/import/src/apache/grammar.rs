@@ -15,7 +15,7 @@ pub(super) struct Directive {
     /// In lower case, as it is compared.
     pub(super) key: String,
     pub(super) arguments: Vec<String>,
-    /// What stands behind the name, with its quotes.
+    /// The text behind the name, with its quotes.
     pub(super) raw: String,
     pub(super) block: Option<Vec<Directive>>,
 }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
-use super::condition::Meaning;
 use super::environment::Time;
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::section::{Extent, Mapping, Section, Where};
 use super::site::{Compiler, Spot};
 use crate::template::{Piece, Text, quoted, regex, script_text};
@@ -235,13 +235,13 @@ impl Compiler<'_> {
         {
             // Files have no cookies, and those of servers have options of their own.
             if answer != AnswerOf::Application
-                && super::proxy::cookie_attributes(directive).is_some()
+                && super::delivery::cookie_attributes(directive).is_some()
             {
                 continue;
             }
             self.field(directive, test.as_deref(), &meaning, &mut fields);
         }
-        // What holds for the whole place is an option of the way to it.
+        // An option of the whole place is one of the way to it.
         let own: Vec<Directive> = spot
             .site
             .sections
@@ -285,7 +285,7 @@ impl Compiler<'_> {
             ..Section::default()
         };
         let mut environment = self.environment(&spot.site, std::iter::once(&section), Time::Late);
-        // What rules set is known to the rules only.
+        // A variable that rules set is known to the rules only.
         let rules = spot
             .site
             .sections

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::condition::Meaning;
 use super::environment::Time;
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::site::{Compiler, Site};
 use crate::template::{Piece, Text, script_text};
 

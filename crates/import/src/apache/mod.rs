@@ -24,6 +24,7 @@ mod htaccess;
 mod listen;
 mod lists;
 mod logs;
+mod meaning;
 mod pages;
 mod passwords;
 mod proxy;
@@ -37,6 +38,7 @@ mod settings;
 mod site;
 mod tree;
 mod virtual_host;
+mod who;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -146,7 +148,7 @@ impl Compiler<'_> {
             }
             _ => None,
         };
-        // What all sites have are settings of the server.
+        // The options that all sites have are settings of the server.
         let only: Vec<Rc<Site>> = built
             .iter()
             .map(|(_, site, _)| site)

@@ -5,8 +5,9 @@
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Case;
 
-use super::condition::{Captures, Compiled, Condition, anchored, compile, is_everything};
+use super::condition::{Compiled, Condition, anchored, compile, is_everything};
 use super::effect::Effect;
+use super::meaning::Captures;
 use super::rule::{Rule, Rules, State};
 use super::section::{Where, is_pattern};
 use super::site::Compiler;

@@ -1,7 +1,8 @@
 //! Rules of rewriting, as sections have them.
 
-use super::condition::{Meaning, flags};
+use super::condition::flags;
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::section::Section;
 use super::site::Spot;
 

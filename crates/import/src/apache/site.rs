@@ -6,8 +6,6 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::condition::Meaning;
-use super::environment::Time;
 use super::grammar::Directive;
 use super::section::{Extent, Mapping, Section};
 use crate::finding::Findings;
@@ -134,18 +132,5 @@ impl Spot {
                 .iter()
                 .rfind(|directive| directive.key == key)
         })
-    }
-}
-
-impl Compiler<'_> {
-    /// The meaning of texts at the beginning of a place's rules.
-    pub(super) fn meaning(&self, spot: &Spot) -> Meaning {
-        let mut sections: Vec<&Section> = spot.sections().collect();
-        sections.reverse();
-        let environment = self.environment(&spot.site, sections.into_iter(), Time::Early);
-        Meaning {
-            mapping: spot.base.clone(),
-            ..self.meaning_of(&spot.site, environment, Time::Early)
-        }
     }
 }
