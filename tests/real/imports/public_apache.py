@@ -38,9 +38,6 @@ class DrupalOnApache(WithAccessFile):
     folders = ("/", "/core/", "/sites/", "/modules/", "/themes/")
     programs = ("index.php", "core/install.php", "update.php", "core/lib/x.php", "sites/default/settings.php")
     names = ("robots.txt", "core/misc/a.js", "core/misc/b.css", "core/c.yml", "core/d.module", "themes/e.twig", "themes/f.svg", "modules/g.txt", "sites/default/files/h.txt", "composer.json", "web.config", "core/i.inc", "core/j.sql")
-    allowed = (
-        ("a folder without an index: the front controller answers, Apache says 403", lambda request, old, new, differing: old.status == 403 and new.status == 200 and b"SCRIPT_NAME=/index.php" in new.body and request.target.split("?")[0].endswith("/")),
-    )
     access = r"""
 <FilesMatch "\.(engine|inc|install|make|module|profile|po|sh|.*sql|theme|twig|tpl(\.php)?|xtmpl|yml)(~|\.sw[op]|\.bak|\.orig|\.save)?$|^(\.(?!well-known).*|Entries.*|Repository|Root|Tag|Template|composer\.(json|lock)|web\.config)$">
   <IfModule mod_authz_core.c>
@@ -143,4 +140,67 @@ AddType image/svg+xml svg svgz
         return ["/css/none.css", "/h.bak~", "/app", "/img/.hidden/x", "/.well-known/security.txt"]
 
 
-PUBLIC_APACHE = (DrupalOnApache, MatomoOnApache, Boilerplate)
+class JoomlaOnApache(WithAccessFile):
+    """Joomla's `.htaccess`: attacks by the query are refused, clean addresses lead to the script of the site."""
+
+    name = "apache-joomla"
+    scripts = ("/index.php", "/administrator/index.php", "/api/index.php")
+    folders = ("/", "/administrator/", "/media/", "/images/", "/api/")
+    programs = ("index.php", "administrator/index.php", "api/index.php")
+    names = ("robots.txt", "media/a.js", "media/b.css", "images/c.svg", "language/d.ini", "templates/e.xml", "htaccess.txt", "media/f.json", "LICENSE.txt", "README.txt", "images/g.png", "media/h.woff2")
+    access = r"""
+Options +FollowSymlinks
+Options -Indexes
+<IfModule mod_headers.c>
+    Header always set X-Content-Type-Options "nosniff"
+</IfModule>
+RewriteEngine On
+RewriteCond %{QUERY_STRING} base64_encode[^(]*\([^)]*\) [OR]
+RewriteCond %{QUERY_STRING} (<|%3C)([^s]*s)+cript.*(>|%3E) [NC,OR]
+RewriteCond %{QUERY_STRING} GLOBALS(=|\[|\%[0-9A-Z]{0,2}) [OR]
+RewriteCond %{QUERY_STRING} _REQUEST(=|\[|\%[0-9A-Z]{0,2})
+RewriteRule .* index.php [F]
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteCond %{REQUEST_URI} ^/api/
+RewriteCond %{REQUEST_URI} !^/api/index\.php
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule .* api/index.php [L]
+RewriteCond %{REQUEST_URI} !^/index\.php
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule .* index.php [L]
+"""
+    fields = ("x-content-type-options",)
+
+    def extra(self):
+        return ["/blog/1-hello", "/index.php/blog", "/?x=GLOBALS[a]", "/?x=base64_encode(a)", "/?x=%3Cscript%3E", "/api/v1/users", "/administrator", "/images/none.png"]
+
+
+class MediaWikiOnApache(WithAccessFile):
+    """Short addresses of MediaWiki, folders whose scripts do not run, and pages of a wiki as texts."""
+
+    name = "apache-mediawiki"
+    scripts = ("/w/index.php", "/w/api.php", "/w/load.php", "/w/LocalSettings.php")
+    folders = ("/", "/w/", "/w/images/", "/w/resources/", "/wiki/")
+    programs = ("w/index.php", "w/api.php", "w/load.php", "w/LocalSettings.php", "w/rest.php")
+    names = ("robots.txt", "w/resources/a.css", "w/resources/b.js", "w/images/c.png", "w/images/d.txt", "w/skins/e.svg", "w/extensions/f.json", "w/README.md", "w/COPYING", "w/docs/g.txt", "w/languages/h.json", "w/cache/i.txt", "w/maintenance/j.sql")
+    access = r"""
+RewriteEngine On
+RewriteRule ^/?wiki(/.*)?$ /w/index.php [L]
+RewriteRule ^/?$ /w/index.php [L]
+<FilesMatch "^LocalSettings">
+    Require all denied
+</FilesMatch>
+"""
+
+    def prepare(self):
+        super().prepare()
+        for folder in ("cache", "maintenance", "languages"):
+            self.write(f"w/{folder}/.htaccess", "Require all denied\n")
+
+    def extra(self):
+        return ["/wiki/Main_Page", "/wiki/Talk:A/B", "/wiki", "/wiki/A?action=edit", "/w/index.php?title=A", "/w/rest.php/v1/page/A", "/w/cache", "/w/images/none.png", "/wikis"]
+
+
+PUBLIC_APACHE = (DrupalOnApache, MatomoOnApache, Boilerplate, JoomlaOnApache, MediaWikiOnApache)

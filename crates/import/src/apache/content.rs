@@ -77,8 +77,9 @@ impl Compiler<'_> {
         }
         let list = self.list(spot, &fallback);
         if !index.is_empty() || list.is_some() {
-            // A folder without an index is not the front controller's.
-            let last = list.or_else(|| {
+            // A folder without an index is that of `FallbackResource`, and not of a front controller's rules.
+            let own = fallback.clone().filter(|_| scripts.is_none());
+            let last = list.or(own).or_else(|| {
                 let mut share = self.share(spot);
                 share.insert("folder".to_owned(), access::refusal());
                 share.insert("fallback".to_owned(), fallback.clone()?);
