@@ -8,7 +8,7 @@ use super::rule::{Rule, Rules, State};
 use super::section::Mapping;
 use super::site::Compiler;
 use crate::output::when;
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, script_text};
 
 /// The effect of a rule.
 pub(super) enum Effect {
@@ -104,10 +104,23 @@ impl Compiler<'_> {
             }
         }
         let then = self.then(rules, rule, state, &text);
+        let same = format!("{} === (vars.uri ?? '') ? 1 : ''", text.expression());
         let text = with_query(text, query, &flags, &state.meaning, captured)?;
-        Ok(Effect::Act(
-            json!({"rewrite": text.template(), "pass": then}),
-        ))
+        let begins_anew = rules.is_folder && then == rules.entry;
+        let action = json!({"rewrite": text.template(), "pass": then});
+        if !begins_anew {
+            return Ok(Effect::Act(action));
+        }
+        // A path that stays as it is does not begin the rules anew.
+        let same = script_text(same).template();
+        let steps = vec![
+            json!({"match": {"if": same}, "action": {"pass": rules.content}}),
+            json!({"action": action}),
+        ];
+        let changed = self
+            .out
+            .add_route(&format!("{}-changed", rules.spot.name), steps);
+        Ok(Effect::Act(json!({"pass": changed})))
     }
 
     /// The effect of a rule that leaves the path as it is.
