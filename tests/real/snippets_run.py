@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks nginx and Tutti with the imported configuration the same: `tests/real/snippets_run.py [--dist DIR] [--only AREA[/NAME],…] [--all]`.
+"""Asks nginx, Apache or Caddy, and Tutti with the imported configuration the same: `tests/real/snippets_run.py [--server NAME,…] [--dist DIR] [--only AREA[/NAME],…] [--all]`.
 
 `imports/snippets.py` describes the snippets. A difference that neither the snippet nor the importer reports is a fault.
 """
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from imports.replay import ask  # noqa: E402
 from imports.servers import Old, Tutti, free_port, wait_until  # noqa: E402
+from imports.snippet_servers import SERVERS  # noqa: E402
 from imports.snippets import differences, exposes, parse  # noqa: E402
 
 FOLDER = Path(__file__).parent / "imports"
@@ -72,15 +73,18 @@ class Bench:
         self.tutti.stop()
         self.behind.stop()
 
-    def filled(self, snippet, port, logs):
-        text = snippet.text
-        if not snippet.is_http():
-            text = f"server {{\nlisten 127.0.0.1:@PORT@;\nserver_name site.example;\nroot @ROOT@;\n{text}\n}}"
+    def filled(self, snippet, port, folder):
+        """The configuration and the files of the site that a snippet has, with its names replaced."""
+        server = SERVERS[snippet.server]
+        text = snippet.text if snippet.is_whole() else server.around(snippet.text)
         names = {"PORT": port, "ROOT": self.root, "BACKEND": f"127.0.0.1:{self.backend}", "DEAD": f"127.0.0.1:{self.dead}",
-                 "FCGI": f"127.0.0.1:{self.fcgi}", "TMP": logs}
-        for name, value in names.items():
-            text = text.replace(f"@{name}@", str(value))
-        return text
+                 "FCGI": f"127.0.0.1:{self.fcgi}", "TMP": folder / "logs", "CONF": folder}
+
+        def replaced(text):
+            for name, value in names.items():
+                text = text.replace(f"@{name}@", str(value))
+            return text
+        return replaced(text), {name: replaced(content) for name, content in snippet.files.items()}
 
     def run(self, snippet):
         """(old answers, new answers, findings, refusal or None, logs of both)."""
@@ -89,18 +93,24 @@ class Bench:
         logs = folder / "logs"
         logs.mkdir()
         logs.chmod(0o777)
-        for name, text in {"htpasswd": HTPASSWD, "hashes": HASHES}.items():
+        for name, text in {"htpasswd": HTPASSWD, "hashes": HASHES, "groups": "staff: anna\n"}.items():
             (folder / name).write_text(text)
         old = Old(folder)
-        conf = folder / "nginx.conf"
-        for name in ("fastcgi_params", "fastcgi.conf", "mime.types", "uwsgi_params", "scgi_params"):
-            (folder / name).symlink_to(f"/etc/nginx/{name}")
-        temporary = "".join(f"{name}_temp_path {folder}/tmp-{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        log = "" if "access_log" in snippet.text else "access_log off;"
-        conf.write_text(f"events {{}}\nhttp {{\n{temporary}\n{log}\n{self.filled(snippet, old.port, logs)}\n}}\n")
-        # These are about the process only.
-        process = f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/nginx.log;"
-        old.run(["nginx", "-p", folder, "-c", conf, "-g", process, "-e", folder / "nginx.log"], "nginx-output.log")
+        text, files = self.filled(snippet, old.port, folder)
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+            path.parent.chmod(0o755)
+        try:
+            return self.compare(snippet, old, text)
+        finally:
+            for name in files:
+                (self.root / name).unlink()
+
+    def compare(self, snippet, old, text):
+        logs = old.folder / "logs"
+        conf = SERVERS[snippet.server].start(old, text)
         try:
             old.wait()
             before = [ask(old.port, request) for request, _ in snippet.requests]
@@ -110,7 +120,7 @@ class Bench:
         for path in logs.iterdir():
             # The other server must make its own.
             path.unlink()
-        done = subprocess.run([f"{self.dist}/bin/tutti", "import", "nginx", "--format", "json", str(conf)], capture_output=True, text=True, check=False)
+        done = subprocess.run([f"{self.dist}/bin/tutti", "import", snippet.server, "--format", "json", str(conf)], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             return before, None, [], f"exit {done.returncode}: {done.stderr}", done.stdout
         report = json.loads(done.stderr)
@@ -139,8 +149,9 @@ HASHES = "apr1:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\nsha:{SHA}5en6G6MezRroT3XKq
 
 
 def logged(folder):
-    texts = {path.name: path.read_text() for path in sorted(folder.iterdir())}
-    return {name: text for name, text in texts.items() if text}
+    # Threads of a server may write the lines of two requests in another order.
+    texts = {path.name: sorted(path.read_text().splitlines()) for path in sorted(folder.iterdir())}
+    return {name: lines for name, lines in texts.items() if lines}
 
 
 def judge(bench, snippet, options, counts):
@@ -154,7 +165,7 @@ def judge(bench, snippet, options, counts):
     else:
         for (request, reason), old, new in zip(snippet.requests, before, after):
             counts["total"] += 1
-            differing = differences(request, old, new)
+            differing = differences(snippet.server, request, old, new)
             if not differing:
                 counts["survive"] += 1
                 if reason:
@@ -177,7 +188,7 @@ def judge(bench, snippet, options, counts):
         if name not in [finding["directive"] for finding in lost]:
             faults.append(f"`{name}` is not reported as lost")
     if faults or options.all:
-        print(f"--- {snippet.area}/{snippet.name}\n" + "\n".join(f"    {fault}" for fault in faults), flush=True)
+        print(f"--- {snippet.server} {snippet.area}/{snippet.name}\n" + "\n".join(f"    {fault}" for fault in faults), flush=True)
         if options.show:
             print(snippet.text)
             print(output)
@@ -187,14 +198,16 @@ def judge(bench, snippet, options, counts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dist", default=str(ROOT / "dist"))
+    parser.add_argument("--server", default=",".join(SERVERS), help="servers, separated by commas")
     parser.add_argument("--only", default="", help="areas, or areas and names, separated by commas")
     parser.add_argument("--all", action="store_true", help="also print snippets without a difference")
     parser.add_argument("--show", action="store_true", help="print the configurations")
     options = parser.parse_args()
     wanted = [one for one in options.only.split(",") if one]
     snippets = []
-    for path in sorted((FOLDER / "snippets").glob("*.txt")):
-        snippets += parse(path.stem, path.read_text())
+    for server in options.server.split(","):
+        for path in sorted((FOLDER / "snippets" / SERVERS[server].folder).glob("*.txt")):
+            snippets += parse(server, path.stem, path.read_text())
     if wanted:
         snippets = [one for one in snippets if one.area in wanted or f"{one.area}/{one.name}" in wanted]
     folder = Path(tempfile.mkdtemp(prefix="tutti-snippets-"))
@@ -207,7 +220,7 @@ def main():
                 failed += bool(judge(bench, snippet, options, counts))
             except RuntimeError as error:
                 failed += 1
-                print(f"--- {snippet.area}/{snippet.name}\n    {error}")
+                print(f"--- {snippet.server} {snippet.area}/{snippet.name}\n    {error}")
     finally:
         bench.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,11 +10,7 @@ pub(crate) fn differences(wanted: &BTreeMap<String, String>) -> Map<String, Valu
     let mut entries: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (ending, mime) in wanted {
         let dotted = format!(".{}", ending.to_ascii_lowercase());
-        let built_in = MIME_TYPES
-            .iter()
-            .find(|(_, endings)| endings.contains(&dotted.as_str()))
-            .map(|(mime, _)| *mime);
-        if built_in != Some(mime.as_str()) {
+        if built_in(ending).as_ref() != Some(mime) {
             entries.entry(mime).or_default().push(dotted);
         }
     }
@@ -22,4 +18,13 @@ pub(crate) fn differences(wanted: &BTreeMap<String, String>) -> Map<String, Valu
     entries
         .map(|(mime, endings)| (mime.to_owned(), endings.into()))
         .collect()
+}
+
+/// The type that Tutti has for an ending without a period.
+pub(crate) fn built_in(ending: &str) -> Option<String> {
+    let dotted = format!(".{}", ending.to_ascii_lowercase());
+    MIME_TYPES
+        .iter()
+        .find(|(_, endings)| endings.contains(&dotted.as_str()))
+        .map(|(mime, _)| (*mime).to_owned())
 }

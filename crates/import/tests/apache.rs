@@ -149,7 +149,7 @@ fn a_place_that_cannot_be_protected_refuses_everybody() {
             "RewriteRule",
         ),
         (
-            "RewriteEngine On\nRewriteRule ^a - [S=1]\nRewriteRule ^ - [F]",
+            "RewriteEngine On\nRewriteRule ^a - [N]\nRewriteRule ^ - [F]",
             "RewriteRule",
         ),
         (
@@ -196,13 +196,13 @@ fn an_expression_that_is_not_understood_opens_nothing() {
 #[test]
 fn the_condition_of_if_opens_nothing() {
     let imported = host(
-        "<Directory /srv>\nRequire all denied\n</Directory>\n<If \"%{HTTP_HOST} == 'x'\">\nRequire all granted\n</If>",
+        "<Directory /srv>\nRequire all denied\n</Directory>\n<If \"%{TIME_HOUR} == '9'\">\nRequire all granted\n</If>",
     );
     assert_eq!(
         imported.configuration["routes"]["s"][0],
         json!({"action": {"return": 403}})
     );
-    let imported = host("<If \"%{HTTP_HOST} == 'x'\">\nRequire all denied\n</If>");
+    let imported = host("<If \"%{TIME_HOUR} == '9'\">\nRequire all denied\n</If>");
     assert_eq!(
         imported.configuration["routes"]["s"][0],
         json!({"action": {"return": 403}})
@@ -782,22 +782,22 @@ fn fields_of_answers_and_ages_of_files() {
 #[test]
 fn nothing_is_left_out_without_a_word() {
     let imported = host(
-        "<DirectoryMatch /u>\nOptions Indexes\n</DirectoryMatch>\nNoSuchDirective x\nErrorDocument 404 'Not there'\nAddDefaultCharset UTF-8\nSetEnvIf A b c\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit A b c\nAliasMatch ^/a/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1 [L]",
+        "<DirectoryMatch /u>\nOptions Indexes\n</DirectoryMatch>\nNoSuchDirective x\nErrorDocument 200 'Not there'\nSetEnvIf A b unseen\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit Set-Cookie b c\nAliasMatch ^/(a|b)/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\n<Location /x>\nAlias /y\n</Location>\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1&%{TIME} [L]",
     );
     let found = lost(&imported);
     for expected in [
         (5, "Options Indexes"),
         (7, "NoSuchDirective"),
         (8, "ErrorDocument"),
-        (9, "AddDefaultCharset"),
-        (10, "SetEnvIf"),
-        (11, "RewriteMap"),
-        (12, "UserDir"),
-        (13, "Header"),
-        (14, "AliasMatch"),
-        (15, "CacheEnable"),
-        (16, "Satisfy"),
-        (18, "RewriteRule"),
+        (9, "SetEnvIf"),
+        (10, "RewriteMap"),
+        (11, "UserDir"),
+        (12, "Header"),
+        (13, "AliasMatch"),
+        (14, "CacheEnable"),
+        (15, "Satisfy"),
+        (17, "Alias"),
+        (20, "RewriteRule"),
     ] {
         assert!(
             found.contains(&expected),
@@ -828,7 +828,7 @@ fn includes_definitions_and_macros_are_followed() {
         "{routes}"
     );
     assert_eq!(
-        read.configuration["access_log"],
+        routes["one-options"][0]["action"]["access_log"],
         json!({"path": "/var/log/one.log"})
     );
     assert_eq!(
@@ -1118,7 +1118,7 @@ fn rules_that_cannot_be_written_lead_nowhere() {
     for rules in [
         "RewriteCond %{TIME_HOUR} >20\nRewriteRule ^ /login [R]",
         "RewriteCond %{ENV:GEOIP_COUNTRY_CODE} ^XX$\nRewriteRule ^ - [F]",
-        "SetEnvIf User-Agent bad bot\nRewriteCond %{ENV:bot} =1\nRewriteRule ^ - [F]",
+        "SetEnvIf Remote_Host bad bot\nRewriteCond %{ENV:bot} =1\nRewriteRule ^ - [F]",
         "RewriteCond %{TIME_HOUR} >20\nRewriteRule ^ - [E=late:1]\nRewriteCond %{ENV:late} =1\nRewriteRule ^ - [F]",
         "RewriteCond %{REMOTE_USER} !=ada\nRewriteRule ^ - [F]",
         "RewriteCond %{REQUEST_FILENAME} -l\nRewriteRule ^ - [F]",
@@ -1132,7 +1132,7 @@ fn rules_that_cannot_be_written_lead_nowhere() {
             "{rules}: {text}"
         );
     }
-    let imported = host("<Location /x>\nRedirect https://other/\n</Location>");
+    let imported = host("<Location /x>\nRedirect https://other/%{TIME}\n</Location>");
     let text = imported.configuration["routes"]["s-x"][0].to_string();
     assert!(text.contains("403"), "{text}");
     // The server outside of all hosts has rules of its own.
@@ -1253,4 +1253,194 @@ fn the_authorities_of_servers_behind_are_carried_over() {
     assert_eq!(lost(&host), []);
     let text = host.configuration.to_string();
     assert!(text.contains(r#""tls":{"ca":"/etc/ca.pem"}"#), "{text}");
+}
+
+/// The first step of a host's route, where nothing is lost.
+fn first(text: &str) -> Value {
+    steps(text)[0].clone()
+}
+
+#[test]
+fn variables_and_expressions_decide_who_may() {
+    let refused = |text: &str| {
+        let text = steps(text).to_string();
+        assert!(text.contains(r#"{"return":403}"#), "{text}");
+        text
+    };
+    let text = refused(
+        "SetEnvIfNoCase User-Agent bad bot\n<Location />\n<RequireAll>\nRequire all granted\nRequire not env bot\n</RequireAll>\n</Location>",
+    );
+    assert!(text.contains("/bad/i.test"), "{text}");
+    let text = refused(
+        "SetEnvIf X-Key ^a ok=1\n<Location />\nOrder deny,allow\nDeny from all\nAllow from env=ok\n</Location>",
+    );
+    assert!(text.contains("vars.header_x_key"), "{text}");
+    let text = refused("<Location />\nRequire expr %{REQUEST_METHOD} == 'PUT'\n</Location>");
+    assert!(text.contains("vars.method"), "{text}");
+    let text = refused("<Location />\nRequire method GET\n</Location>");
+    assert!(text.contains("['GET', 'HEAD'].includes"), "{text}");
+    let step = first(
+        "<If \"%{HTTP:X-A} == 'b'\">\nRequire all denied\n</If>\n<ElseIf \"-n %{QUERY_STRING}\">\nHeader set X-Q 1\n</ElseIf>",
+    );
+    assert_eq!(
+        step,
+        json!({"match": {"if": "`${((vars.header_x_a ?? '') === 'b') ? 1 : ''}`"}, "action": {"return": 403}})
+    );
+    // A variable that no directive sets is not taken for unset.
+    let imported = host("<Location />\nRequire not env other\nRequire all granted\n</Location>");
+    assert!(!imported.is_whole());
+}
+
+#[test]
+fn one_of_two_requirements_is_enough_where_the_section_has_both() {
+    let both = "AuthType Basic\nAuthName x\nAuthUserFile /p\nRequire valid-user\nOrder deny,allow\nDeny from all\nAllow from 10.0.0.1";
+    let any = steps(&format!("<Location />\n{both}\nSatisfy Any\n</Location>"));
+    assert_eq!(any[0]["match"], json!({"source": "10.0.0.1"}), "{any}");
+    assert!(any[1]["action"]["authenticate"].is_object(), "{any}");
+    let all = host(&format!("<Location />\n{both}\n</Location>"));
+    let all = all.configuration["routes"].to_string();
+    assert!(all.contains(r#""source":"!10.0.0.1""#), "{all}");
+}
+
+#[test]
+fn some_users_of_a_file_are_let_in() {
+    let hash = "$2y$05$nF6krIhgwSEGy6HO5l0Y/.rTGbVCI5AQ0YvD52.0MJTgcV4lS6EKm";
+    let site = |require: &str| {
+        format!(
+            "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n<Location />\nAuthType Basic\nAuthUserFile /p\nAuthGroupFile /g\n{require}\n</Location>\n</VirtualHost>"
+        )
+    };
+    let read = |require: &str| {
+        files(&[
+            (MAIN, &site(require)),
+            ("/p", &format!("anna:{hash}\nbert:{hash}\n")),
+            ("/g", "staff: anna\n"),
+        ])
+        .unwrap()
+    };
+    for require in ["Require user anna", "Require group staff"] {
+        let imported = read(require);
+        assert_eq!(lost(&imported), [], "{require}");
+        let basic = &imported.configuration["routes"]["s"][0]["action"]["authenticate"]["basic"];
+        assert_eq!(basic["users"], json!({"anna": hash}), "{require}");
+        assert!(basic["file"].is_null(), "{basic}");
+    }
+    for require in ["Require user clara", "Require group other"] {
+        let imported = read(require);
+        let first = &imported.configuration["routes"]["s"][0];
+        assert_eq!(first, &json!({"action": {"return": 403}}), "{require}");
+    }
+}
+
+#[test]
+fn responses_of_a_site_and_of_its_parts_have_options() {
+    let imported = host(
+        "ErrorDocument 404 \"No such page\"\nAddDefaultCharset UTF-8\nLimitRequestBody 1000\nCustomLog /log/a combined\nCustomLog /log/b \"%m %U%q %>s\" env=!quiet\nSetEnvIf Request_URI ^/q quiet\n<Location /u>\nErrorDocument 404 default\nForceType text/plain\nLimitRequestBody 0\n</Location>\n<Directory /srv/z>\nSetOutputFilter DEFLATE\n</Directory>",
+    );
+    assert_eq!(lost(&imported), []);
+    let whole = &imported.configuration;
+    let options = &whole["routes"]["s-options"][0]["action"];
+    assert_eq!(
+        options["error_pages"]["404"],
+        json!({"return": 404, "body": "No such page", "content_type": "text/html; charset=utf-8"})
+    );
+    assert_eq!(options["charset"], "utf-8");
+    assert_eq!(whole["settings"]["http"]["max_body_size"], 1000);
+    assert_eq!(whole["access_log"][0], json!({"path": "/log/a"}));
+    let log = whole["access_log"][1].to_string();
+    assert!(
+        log.contains("vars.query") && log.contains(r#""if":"`${"#),
+        "{log}"
+    );
+    let steps = whole["routes"]["s"].as_array().unwrap();
+    let part = |path: &str| {
+        let is_it = |step: &&Value| step["match"]["uri"][0] == path;
+        steps.iter().find(is_it).unwrap()["action"].clone()
+    };
+    let inner = part("/u");
+    assert_eq!(
+        inner["error_pages"],
+        json!({"404": {"return": 404}}),
+        "{inner}"
+    );
+    assert_eq!(
+        (&inner["mime_types"], &inner["default_type"]),
+        (&json!({}), &"text/plain".into())
+    );
+    assert!(inner["http"]["max_body_size"].as_u64().unwrap() > 1 << 40);
+    assert_eq!(
+        part("/z")["http"]["compression"],
+        json!({"compressors": [{"encoding": "gzip"}]})
+    );
+}
+
+#[test]
+fn every_answer_has_the_fields_that_are_always_set() {
+    let steps = steps(
+        "Header always set X-A one\nHeader set X-B two\nRedirect /old /new\n<Location /in>\nRequire all denied\n</Location>",
+    );
+    for step in [&steps[0], &steps[1]] {
+        assert_eq!(
+            step["action"]["response_headers_always"],
+            json!({"X-A": "one"}),
+            "{step}"
+        );
+        assert!(step["action"]["response_headers"].is_null(), "{step}");
+    }
+}
+
+#[test]
+fn addresses_and_cookies_of_servers_behind_are_rewritten() {
+    let imported = host(
+        "<Proxy balancer://b>\nBalancerMember http://10.0.0.1:81 retry=0\nBalancerMember http://10.0.0.2:81 retry=30\nProxySet stickysession=ROUTEID\n</Proxy>\nHeader add Set-Cookie \"ROUTEID=.%{BALANCER_WORKER_ROUTE}e; path=/\" env=BALANCER_ROUTE_CHANGED\nHeader edit Set-Cookie ^(.*)$ $1;Secure\nProxyPass /app/ balancer://b/x/\nProxyPassReverse /app/ balancer://b/x/\nProxyPassReverseCookiePath /x/ /app/\nProxyPassReverseCookieDomain in.example out.example\nProxyErrorOverride On",
+    );
+    assert_eq!(lost(&imported), []);
+    let upstream = &imported.configuration["upstreams"]["b"];
+    assert_eq!(upstream["sticky"]["cookie"], "ROUTEID");
+    assert_eq!(
+        upstream["rewrite_response"],
+        json!({"cookie_attributes": {"*": {"secure": true}}, "location": {"http://10.0.0.1:81/x/": "/app/", "http://10.0.0.2:81/x/": "/app/"},
+               "cookie_domain": {"in.example": "out.example"}, "cookie_path": {"/x/": "/app/"}})
+    );
+    assert_eq!(
+        upstream["servers"],
+        json!({"10.0.0.1:81": {"max_fails": 0}, "10.0.0.2:81": {"fail_timeout": 30.0}})
+    );
+    let text = imported.configuration["routes"].to_string();
+    assert!(text.contains(r#""intercept_errors":true"#), "{text}");
+}
+
+#[test]
+fn rules_skip_others_look_into_maps_and_set_the_query() {
+    let with_map = |rules: &str| {
+        let main = format!(
+            "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\nRewriteEngine On\nRewriteMap m txt:/m\nRewriteMap low int:tolower\n{rules}\n</VirtualHost>"
+        );
+        let imported = files(&[(MAIN, &main), ("/m", "# old new\nconstructor /c\n")]).unwrap();
+        assert_eq!(lost(&imported), [], "{rules}");
+        imported.configuration["routes"]["s"].clone()
+    };
+    let steps = with_map("RewriteRule ^/(.*)$ ${m:$1|/none} [R]");
+    let location = steps[0]["action"]["location"].as_str().unwrap();
+    assert!(
+        location.contains("({':constructor': '/c', })[':' + key]"),
+        "{location}"
+    );
+    let steps = with_map(
+        "RewriteRule ^/a - [S=1]\nRewriteRule txt$ - [F]\nRewriteRule ^/b /c?x=1 [PT,QSA]",
+    );
+    assert_eq!(steps[0]["match"]["uri"], "~^/a");
+    assert_eq!(steps[1]["action"], json!({"return": 403}));
+    assert_eq!(steps[2]["action"]["rewrite"], "/c?x=1&$query");
+    let steps = with_map("RewriteRule ^/b /c?x=$0 [PT]\nRewriteRule ^/d /e [PT,QSD]");
+    let rewrite = steps[0]["action"]["rewrite"].as_str().unwrap();
+    assert!(
+        rewrite.starts_with("`/c?x=${") && rewrite.ends_with("}?`"),
+        "{rewrite}"
+    );
+    assert_eq!(steps[1]["action"]["rewrite"], "/e?");
+    // The rules that are chained to one that never holds are left out, too.
+    let steps =
+        with_map("RewriteCond %{HTTPS} =maybe\nRewriteRule ^/x /y [C]\nRewriteRule ^ - [F]");
+    assert_ne!(steps[0]["action"], json!({"return": 403}), "{steps}");
 }

@@ -98,13 +98,83 @@ fn caddys_certificates_come_by_themselves() {
         text.contains(r#""listing":"auto""#) && text.contains("error_status"),
         "{text}"
     );
+}
+
+#[test]
+fn caddys_own_authority_becomes_that_of_tutti() {
+    let site = format!(
+        "shop.com, localhost {{\n tls internal\n basic_auth {{\n anna {HASH}\n }}\n respond \"hello\"\n}}\n"
+    );
+    let (whole, lost) = imported(ForeignServer::Caddy, &site);
+    assert_eq!(lost, [""; 0]);
+    let listener = &whole["listeners"]["*:443"];
+    assert_eq!(
+        listener["tls"]["certificate"],
+        json!([{"acme": "internal", "names": ["shop.com"]}, {"acme": "internal", "names": ["localhost"]}])
+    );
+    assert_eq!(listener["http3"], true);
+    assert_eq!(
+        whole["settings"]["acme"],
+        json!({"internal": {"directory": "internal"}})
+    );
+    let text = whole["routes"].to_string();
+    assert!(
+        text.contains("authenticate") && text.contains("hello"),
+        "{text}"
+    );
+    // Names for which no authority vouches, and all names where the options say so.
+    for site in [
+        "app.localhost {\n respond 204\n}\n",
+        "{\n local_certs\n}\nshop.com {\n respond 204\n}\n",
+    ] {
+        let (whole, lost) = imported(ForeignServer::Caddy, site);
+        assert_eq!(lost, [""; 0], "{site}");
+        assert_eq!(
+            whole["listeners"]["*:443"]["tls"]["certificate"]["acme"], "internal",
+            "{site}"
+        );
+    }
+    // Without a name there is no certificate, and nothing is served in the open.
     let (whole, lost) = imported(
         ForeignServer::Caddy,
-        "shop.com {\n tls internal\n respond 204\n}\n",
+        ":8443 {\n tls internal\n respond 204\n}\n",
     );
-    assert_eq!(lost, ["shop.com", "tls"]);
-    assert!(whole["settings"]["acme"].is_null());
+    assert_eq!(lost, [":8443"]);
     assert!(whole["listeners"].is_null(), "{whole}");
+}
+
+#[test]
+fn caddys_sites_have_options_of_their_own() {
+    let (whole, lost) = imported(
+        ForeignServer::Caddy,
+        "http://a.example {\n request_body {\n max_size 10MB\n }\n encode gzip\n log {\n output file /log/a\n }\n error /x \"no\" 404\n handle_errors 404 {\n respond \"gone\"\n }\n header /p/* X-P 1\n respond `{\"a\":1}` 201\n}\nhttp://b.example {\n reverse_proxy 10.0.0.1:1 10.0.0.2:1 {\n lb_policy cookie id\n health_uri /h\n health_interval 3s\n header_down -X-Gone\n }\n}\n",
+    );
+    assert_eq!(lost, [""; 0]);
+    let options = &whole["routes"]["a.example-options"][0]["action"];
+    assert_eq!(options["http"]["max_body_size"], 10_000_000);
+    assert_eq!(options["access_log"]["path"], "/log/a");
+    assert!(whole["settings"]["http"]["max_body_size"].is_null());
+    let page = &whole["routes"]["a.example-error"][0]["action"];
+    assert_eq!(
+        (&page["return"], &page["body"]),
+        (&404.into(), &"gone".into())
+    );
+    let steps = whole["routes"]["a.example"].to_string();
+    assert!(
+        steps.contains(r#""return":201"#) && steps.contains("X-P"),
+        "{steps}"
+    );
+    let upstream = &whole["upstreams"]["b.example-servers"];
+    assert_eq!(upstream["sticky"]["cookie"], "id");
+    assert_eq!(
+        upstream["health_check"],
+        json!({"uri": "/h", "interval": 3.0})
+    );
+    let (_, lost) = imported(
+        ForeignServer::Caddy,
+        ":80 {\n reverse_proxy a:1 {\n handle_response {\n }\n }\n}\n",
+    );
+    assert_eq!(lost, ["handle_response"]);
 }
 
 #[test]
@@ -138,9 +208,9 @@ fn what_caddy_refuses_is_refused() {
         " abort",
         " @bad expression `{http.request.uri.query.a} == 'b'`\n redir @bad /login",
         " @bad client_ip 10.0.0.0/8\n handle @bad {\n respond 204\n }",
-        " redir {http.auth.user.id}",
-        " rewrite * {http.auth.user.id}",
-        " uri replace /a /b",
+        " redir {http.vars.other}",
+        " rewrite * {http.vars.other}",
+        " uri path_regexp /a /b",
         " templates",
         " invoke named",
         " basic_auth {\n anna {env.HASH}\n }",
@@ -199,13 +269,8 @@ fn caddys_directives_act_in_the_order_that_the_source_gives() {
 #[test]
 fn what_caddy_encrypts_is_encrypted_or_not_there() {
     for text in [
-        format!(
-            "a.example {{\n tls internal\n basic_auth {{\n anna {HASH}\n }}\n respond 204\n}}\n"
-        ),
-        "localhost {\n respond 204\n}\n".to_owned(),
         ":443 {\n respond 204\n}\n".to_owned(),
-        "https://a.example:8443 {\n respond 204\n}\n".to_owned(),
-        "{\n local_certs\n}\nshop.com {\n respond 204\n}\n".to_owned(),
+        "https://10.0.0.1:8443 {\n respond 204\n}\n".to_owned(),
         ":80 {\n bind {$NOWHERE}\n respond 204\n}\n".to_owned(),
     ] {
         let (whole, lost) = imported(ForeignServer::Caddy, &text);
@@ -353,8 +418,10 @@ fn a_field_that_is_the_servers_own_does_not_fail_the_import() {
         let text = format!(":80 {{\n {fields}\n respond 204\n}}\n");
         let (whole, lost) = imported(ForeignServer::Caddy, &text);
         assert_eq!(lost, [""; 0], "{text}");
-        assert_eq!(whole["settings"]["http"]["server_version"], false);
-        assert_eq!(whole["routes"]["site"][0]["action"]["return"], 204);
+        let action = &whole["routes"]["site"][0]["action"];
+        assert_eq!(action["response_headers_always"]["Server"], Value::Null);
+        assert!(action.to_string().contains(r#""Server":null"#), "{action}");
+        assert_eq!(action["return"], 204);
     }
 }
 

@@ -95,7 +95,6 @@ class WordPressRules(ApacheSite):
     folders = ("/", "/wp-admin/", "/wp-content/", "/wp-content/uploads/", "/wp-includes/")
     scripts = ("/index.php", "/wp-login.php", "/wp-admin/index.php", "/wp-content/uploads/evil.php", "/wp-config.php", "/xmlrpc.php")
     fields = ("x-content-type-options", "cache-control", "x-frame-options")
-    allowed = (("a folder without an index: the front controller answers, Apache says 403", lambda request, old, new, differing: old.status == 403 and new.status == 200 and b"SCRIPT_NAME=/index.php" in new.body and request.target.split("?")[0].endswith("/")),)
 
     def prepare(self):
         for name in ("index.php", "wp-login.php", "wp-admin/index.php", "wp-content/uploads/evil.php", "wp-config.php", "xmlrpc.php", "wp-content/index.php"):

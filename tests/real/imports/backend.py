@@ -19,6 +19,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 302:
             self.send_header("Location", "/elsewhere?x=1")
+        if self.path == "/absolute":
+            self.send_header("Refresh", f"5; url=http://{self.headers.get('Host')}/later")
+        if self.path == "/cookie":
+            self.send_header("Set-Cookie", "name=value; Path=/; Domain=backend.example")
         if self.path.startswith("/leave/"):
             self.send_header("X-Accel-Redirect", f"/private/{self.path.removeprefix('/leave/')}")
         if self.close_connection:

@@ -1,15 +1,18 @@
-"""Small configurations of nginx, each with requests that nginx and Tutti must answer alike.
+"""Small configurations of nginx, Apache and Caddy, each with requests that this server and Tutti must answer alike.
 
-A file of `snippets/` has several, each of this form:
+A file of `snippets/`, `snippets/apache/` or `snippets/caddy/` has several, each of this form:
 
     === name                          and perhaps: `; lost: DIRECTIVE, …`, which the importer must report
-    location / { return 204; }        the content of a `server`, or of `http` if it has a `server`
+    location / { return 204; }        the content of a `server`, or of `http` if it has a `server`;
+                                      of a `<VirtualHost>`, or of the whole server if it has one; of a site, or of the Caddyfile if it has one
+    +++ sub/.htaccess                 a file of the site, if there is one, and its content
     ---
     GET /path?query Host=a.example Field="its value" body=text
     GET /other # differs: the reason, for an answer that may differ
 
 In the text, `@PORT@` is the port to listen on, `@ROOT@` a folder of files, `@BACKEND@` a server that says what it was asked,
-`@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, and `@TMP@` a folder for logs.
+`@DEAD@` an address where no server listens, `@FCGI@` a FastCGI server that lists its variables, `@TMP@` a folder for logs, and
+`@CONF@` one with the files `htpasswd`, `hashes` and `groups`.
 """
 
 import gzip
@@ -25,29 +28,39 @@ TECHNICAL = {"date", "server", "connection", "keep-alive", "content-length", "tr
 PRESENT = {"etag", "last-modified"}
 # Times of `Expires` that are the same at any time; a cache that knows `Cache-Control` does not look at the others.
 FIXED_TIMES = ("Thu, 01 Jan 1970 00:00:01 GMT", "Thu, 31 Dec 2037 23:55:55 GMT")
-NGINX_PAGE = re.compile(rb"<center>nginx(/[\d.]+)?( \(\w+\))?</center>")
+OWN_PAGES = {
+    "nginx": re.compile(rb"<center>nginx(/[\d.]+)?( \(\w+\))?</center>"),
+    "apache": re.compile(rb"^<!DOCTYPE HTML PUBLIC \"-//"),
+    "caddy": re.compile(rb"^$"),
+}
+# A line of these begins a configuration that has all of its parts.
+WHOLE = {"nginx": r"^\s*server\s*\{", "apache": r"^\s*<VirtualHost", "caddy": r"^\{"}
 
 
 @dataclass
 class Snippet:
+    server: str
     area: str
     name: str
     text: str
     requests: list = field(default_factory=list)
     lost: tuple = ()
+    files: dict = field(default_factory=dict)
 
-    def is_http(self):
-        return re.search(r"^\s*server\s*\{", self.text, re.M) is not None
+    def is_whole(self):
+        return re.search(WHOLE[self.server], self.text, re.M) is not None
 
 
-def parse(area, text):
+def parse(server, area, text):
     """The snippets of a file."""
     made = []
     for part in re.split(r"^=== ", text, flags=re.M)[1:]:
         head, rest = part.split("\n", 1)
         source, _, asked = rest.partition("\n---\n")
         name, _, lost = head.partition("; lost:")
-        snippet = Snippet(area, name.strip(), source, lost=tuple(one.strip() for one in lost.split(",") if one.strip()))
+        source, *files = re.split(r"^\+\+\+ ", source, flags=re.M)
+        files = dict(file.split("\n", 1) for file in files)
+        snippet = Snippet(server, area, name.strip(), source, lost=tuple(one.strip() for one in lost.split(",") if one.strip()), files=files)
         for line in asked.splitlines():
             if line.strip():
                 snippet.requests.append(request(line))
@@ -71,25 +84,36 @@ def request(line):
     return Request(method, target, host, tuple(fields), body), reason
 
 
-def differences(request, old, new):
+def differences(server, request, old, new):
     """The differences of two answers, each as a text."""
     found = []
+    if server == "apache" and (old.status, new.status) == (403, 404) and request.target.split("?")[0].endswith("/"):
+        # A folder without an index: Tutti does not reveal that there is one.
+        return found
     if old.status != new.status:
         found.append(f"status {old.status} → {new.status}")
     if place(request, old.location) != place(request, new.location):
         found.append(f"location {old.location!r} → {new.location!r}")
-    if NGINX_PAGE.search(old.body):
+    if OWN_PAGES[server].search(old.body) and (server != "caddy" or old.status >= 400):
         # The words of a server's own page are its own.
         ignored = {"content-type", "content-language", "vary"}
     else:
         ignored = set()
-        if content(old) != content(new) and request.method != "HEAD":
+        # Tutti tells servers the port, too.
+        after = re.sub(rb"(?mi)^(http_)?x.forwarded.port.*\n", b"", content(new)) if server == "caddy" else content(new)
+        if content(old) != after and request.method != "HEAD":
             found.append(f"body {old.body[:400]!r} → {new.body[:400]!r}")
     if old.fields.get("expires") not in FIXED_TIMES:
         ignored |= {"expires"}
     if old.status >= 400:
         # A page may be a file or not, and 405 must name the methods.
         ignored |= {"accept-ranges", "etag", "last-modified", "allow"}
+    if server == "caddy":
+        # Caddy adds these to every response.
+        ignored |= {"alt-svc", "via", "vary", "accept-ranges"}
+    if server == "apache":
+        # Apache names the fields that its conditions looked at, and says that a compressed file has ranges.
+        ignored |= {"vary", "accept-ranges"}
     names = sorted((set(old.fields) | set(new.fields)) - TECHNICAL - ignored)
     for name in names:
         before, after = old.fields.get(name), new.fields.get(name)

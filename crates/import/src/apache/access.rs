@@ -4,114 +4,65 @@
 //! directives of its kind. A
 //! directive that cannot be carried over denies all clients.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::section::{Extent, Mapping, Section, Where};
+use super::who::{Authentication, Clause, Who, negated};
 use crate::finding::Findings;
 use crate::output::{one_or_many, step};
-
-/// The clients that are let in.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Who {
-    Any,
-    NoClient,
-    /// Conditions about the source, of which one must hold; each is a list of patterns.
-    Some(Vec<Vec<String>>),
-    /// Clients with a password.
-    Asked(Authentication),
-}
-
-/// The clients that need a password, and those that need none.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Authentication {
-    /// Clients from one of these addresses need none; lists of patterns.
-    past: Vec<Vec<String>>,
-    /// The addresses that a client must come from besides; empty: anywhere.
-    within: Vec<String>,
-    /// `basic` of `authenticate`.
-    basic: Map<String, Value>,
-}
+use crate::sources::Sources;
 
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
-impl Who {
-    /// True if addresses of clients decide.
-    fn looks_at_addresses(&self) -> bool {
-        match self {
-            Who::Any | Who::NoClient => false,
-            Who::Some(_) => true,
-            Who::Asked(asked) => !(asked.past.is_empty() && asked.within.is_empty()),
-        }
-    }
+/// The things that rules of access look at besides the sections.
+pub(super) struct Access<'a> {
+    pub(super) findings: &'a mut Findings,
+    pub(super) meaning: &'a Meaning,
+    pub(super) sources: &'a dyn Sources,
+}
 
-    /// Returns the clients that at least one of the two lets in.
-    fn or(self, other: Who) -> Who {
-        match (self, other) {
-            (Who::Any, _) | (_, Who::Any) => Who::Any,
-            (Who::NoClient, who) | (who, Who::NoClient) => who,
-            (Who::Asked(mut asked), Who::Some(lists))
-            | (Who::Some(lists), Who::Asked(mut asked)) => {
-                asked.past.extend(lists);
-                Who::Asked(asked)
-            }
-            // One file of passwords is used; users of only the other file are not let in.
-            (Who::Asked(asked), Who::Asked(_)) => Who::Asked(asked),
-            (Who::Some(mut lists), Who::Some(more)) => {
-                // Addresses that are let in are one list.
-                let positive =
-                    |list: &Vec<String>| list.iter().all(|pattern| !pattern.starts_with('!'));
-                for list in more {
-                    match lists
-                        .iter_mut()
-                        .find(|known| positive(known))
-                        .filter(|_| positive(&list))
-                    {
-                        Some(known) => known.extend(list),
-                        None => lists.push(list),
-                    }
-                }
-                Who::Some(lists)
-            }
-        }
-    }
+/// True if a client must meet only one of the requirements of a section: addresses, or a login.
+fn satisfies_any(section: &Section) -> bool {
+    let mut directives = section.directives.iter();
+    let said = directives.rfind(|one| one.is("satisfy"));
+    said.is_some_and(|one| one.word(0) == "any") && has_order(section) && has_require(section)
+}
 
-    /// Returns the clients that both let in; `None` where no condition can express it.
-    fn and(self, other: Who) -> Option<Who> {
-        Some(match (self, other) {
-            (Who::NoClient, _) | (_, Who::NoClient) => Who::NoClient,
-            (Who::Any, who) | (who, Who::Any) => who,
-            (Who::Asked(asked), Who::Asked(other)) => {
-                return (asked == other).then_some(Who::Asked(asked));
-            }
-            (Who::Asked(mut asked), Who::Some(lists))
-            | (Who::Some(lists), Who::Asked(mut asked)) => {
-                let [list] = lists.as_slice() else {
-                    return None;
-                };
-                if !(asked.past.is_empty() && asked.within.is_empty()) {
-                    return None;
-                }
-                asked.within.clone_from(list);
-                Who::Asked(asked)
-            }
-            (Who::Some(lists), Who::Some(more)) => {
-                let ([one], [other]) = (lists.as_slice(), more.as_slice()) else {
-                    return None;
-                };
-                let has_positive =
-                    |list: &[String]| list.iter().any(|pattern| !pattern.starts_with('!'));
-                if has_positive(one) && has_positive(other) {
-                    return None;
-                }
-                Who::Some(vec![[one.as_slice(), other.as_slice()].concat()])
-            }
-        })
+/// Reports a `Satisfy Any` whose requirements stand in several sections: clients must meet them all.
+pub(super) fn report_satisfy(section: &Section, findings: &mut Findings) {
+    let mut directives = section.directives.iter();
+    let said = directives.rfind(|one| one.is("satisfy") && one.word(0) == "any");
+    if let Some(said) = said.filter(|_| !satisfies_any(section)) {
+        let problem = "clients with an allowed address must still meet the other requirements";
+        let hint = "write `Order`, `Allow` and `Require` into the section with `Satisfy Any`, then import again";
+        findings.lost(&said.place, &said.name, problem, hint);
     }
 }
 
+fn has_order(section: &Section) -> bool {
+    let is_order = |one: &Directive| matches!(one.key.as_str(), "order" | "allow" | "deny");
+    section.directives.iter().any(is_order)
+}
+
+fn has_require(section: &Section) -> bool {
+    section.directives.iter().any(is_require)
+}
+
 /// Returns what a section's `Require` allows, or `None` if it has none.
-pub(super) fn required(section: &Section, findings: &mut Findings) -> Option<Who> {
+pub(super) fn required(section: &Section, access: &mut Access<'_>) -> Option<Who> {
+    let who = all_required(section, access)?;
+    Some(match satisfies_any(section) {
+        true => who.or(by_order(section, access)?),
+        false => who,
+    })
+}
+
+fn all_required(section: &Section, access: &mut Access<'_>) -> Option<Who> {
     let authenticates = section
         .directives
         .iter()
@@ -130,14 +81,46 @@ pub(super) fn required(section: &Section, findings: &mut Findings) -> Option<Who
         .find(|directive| directive.is("authmerging") && directive.word(0) != "off")
     {
         let hint = "write all requirements into this section";
-        findings.lost(&merging.place, "AuthMerging", "requirements combined from several sections are not carried over: all requests are denied here", hint);
+        access.findings.lost(&merging.place, "AuthMerging", "requirements combined from several sections are not carried over: all requests are denied here", hint);
         return Some(Who::NoClient);
     }
     if says.is_empty() {
         // A section that asks for a login without a `Require` around it uses the access control of the sections around.
         return None;
     }
-    Some(any(&says, basic(section).as_ref(), findings))
+    let login = basic(section).map(|basic| Login {
+        basic,
+        groups: groups(section, access.sources),
+    });
+    Some(any(&says, login.as_ref(), access))
+}
+
+/// The passwords of a section, and its groups of users.
+struct Login {
+    basic: Map<String, Value>,
+    groups: BTreeMap<String, Vec<String>>,
+}
+
+/// Reads the file of groups that a section names.
+fn groups(section: &Section, sources: &dyn Sources) -> BTreeMap<String, Vec<String>> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut directives = section.directives.iter();
+    let file = directives.rfind(|one| one.is("authgroupfile"));
+    let bytes = file.and_then(|file| sources.read(Path::new(file.argument(0))).ok());
+    let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+    {
+        if let Some((name, users)) = line.split_once(':') {
+            let users = users.split_whitespace().map(str::to_owned);
+            groups
+                .entry(name.trim().to_owned())
+                .or_default()
+                .extend(users);
+        }
+    }
+    groups
 }
 
 /// Returns the passwords of a section: those of a file, whose hashes have been checked.
@@ -174,37 +157,29 @@ fn is_require(directive: &Directive) -> bool {
     )
 }
 
-fn any(
-    directives: &[&Directive],
-    basic: Option<&Map<String, Value>>,
-    findings: &mut Findings,
-) -> Who {
+fn any(directives: &[&Directive], login: Option<&Login>, access: &mut Access<'_>) -> Who {
     let mut who = Who::NoClient;
     for directive in directives {
-        who = who.or(one(directive, basic, findings));
+        who = who.or(one(directive, login, access));
     }
     who
 }
 
-fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut Findings) -> Who {
+fn one(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>) -> Who {
     let inner: Vec<&Directive> = directive
         .inner()
         .iter()
         .filter(|inner| is_require(inner))
         .collect();
     match directive.key.as_str() {
-        "requireany" => any(&inner, basic, findings),
+        "requireany" => any(&inner, login, access),
         "requireall" => {
             let mut who = Who::Any;
             for inner in inner {
-                let next = one(inner, basic, findings);
+                let next = one(inner, login, access);
                 who = match who.and(next) {
                     Some(who) => who,
-                    None => refuse(
-                        inner,
-                        "two lists of addresses that must both hold",
-                        findings,
-                    ),
+                    None => refuse(inner, "two lists of addresses that must both hold", access),
                 };
             }
             who
@@ -212,41 +187,18 @@ fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut
         "requirenone" => {
             let mut who = Who::Any;
             for inner in inner {
-                who = match negated(one(inner, basic, findings)).and_then(|next| who.and(next)) {
+                who = match negated(one(inner, login, access)).and_then(|next| who.and(next)) {
                     Some(who) => who,
-                    None => refuse(inner, "a negated requirement", findings),
+                    None => refuse(inner, "a negated requirement", access),
                 };
             }
             who
         }
-        _ => require(directive, basic, findings),
+        _ => require(directive, login, access),
     }
 }
 
-fn negated(who: Who) -> Option<Who> {
-    Some(match who {
-        Who::Any => Who::NoClient,
-        Who::NoClient => Who::Any,
-        Who::Asked(_) => return None,
-        Who::Some(lists) => {
-            let [list] = lists.as_slice() else {
-                return None;
-            };
-            if list.iter().any(|pattern| pattern.starts_with('!')) {
-                return None;
-            }
-            Who::Some(vec![
-                list.iter().map(|pattern| format!("!{pattern}")).collect(),
-            ])
-        }
-    })
-}
-
-fn require(
-    directive: &Directive,
-    basic: Option<&Map<String, Value>>,
-    findings: &mut Findings,
-) -> Who {
+fn require(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>) -> Who {
     let mut words: Vec<String> = directive
         .arguments
         .iter()
@@ -260,42 +212,142 @@ fn require(
         Some((kind, rest)) => (kind.as_str(), rest),
         None => ("", [].as_slice()),
     };
+    let named = directive.arguments.iter().skip(1 + usize::from(negates));
+    let asked = |basic: Map<String, Value>| {
+        Who::Asked(Authentication {
+            past: Vec::new(),
+            within: Clause::default(),
+            basic,
+        })
+    };
+    let tested = |test: String| Some(Who::Some(vec![Clause::of_test(test)]));
+    let mut why = "Tutti has no equivalent".to_owned();
     let who = match (kind, rest) {
         ("all", [word]) if word == "granted" => Some(Who::Any),
         ("all", [word]) if word == "denied" => Some(Who::NoClient),
-        ("local", []) => Some(Who::Some(vec![LOOPBACK.map(str::to_owned).to_vec()])),
-        ("valid-user", []) => basic.map(|basic| {
-            Who::Asked(Authentication {
-                past: Vec::new(),
-                within: Vec::new(),
-                basic: basic.clone(),
-            })
-        }),
+        ("local", []) => Some(Who::Some(vec![Clause::of_sources(
+            LOOPBACK.map(str::to_owned).to_vec(),
+        )])),
+        ("valid-user", []) => login.map(|login| asked(login.basic.clone())),
+        ("user", [_, ..]) => {
+            let users: Vec<String> = named.cloned().collect();
+            login
+                .and_then(|login| of_users(login, &users, directive, access))
+                .map(asked)
+        }
+        ("group", [_, ..]) => {
+            let found = named.map(|name| login?.groups.get(name.as_str()).cloned());
+            let found: Option<Vec<Vec<String>>> = found.collect();
+            found
+                .and_then(|found| of_users(login?, &found.concat(), directive, access))
+                .map(asked)
+        }
+        ("method", [_, ..]) => tested(is_method(named)),
+        ("env", [_, ..]) => match is_set(named, access.meaning) {
+            Ok(test) => tested(test),
+            Err(error) => {
+                why = error;
+                None
+            }
+        },
+        ("expr", _) => {
+            let source = directive.expression(1 + usize::from(negates));
+            match super::expression::condition(&source, access.meaning) {
+                Ok(test) => tested(test),
+                Err(error) => {
+                    why = error;
+                    None
+                }
+            }
+        }
         ("ip", addresses) => {
             let patterns: Option<Vec<String>> =
                 addresses.iter().map(|address| pattern(address)).collect();
             patterns
                 .filter(|patterns| !patterns.is_empty())
-                .map(|patterns| Who::Some(vec![patterns]))
+                .map(|patterns| Who::Some(vec![Clause::of_sources(patterns)]))
         }
         _ => None,
     };
     let who = if negates { who.and_then(negated) } else { who };
     match who {
         Some(who) => who,
-        None => refuse(directive, "Tutti has no equivalent", findings),
+        None => refuse(directive, &why, access),
     }
 }
 
+/// `basic` for some users of a file; `None` if it cannot be read.
+fn of_users(
+    login: &Login,
+    users: &[String],
+    directive: &Directive,
+    access: &mut Access<'_>,
+) -> Option<Map<String, Value>> {
+    let file = login.basic.get("file").and_then(Value::as_str)?;
+    let bytes = access.sources.read(Path::new(file)).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let mut hashes = Map::new();
+    for (user, hash) in text.lines().filter_map(|line| line.trim().split_once(':')) {
+        if users.iter().any(|known| known == user) {
+            hashes.entry(user).or_insert_with(|| hash.into());
+        }
+    }
+    if hashes.is_empty() {
+        return None;
+    }
+    let problem = "the users are part of the configuration: changes of the file have no effect";
+    let hint = "import again after a change of the file";
+    access
+        .findings
+        .note(&directive.place, &directive.name, problem, hint);
+    let mut basic = login.basic.clone();
+    basic.remove("file");
+    basic.insert("users".to_owned(), hashes.into());
+    Some(basic)
+}
+
+/// The test of `Require method`.
+fn is_method<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    let methods: Vec<String> = names
+        .map(|name| crate::template::quoted(&name.to_ascii_uppercase()))
+        .collect();
+    // HEAD is a kind of GET.
+    let head = match methods.iter().any(|one| one == "'GET'") {
+        true => ", 'HEAD'",
+        false => "",
+    };
+    format!(
+        "[{}{head}].includes((vars.method ?? ''))",
+        methods.join(", ")
+    )
+}
+
+/// The test of `Require env`.
+fn is_set<'n>(
+    mut names: impl Iterator<Item = &'n String>,
+    meaning: &Meaning,
+) -> Result<String, String> {
+    let tests: Result<Vec<String>, String> = names
+        .by_ref()
+        .map(|name| {
+            let text = super::expression::text(&format!("%{{ENV:{name}}}"), meaning)?;
+            Ok(format!("{} !== ''", text.expression()))
+        })
+        .collect();
+    tests.map(|tests| tests.join(" || "))
+}
+
 /// Reports that a directive admits no client.
-fn refuse(directive: &Directive, why: &str, findings: &mut Findings) -> Who {
+fn refuse(directive: &Directive, why: &str, access: &mut Access<'_>) -> Who {
     let problem = format!(
         "`{}`: {why}: requests that it applies to get 403",
         directive.arguments.join(" ")
     );
     let hint =
         "use `authenticate` for passwords (`docs/http/access.md`), `match.source` for addresses";
-    findings.lost(&directive.place, &directive.name, &problem, hint);
+    access
+        .findings
+        .lost(&directive.place, &directive.name, &problem, hint);
     Who::NoClient
 }
 
@@ -339,86 +391,130 @@ fn pattern(text: &str) -> Option<String> {
 }
 
 /// Returns what a section's `Order`, `Allow` and `Deny` allow, or `None` if it has none.
-pub(super) fn ordered(section: &Section, findings: &mut Findings) -> Option<Who> {
+pub(super) fn ordered(section: &Section, access: &mut Access<'_>) -> Option<Who> {
+    // Clients that meet the other requirements need not meet this one.
+    match satisfies_any(section) {
+        true => Some(Who::Any),
+        false => by_order(section, access),
+    }
+}
+
+fn by_order(section: &Section, access: &mut Access<'_>) -> Option<Who> {
     let says = |key: &'static str| {
         section
             .directives
             .iter()
             .filter(move |directive| directive.key == key)
     };
-    if !section
-        .directives
-        .iter()
-        .any(|directive| matches!(directive.key.as_str(), "order" | "allow" | "deny"))
-    {
+    if !has_order(section) {
         return None;
     }
     let order = says("order").next_back().map_or_else(String::new, |order| {
         order.arguments.join("").to_ascii_lowercase()
     });
-    let (allow_all, allowed) = hosts(says("allow"), findings, false);
-    let (deny_all, denied) = hosts(says("deny"), findings, true);
-    let not = |list: &[String]| -> Vec<String> {
-        list.iter().map(|pattern| format!("!{pattern}")).collect()
+    let (allow_all, allowed) = hosts(says("allow"), access, false);
+    let (deny_all, denied) = hosts(says("deny"), access, true);
+    // The clients of no `Deny`: no condition for any of them holds.
+    let mut not_denied = Clause::default();
+    for clause in &denied {
+        let sources = clause.sources.iter().map(|pattern| format!("!{pattern}"));
+        not_denied.sources.extend(sources);
+        not_denied
+            .tests
+            .extend(clause.tests.iter().map(|test| format!("!({test})")));
+    }
+    let allowed_clients = || match allowed.is_empty() {
+        true => Who::NoClient,
+        false => Who::Some(allowed.clone()),
+    };
+    let others = || match denied.is_empty() {
+        true => Who::Any,
+        false => Who::Some(vec![not_denied.clone()]),
     };
     Some(match order.as_str() {
         "allow,deny" | "mutual-failure" => match (allow_all, deny_all) {
             (_, true) => Who::NoClient,
-            (true, false) if denied.is_empty() => Who::Any,
-            (true, false) => Who::Some(vec![not(&denied)]),
-            (false, false) if allowed.is_empty() => Who::NoClient,
-            (false, false) => Who::Some(vec![[allowed, not(&denied)].concat()]),
+            (true, false) => others(),
+            (false, false) => allowed_clients().and(others()).unwrap_or(Who::NoClient),
         },
-        _ if allow_all || !deny_all && denied.is_empty() => Who::Any,
-        _ if deny_all && allowed.is_empty() => Who::NoClient,
-        _ if deny_all => Who::Some(vec![allowed]),
-        _ if allowed.is_empty() => Who::Some(vec![not(&denied)]),
-        _ => Who::Some(vec![not(&denied), allowed]),
+        _ if allow_all => Who::Any,
+        _ if deny_all => allowed_clients(),
+        _ => others().or(allowed_clients()),
     })
 }
 
-/// All of them, or the patterns. One that is not understood denies all clients as `Deny`, and allows none as `Allow`.
+/// All of them, or the conditions. One that is not understood denies all clients as `Deny`, and allows none as `Allow`.
 fn hosts<'d>(
     directives: impl Iterator<Item = &'d Directive>,
-    findings: &mut Findings,
+    access: &mut Access<'_>,
     denies: bool,
-) -> (bool, Vec<String>) {
-    let (mut all, mut patterns) = (false, Vec::new());
+) -> (bool, Vec<Clause>) {
+    let (mut all, mut patterns, mut tests) = (false, Vec::new(), Vec::new());
     for directive in directives {
         for host in directive
             .arguments
             .iter()
             .skip(usize::from(directive.word(0) == "from"))
         {
-            match host.to_ascii_lowercase().as_str() {
-                "all" => all = true,
-                "localhost" => patterns.extend(LOOPBACK.map(str::to_owned)),
-                host => match pattern(host) {
-                    Some(pattern) => patterns.push(pattern),
-                    None => {
-                        let effect = if denies {
-                            "all requests are denied"
-                        } else {
-                            "it admits no client"
-                        };
-                        let hint = "write addresses; host names of clients are not resolved";
-                        findings.lost(
-                            &directive.place,
-                            &directive.name,
-                            &format!("`{host}` is not an address: {effect}"),
-                            hint,
-                        );
-                        all |= denies;
+            let lower = host.to_ascii_lowercase();
+            let mut why = format!("`{host}` is not an address");
+            let known = match lower.as_str() {
+                "all" => {
+                    all = true;
+                    true
+                }
+                "localhost" => {
+                    patterns.extend(LOOPBACK.map(str::to_owned));
+                    true
+                }
+                _ if lower.starts_with("env=") => {
+                    let name = host.get(4..).unwrap_or_default();
+                    let (name, is_set) = match name.strip_prefix('!') {
+                        Some(name) => (name, "==="),
+                        None => (name, "!=="),
+                    };
+                    let text = super::expression::text(&format!("%{{ENV:{name}}}"), access.meaning);
+                    match text {
+                        Ok(text) => {
+                            tests.push(format!("{} {is_set} ''", text.expression()));
+                            true
+                        }
+                        Err(error) => {
+                            why = error;
+                            false
+                        }
                     }
-                },
+                }
+                lower => pattern(lower)
+                    .map(|pattern| patterns.push(pattern))
+                    .is_some(),
+            };
+            if !known {
+                let effect = if denies {
+                    "all requests are denied"
+                } else {
+                    "it admits no client"
+                };
+                let hint = "write addresses; host names of clients are not resolved";
+                access.findings.lost(
+                    &directive.place,
+                    &directive.name,
+                    &format!("{why}: {effect}"),
+                    hint,
+                );
+                all |= denies;
             }
         }
     }
-    (all, patterns)
+    let mut clauses: Vec<Clause> = tests.into_iter().map(Clause::of_test).collect();
+    if !patterns.is_empty() {
+        clauses.push(Clause::of_sources(patterns));
+    }
+    (all, clauses)
 }
 
 /// Returns the answer of a section that refuses all clients, whatever other directives allow.
-pub(super) fn closed(section: &Section, _findings: &mut Findings) -> Option<Who> {
+pub(super) fn closed(section: &Section, _access: &mut Access<'_>) -> Option<Who> {
     let closes = section.directives.iter().any(super::closing::closes);
     closes.then_some(Who::NoClient)
 }
@@ -438,15 +534,15 @@ pub(super) struct Rule {
 pub(super) fn rules(
     (sections, doubts): (&[Section], bool),
     mapping: &Mapping,
-    findings: &mut Findings,
-    ask: fn(&Section, &mut Findings) -> Option<Who>,
+    access: &mut Access<'_>,
+    ask: fn(&Section, &mut Access<'_>) -> Option<Who>,
 ) -> Vec<Rule> {
     let mut rules = Vec::new();
     for section in sections.iter().rev() {
         let Some(wide) = section.place(mapping, Extent::Wide) else {
             continue;
         };
-        let Some(mut who) = ask(section, findings) else {
+        let Some(mut who) = ask(section, access) else {
             continue;
         };
         if doubts && who.looks_at_addresses() {
@@ -460,7 +556,7 @@ pub(super) fn rules(
                 let refuses = who != Who::Any;
                 if let (true, Some(first)) = (refuses, section.directives.first()) {
                     let hint = "write it as a `match` (`docs/reference/options.md`)";
-                    findings.lost(
+                    access.findings.lost(
                         &first.place,
                         &first.name,
                         "the condition of its section cannot be carried over: all requests are denied here",
@@ -499,9 +595,10 @@ pub(super) fn steps(
     for (index, rule) in rules.iter().enumerate() {
         let refuse = |conditions: Map<String, Value>| step(conditions, refusal.clone());
         // One list of addresses that stands last needs no step for the clients that are let in.
-        if let (Who::Some(lists), true) = (&rule.who, index + 1 == rules.len())
-            && let [list] = lists.as_slice()
-            && let Some(opposite) = opposite(list)
+        if let (Who::Some(clauses), true) = (&rule.who, index + 1 == rules.len())
+            && let [clause] = clauses.as_slice()
+            && clause.tests.is_empty()
+            && let Some(opposite) = opposite(&clause.sources)
         {
             let mut conditions = rule.wide.conditions();
             conditions.insert("source".to_owned(), one_or_many(opposite));
@@ -516,31 +613,23 @@ pub(super) fn steps(
             }
             Who::Asked(asked) => {
                 only_refusals = false;
-                for list in &asked.past {
-                    let mut conditions = rule.place.conditions();
-                    conditions.insert("source".to_owned(), one_or_many(list.clone()));
-                    steps.push(step(conditions, next()));
-                }
-                let mut conditions = rule.place.conditions();
-                if !asked.within.is_empty() {
-                    conditions.insert("source".to_owned(), one_or_many(asked.within.clone()));
+                for clause in &asked.past {
+                    steps.push(step(clause.restrict(&rule.place), next()));
                 }
                 let mut action = next();
                 if let Some(action) = action.as_object_mut() {
                     let basic = json!({"basic": asked.basic});
                     action.insert("authenticate".to_owned(), basic);
                 }
-                steps.push(step(conditions, action));
-                if !asked.within.is_empty() || rule.wide != rule.place {
+                steps.push(step(asked.within.restrict(&rule.place), action));
+                if asked.within != Clause::default() || rule.wide != rule.place {
                     steps.push(refuse(rule.wide.conditions()));
                 }
             }
-            Who::Some(lists) => {
+            Who::Some(clauses) => {
                 only_refusals = false;
-                for list in lists {
-                    let mut conditions = rule.place.conditions();
-                    conditions.insert("source".to_owned(), one_or_many(list.clone()));
-                    steps.push(step(conditions, next()));
+                for clause in clauses {
+                    steps.push(step(clause.restrict(&rule.place), next()));
                 }
                 steps.push(refuse(rule.wide.conditions()));
             }
@@ -592,8 +681,10 @@ mod tests {
 
     #[test]
     fn two_must_both_hold() {
-        let some =
-            |list: &[&str]| Who::Some(vec![list.iter().map(|one| (*one).to_owned()).collect()]);
+        let some = |list: &[&str]| {
+            let sources = list.iter().map(|one| (*one).to_owned()).collect();
+            Who::Some(vec![Clause::of_sources(sources)])
+        };
         assert_eq!(
             some(&["10.0.0.0/8"]).and(some(&["!10.1.0.0/16"])),
             Some(some(&["10.0.0.0/8", "!10.1.0.0/16"]))

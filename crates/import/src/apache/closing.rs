@@ -87,7 +87,12 @@ pub(crate) fn fate(key: &str) -> Fate {
     if let Some(hint) = closing(key) {
         return Fate::closed(hint);
     }
-    if matches!(key, "if" | "elseif" | "else" | "proxymatch") {
+    if matches!(key, "if" | "elseif" | "else") {
+        return Fate::different(
+            "conditions that JavaScript cannot express are lost: of their section, only denials are kept",
+        );
+    }
+    if key == "proxymatch" {
         return Fate::lost("write its contents as a step with a `match`");
     }
     let known = harmless_directives::fate(key);
@@ -110,11 +115,14 @@ fn report(directive: &Directive, findings: &mut Findings) {
     match key {
         "virtualhost" | "directory" | "directorymatch" | "files" | "filesmatch" | "location"
         | "locationmatch" | "proxy" | "limit" | "limitexcept" => return,
-        "if" | "elseif" | "else" | "proxymatch" if directive.block.is_some() => {
+        // Their conditions are read with the sections.
+        "if" | "elseif" | "else" if directive.block.is_some() => return,
+        "proxymatch" if directive.block.is_some() => {
             let hint = "write its contents as a step with a `match`";
             findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: only denials inside it are kept, and apply to all requests", hint);
             return;
         }
+        "userdir" if directive.word(0) == "disabled" && directive.arguments.len() == 1 => return,
         "options" => return options(directive, findings),
         _ => {}
     }

@@ -1,153 +1,10 @@
-//! `RewriteCond`, and the texts of mod_rewrite with their variables.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! `RewriteCond`.
 
 use tutti_config::pattern::Case;
 
 use super::grammar::Directive;
-use super::section::Mapping;
-use crate::template::{Piece, QUERY, Text, captures, case, regex, script_text};
-
-/// The meaning of texts at a place.
-#[derive(Clone, Debug)]
-pub(super) struct Meaning {
-    pub(super) mapping: Mapping,
-    /// Variables of `E=`.
-    pub(super) environment: BTreeMap<String, Text>,
-    /// Those that a rule of the list sets; until then, they are empty.
-    pub(super) set_later: BTreeSet<String>,
-    /// Those that a rule set in a way that cannot be written.
-    pub(super) unknown: BTreeSet<String>,
-    /// The client's address may differ from the one that the source means.
-    pub(super) doubts_address: bool,
-    /// The name of the server.
-    pub(super) server: String,
-}
-
-/// The captures that a text may use, as expressions that give an array or null.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Captures<'c> {
-    /// `$1`: those of the rule.
-    pub(super) rule: Option<&'c str>,
-    /// `%1`: those of the condition before.
-    pub(super) condition: Option<&'c str>,
-}
-
-impl Meaning {
-    /// Reads a text. The error is the variable that is not known.
-    pub(super) fn text(&self, source: &str, captures: Captures<'_>) -> Result<Text, String> {
-        let mut text = Text::default();
-        let mut characters = source.chars().peekable();
-        while let Some(character) = characters.next() {
-            let next = characters.peek().copied();
-            match (character, next) {
-                ('\\', Some(escaped)) => {
-                    text.push(&escaped.to_string());
-                    characters.next();
-                }
-                ('$' | '%', Some(digit)) if digit.is_ascii_digit() => {
-                    characters.next();
-                    let groups = if character == '$' {
-                        captures.rule
-                    } else {
-                        captures.condition
-                    };
-                    let groups = groups.ok_or_else(|| format!("{character}{digit}"))?;
-                    text.extend(script_text(format!("({groups} ?? [])[{digit}] ?? ''")));
-                }
-                ('%', Some('{')) => {
-                    characters.next();
-                    let mut name = String::new();
-                    loop {
-                        match characters.next() {
-                            Some('}') => break,
-                            Some(letter) => name.push(letter),
-                            None => return Err(format!("%{{{name}")),
-                        }
-                    }
-                    text.extend(self.variable(&name)?);
-                }
-                // A map of `RewriteMap`.
-                ('$', Some('{')) => return Err("${…}".to_owned()),
-                (other, _) => text.push(&other.to_string()),
-            }
-        }
-        Ok(text)
-    }
-
-    fn variable(&self, name: &str) -> Result<Text, String> {
-        let plain = |name: &str| Ok(Text(vec![Piece::Variable(name.to_owned())]));
-        let field = |name: &str| {
-            plain(&format!(
-                "header_{}",
-                name.to_ascii_lowercase().replace('-', "_")
-            ))
-        };
-        if let Some((kind, name)) = name.split_once(':') {
-            return match kind.to_ascii_uppercase().as_str() {
-                "HTTP" => field(name),
-                "ENV" => self.environment(name),
-                "SSL" | "LA-U" | "LA-F" => Err(format!("%{{{kind}:{name}}}")),
-                _ => Err(format!("%{{{kind}:{name}}}")),
-            };
-        }
-        match name.to_ascii_uppercase().as_str() {
-            "REQUEST_URI" => plain("uri"),
-            "REQUEST_FILENAME" | "SCRIPT_FILENAME" => Ok(self.file()),
-            "DOCUMENT_ROOT" => Ok(Text::literal(self.mapping.folder.clone())),
-            "HTTP_HOST" => field("host"),
-            "HTTP_USER_AGENT" => field("user-agent"),
-            "HTTP_REFERER" => field("referer"),
-            "HTTP_COOKIE" => field("cookie"),
-            "HTTP_ACCEPT" => field("accept"),
-            "HTTP_FORWARDED" => field("forwarded"),
-            "QUERY_STRING" => Ok(script_text(format!("({QUERY})"))),
-            "REQUEST_METHOD" => plain("method"),
-            "REQUEST_SCHEME" => Ok(script_text(
-                "vars.tls_protocol ? 'https' : 'http'".to_owned(),
-            )),
-            "HTTPS" => Ok(script_text("vars.tls_protocol ? 'on' : 'off'".to_owned())),
-            "REMOTE_ADDR" if !self.doubts_address => plain("remote_addr"),
-            "SERVER_NAME" => Ok(if self.server.is_empty() {
-                Text(vec![Piece::Variable("host".to_owned())])
-            } else {
-                Text::literal(self.server.clone())
-            }),
-            "THE_REQUEST" => plain("request_line"),
-            "IS_SUBREQ" => Ok(Text::literal("false")),
-            "REMOTE_IDENT" => Ok(Text::literal("")),
-            other => Err(format!("%{{{other}}}")),
-        }
-    }
-
-    /// Returns a variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…`
-    /// are empty; other modules
-    /// may have set the rest.
-    fn environment(&self, name: &str) -> Result<Text, String> {
-        let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
-        match (self.environment.get(name), name) {
-            _ if self.unknown.contains(name) => Err(format!("%{{ENV:{name}}}")),
-            (Some(text), _) => Ok(text.clone()),
-            (None, "HTTPS") => Ok(script_text("vars.tls_protocol ? 'on' : ''".to_owned())),
-            (None, _) if is_empty() => Ok(Text::literal("")),
-            (None, _) => Err(format!("%{{ENV:{name}}}")),
-        }
-    }
-
-    /// Returns the path of the requested file.
-    fn file(&self) -> Text {
-        let mut text = Text::literal(self.mapping.folder.clone());
-        if self.mapping.at.is_empty() {
-            text.0.push(Piece::Variable("uri".to_owned()));
-        } else {
-            text.extend(script_text(format!(
-                "(vars.uri ?? '').slice({})",
-                self.mapping.at.chars().count()
-            )));
-        }
-        text
-    }
-}
+use super::meaning::{Captures, Meaning};
+use crate::template::{Piece, Text, captures, case, regex};
 
 /// A condition, carried over.
 #[derive(Clone, Debug)]
@@ -155,7 +12,11 @@ pub(super) enum Condition {
     /// A test of the requested file.
     Asked { test: char, negated: bool },
     /// A test of another file.
-    File { path: Text, negated: bool },
+    File {
+        path: Text,
+        test: char,
+        negated: bool,
+    },
     /// The protocol.
     Scheme(&'static str),
     /// An expression for the path, and whether it is not to match.
@@ -212,14 +73,24 @@ pub(super) fn compile(
         })
     };
     if subject.eq_ignore_ascii_case("expr") {
-        return Err("the grammar of `expr` is not supported".to_owned());
+        let test = super::expression::condition(pattern, meaning)?;
+        let test = if negated { format!("!({test})") } else { test };
+        return done(Condition::Test(test), None);
     }
     if let Some(test) = pattern.strip_prefix('-').filter(|test| test.len() == 1) {
         let test = test.chars().next().unwrap_or('f');
         return done(file_test(subject, test, negated, meaning, captured)?, None);
     }
-    if pattern.starts_with('-') && pattern.len() == 3 {
-        return Err(format!("`{pattern}` compares numbers"));
+    if let Some((comparison, number)) = number(pattern) {
+        let text = meaning
+            .text(subject, captured)
+            .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
+        let test = format!(
+            "(parseInt({}) || 0) {comparison} {number}",
+            text.expression()
+        );
+        let test = if negated { format!("!({test})") } else { test };
+        return done(Condition::Test(test), None);
     }
     if subject.eq_ignore_ascii_case("%{HTTPS}") {
         let is_on = matches!(pattern, "=on" | "on" | "^on$" | "^on" | "on$");
@@ -235,6 +106,14 @@ pub(super) fn compile(
         .text(subject, captured)
         .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
     let not = |test: String| if negated { format!("!({test})") } else { test };
+    if let Some((comparison, value)) = ["<=", ">=", "<", ">"]
+        .iter()
+        .find_map(|one| Some((one, pattern.strip_prefix(one)?)))
+    {
+        let value = crate::template::quoted(value.trim_matches('"'));
+        let test = format!("{} {comparison} {value}", text.expression());
+        return done(Condition::Test(not(test)), None);
+    }
     if let Some(value) = pattern.strip_prefix('=') {
         let value = value.trim_matches('"');
         if let Some(known) = text.as_literal() {
@@ -251,9 +130,6 @@ pub(super) fn compile(
             crate::template::quoted(value)
         );
         return done(Condition::Test(not(test)), None);
-    }
-    if pattern.starts_with(['<', '>']) {
-        return Err(format!("`{pattern}` compares in order"));
     }
     let unwritable = || format!("`{pattern}` cannot be written in JavaScript");
     let captures = captures(pattern, case(ignore_case), &text).ok_or_else(unwritable)?;
@@ -293,17 +169,40 @@ fn file_test(
         "%{SCRIPT_FILENAME}",
         "%{DOCUMENT_ROOT}%{REQUEST_URI}",
         "%{DOCUMENT_ROOT}/%{REQUEST_URI}",
+        // In a server, the name of the file is still the path.
+        "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}",
+        "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}",
     ];
     if asked.contains(&subject.to_ascii_uppercase().as_str()) {
         return Ok(Condition::Asked { test, negated });
     }
-    if test != 'f' {
-        return Err(format!("`-{test}` of a path other than the requested one"));
+    if test == 'l' {
+        return Err("`-l` of a path other than the requested one".to_owned());
     }
     let path = meaning
         .text(subject, captured)
         .map_err(|unknown| format!("there is no equivalent of `{unknown}`"))?;
-    Ok(Condition::File { path, negated })
+    Ok(Condition::File {
+        path,
+        test,
+        negated,
+    })
+}
+
+/// `-gt5` and its kin: the operator of JavaScript, and the number.
+fn number(pattern: &str) -> Option<(&'static str, i64)> {
+    let operators = [
+        ("-eq", "==="),
+        ("-ne", "!=="),
+        ("-lt", "<"),
+        ("-le", "<="),
+        ("-gt", ">"),
+        ("-ge", ">="),
+    ];
+    operators.iter().find_map(|(name, operator)| {
+        let number = pattern.strip_prefix(name)?.trim().parse().ok()?;
+        Some((*operator, number))
+    })
 }
 
 /// An expression that is looked for in what follows `base` and a slash (in the whole path, where `base` is `""` and no folder's), so that it
@@ -315,19 +214,19 @@ pub(super) fn anchored(base: &str, source: &str, case: Case) -> Option<String> {
             Some(body) => (true, body),
             None => (false, one),
         };
-        // An anchor in a group means the beginning of the rest, which cannot be expressed.
+        // An anchor in a group means the beginning of the rest.
         let mut before = ' ';
+        let mut whole = String::new();
         for character in body.chars() {
-            if character == '^' && !matches!(before, '[' | '\\') {
-                return None;
+            match character {
+                '^' if !matches!(before, '[' | '\\') && !base.is_empty() => {
+                    whole.push_str(&format!("(?<=^{})", crate::template::escaped(base)));
+                }
+                other => whole.push(other),
             }
             before = character;
         }
-        parts.push(if begins {
-            body.to_owned()
-        } else {
-            format!(".*?{body}")
-        });
+        parts.push(if begins { whole } else { format!(".*?{whole}") });
     }
     let body = match parts.as_slice() {
         [only] => only.clone(),
@@ -358,7 +257,8 @@ mod tests {
         for (base, source, expected) in [
             ("/", r"^index\.php$", Some(r"/index\.php$")),
             ("/blog/", "a|^b", Some("/blog/(?:.*?a|b)")),
-            ("/", "(^a|b)", None),
+            ("/", "(^a|b)", Some("/.*?((?<=^/)a|b)")),
+            ("", r"(^|/)\.", Some(r".*?(^|/)\.")),
             ("", "^/x", Some("/x")),
             ("/", "[^/]+", Some("/.*?[^/]+")),
         ] {

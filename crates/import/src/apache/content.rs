@@ -77,7 +77,14 @@ impl Compiler<'_> {
         }
         let list = self.list(spot, &fallback);
         if !index.is_empty() || list.is_some() {
-            let last = list.or_else(|| fallback.clone());
+            // A folder without an index is that of `FallbackResource`, and not of a front controller's rules.
+            let own = fallback.clone().filter(|_| scripts.is_none());
+            let last = list.or(own).or_else(|| {
+                let mut share = self.share(spot);
+                share.insert("folder".to_owned(), access::refusal());
+                share.insert("fallback".to_owned(), fallback.clone()?);
+                Some(share.into())
+            });
             let chain = self.index_chain(spot, &index, &handled, last);
             steps.push(step(when("uri", "*/"), chain));
         }
@@ -144,7 +151,7 @@ impl Compiler<'_> {
                     ));
                     steps.push(step(
                         variant.place.conditions(),
-                        self.look(spot, &action, fallback),
+                        self.look(spot, &action, None, fallback),
                     ));
                 }
             }
@@ -175,47 +182,40 @@ impl Compiler<'_> {
     }
 
     /// Tests whether the requested file exists.
-    fn look(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Value {
-        let mut share = self.share(spot);
-        share.insert("found".to_owned(), found.clone());
-        share.insert("fallback".to_owned(), fallback.clone());
-        share.into()
-    }
-
-    /// Returns steps that test whether the requested file exists; the last one takes every request.
-    pub(super) fn file_test(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Vec<Value> {
-        let mut steps = Vec::new();
-        let is_script = |one: &Handled| matches!(one.handler, Handler::Php | Handler::Fastcgi(_));
-        if self.handlers(spot).iter().any(is_script) {
-            steps.push(step(
-                when("uri", "~\\.php/"),
-                self.with_path_info(spot, found, fallback),
-            ));
-        }
-        steps.push(json!({"action": self.look(spot, found, fallback)}));
-        steps
-    }
-
-    /// Returns the step that tests whether there is a folder with an index.
-    pub(super) fn folder_test(
+    fn look(
         &mut self,
         spot: &Spot,
         found: &Value,
-        fallback: &Value,
-    ) -> Vec<Value> {
-        let mut action = fallback.clone();
-        for name in self
-            .index(spot)
-            .iter()
-            .rev()
-            .filter(|name| !name.starts_with('/'))
-        {
-            let mut share = self.share_of(spot, name);
-            share.insert("found".to_owned(), found.clone());
-            share.insert("fallback".to_owned(), action);
-            action = share.into();
+        folder: Option<&Value>,
+        nothing: &Value,
+    ) -> Value {
+        let mut share = self.share(spot);
+        share.insert("found".to_owned(), found.clone());
+        if let Some(folder) = folder.filter(|folder| *folder != nothing) {
+            share.insert("folder".to_owned(), folder.clone());
         }
-        vec![step(when("uri", "*/"), action)]
+        share.insert("fallback".to_owned(), nothing.clone());
+        share.into()
+    }
+
+    /// Returns steps that test whether the requested path is a file or a folder; the last one takes every request.
+    pub(super) fn file_test(
+        &mut self,
+        spot: &Spot,
+        found: &Value,
+        folder: &Value,
+        nothing: &Value,
+    ) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let is_script = |one: &Handled| matches!(one.handler, Handler::Php | Handler::Fastcgi(_));
+        if found != nothing && self.handlers(spot).iter().any(is_script) {
+            steps.push(step(
+                when("uri", "~\\.php/"),
+                self.with_path_info(spot, found, nothing),
+            ));
+        }
+        steps.push(json!({"action": self.look(spot, found, Some(folder), nothing)}));
+        steps
     }
 
     /// Returns a share of the requested path, below the folder.
@@ -354,6 +354,26 @@ impl Compiler<'_> {
                 let is_plain = inner.file.as_deref().is_some_and(is_plain_php)
                     || matches!(&inner.location, Some(super::section::Location::Match(source)) if source.contains(r"\.php"));
                 let place = place.unwrap_or_default();
+                let is_taken_away = taken_away(directive).is_some();
+                if is_taken_away {
+                    // A type for files that are no scripts takes nothing away.
+                    if section
+                        .file
+                        .as_deref()
+                        .is_some_and(|names| !names_scripts(names))
+                    {
+                        continue;
+                    }
+                    if runs_scripts(spot) {
+                        let hint = "remove it if the scripts were run anyway, as with `SetHandler`";
+                        self.findings.lost(
+                            &directive.place,
+                            &directive.name,
+                            "PHP scripts get 403 here; they are neither run nor served",
+                            hint,
+                        );
+                    }
+                }
                 all.push(Handled {
                     place,
                     wide,
@@ -479,7 +499,7 @@ impl Compiler<'_> {
                     Some(format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"))),
                 ))
             }
-            "addtype" | "forcetype" | "removehandler" | "removetype" => self.taken_away(directive),
+            "addtype" | "forcetype" | "removehandler" | "removetype" => taken_away(directive),
             "php_flag" | "php_admin_flag"
                 if value == "engine" && matches!(directive.word(1).as_str(), "off" | "0") =>
             {
@@ -488,27 +508,6 @@ impl Compiler<'_> {
             }
             _ => None,
         }
-    }
-
-    /// Returns a handler or a type that scripts had, and no longer have.
-    fn taken_away(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
-        let skipped = usize::from(directive.is("addtype"));
-        let mut endings = directive
-            .arguments
-            .iter()
-            .skip(skipped)
-            .map(|ending| ending.trim_start_matches('.').to_ascii_lowercase());
-        if !(directive.is("forcetype") || endings.any(|ending| ending.starts_with("ph"))) {
-            return None;
-        }
-        let hint = "remove it if the scripts were run anyway, as with `SetHandler`";
-        self.findings.lost(
-            &directive.place,
-            &directive.name,
-            "PHP scripts get 403 here; they are neither run nor served",
-            hint,
-        );
-        Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
     }
 
     fn not_run(&mut self, directive: &Directive) {
@@ -568,6 +567,50 @@ impl Compiler<'_> {
             hint,
         );
     }
+}
+
+/// Returns a handler or a type that scripts had, and no longer have.
+fn taken_away(directive: &Directive) -> Option<(Handler, Option<String>)> {
+    let skipped = usize::from(directive.is("addtype"));
+    let is_about = matches!(
+        directive.key.as_str(),
+        "addtype" | "forcetype" | "removehandler" | "removetype"
+    );
+    let php = directive.argument(0).starts_with("application/x-httpd-php");
+    let mut endings = directive
+        .arguments
+        .iter()
+        .skip(skipped)
+        .map(|ending| ending.trim_start_matches('.').to_ascii_lowercase());
+    let takes = directive.is("forcetype") || endings.any(|ending| ending.starts_with("ph"));
+    (is_about && takes && !php).then(|| (Handler::Stopped, Some(PHP_NAMES.to_owned())))
+}
+
+/// True if an expression for names of files may be about scripts of PHP.
+fn names_scripts(names: &str) -> bool {
+    let pattern = Pattern::parse(&format!("~{names}"), DECODED).ok();
+    let Some(pattern) = pattern else {
+        return true;
+    };
+    let samples = ["index.php", "a.phtml", "a.php5", "a.phar", "a.phps"];
+    let mut found = samples
+        .iter()
+        .map(|name| pattern.found_in(name.as_bytes()).unwrap_or(true));
+    names.contains("ph") || found.any(|found| found)
+}
+
+/// True if a site has scripts of PHP that are run.
+fn runs_scripts(spot: &Spot) -> bool {
+    let is_php = |text: &str| text.contains("php") || text.contains("ph(");
+    let runs = |directive: &Directive| {
+        matches!(
+            directive.key.as_str(),
+            "sethandler" | "addhandler" | "addtype"
+        ) && is_php(&directive.raw)
+    };
+    spot.site.sections.iter().any(|section| {
+        section.file.as_deref().is_some_and(is_php) || section.directives.iter().any(runs)
+    })
 }
 
 /// The first directive of a place that speaks of PHP.

@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::condition::{Captures, Meaning};
+use super::meaning::{Captures, Meaning};
 use super::proxy::guards;
 use super::rule::{Rule, Rules, State};
 use super::section::Mapping;
 use super::site::Compiler;
 use crate::output::when;
-use crate::template::QUERY;
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, script_text};
 
 /// The effect of a rule.
 pub(super) enum Effect {
@@ -37,12 +36,15 @@ impl Compiler<'_> {
         if has(&["G", "GONE"]) {
             return Ok(Effect::Act(json!({"return": 410})));
         }
-        for (name, _) in &flags {
+        for (name, value) in &flags {
+            let is_served =
+                matches!(name.as_str(), "T" | "TYPE") && target == "-" && !value.contains("httpd");
             if matches!(
                 name.as_str(),
                 "CO" | "COOKIE" | "T" | "TYPE" | "H" | "HANDLER"
-            ) {
-                let hint = "set it with `response_headers`, or `settings.http.static.mime_types`";
+            ) && !is_served
+            {
+                let hint = "set it with `response_headers`, or `mime_types` of the action";
                 self.findings.lost(
                     &rule.directive.place,
                     "RewriteRule",
@@ -56,6 +58,8 @@ impl Compiler<'_> {
             "https://",
             "ws://",
             "wss://",
+            "balancer://",
+            "fcgi://",
             "%{REQUEST_SCHEME}://",
         ]
         .iter()
@@ -72,13 +76,8 @@ impl Compiler<'_> {
         {
             return Ok(Effect::Act(json!({"return": status})));
         }
-        let is_last = has(&["L", "LAST", "END"]);
         if target == "-" {
-            return Ok(if is_last {
-                Effect::Ends
-            } else {
-                Effect::Nothing
-            });
+            return Ok(self.without_path(rules, rule, state));
         }
         let (path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -86,7 +85,8 @@ impl Compiler<'_> {
         };
         let unknown = |name: String| format!("there is no equivalent of `{name}`");
         let mut text = state.meaning.text(path, captured).map_err(unknown)?;
-        let is_relative = !is_absolute && !path.starts_with(['/', '%']);
+        // The values of a map have their own beginning.
+        let is_relative = !is_absolute && !path.starts_with(['/', '%']) && !path.starts_with("${");
         if is_relative {
             let mut whole = Text::literal(rules.relative.clone());
             whole.extend(text);
@@ -97,26 +97,77 @@ impl Compiler<'_> {
             return redirected(status, text, query, &flags, &state.meaning, captured)
                 .map(Effect::Act);
         }
-        self.report_query(rule, query);
         for piece in &mut text.0 {
             if let Piece::Text(text) = piece {
                 // Literal text of a `rewrite` is percent-decoded.
                 *text = text.replace('%', "%25");
             }
         }
-        let then = if is_last || has(&["PT", "PASSTHROUGH"]) {
-            self.after(rules, &text, has(&["END"]))
-        } else {
-            let mut later = state.clone();
-            later.is_rewritten = true;
-            self.rest(rules, &later)
-        };
-        Ok(Effect::Act(
-            json!({"rewrite": text.template(), "pass": then}),
-        ))
+        let then = self.then(rules, rule, state, &text);
+        let same = format!("{} === (vars.uri ?? '') ? 1 : ''", text.expression());
+        let text = with_query(text, query, &flags, &state.meaning, captured)?;
+        let begins_anew = rules.is_folder && then == rules.entry;
+        let action = json!({"rewrite": text.template(), "pass": then});
+        if !begins_anew {
+            return Ok(Effect::Act(action));
+        }
+        // A path that stays as it is does not begin the rules anew.
+        let same = script_text(same).template();
+        let steps = vec![
+            json!({"match": {"if": same}, "action": {"pass": rules.content}}),
+            json!({"action": action}),
+        ];
+        let changed = self
+            .out
+            .add_route(&format!("{}-changed", rules.spot.name), steps);
+        Ok(Effect::Act(json!({"pass": changed})))
     }
 
-    /// Where a request goes with its new path: to a script without any rules again, else through all of them.
+    /// The effect of a rule that leaves the path as it is.
+    fn without_path(&mut self, rules: &Rules, rule: &Rule, state: &State) -> Effect {
+        let flags = rule.flags();
+        let is_last = flags
+            .iter()
+            .any(|(name, _)| matches!(name.as_str(), "L" | "LAST" | "END"));
+        if let Some(next) = rule.next_index(&rules.list, state.index) {
+            let mut later = state.clone();
+            later.index = next;
+            return Effect::Act(json!({"pass": self.rest(rules, &later)}));
+        }
+        let mut types = flags
+            .iter()
+            .filter(|(name, _)| matches!(name.as_str(), "T" | "TYPE"));
+        if let Some((_, kind)) = types.next() {
+            let pass = match is_last {
+                true => rules.end(state).clone(),
+                false => self.rest(rules, state),
+            };
+            // Whatever the name of the file is.
+            return Effect::Act(json!({"pass": pass, "mime_types": {}, "default_type": kind}));
+        }
+        match is_last {
+            true => Effect::Ends,
+            false => Effect::Nothing,
+        }
+    }
+
+    /// Where a request goes with its new path.
+    fn then(&mut self, rules: &Rules, rule: &Rule, state: &State, text: &Text) -> String {
+        let flags = rule.flags();
+        let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
+        let mut later = state.clone();
+        later.is_rewritten = true;
+        if let Some(next) = rule.next_index(&rules.list, state.index) {
+            later.index = next;
+            return self.rest(rules, &later);
+        }
+        match has(&["L", "LAST", "END", "PT", "PASSTHROUGH"]) {
+            true => self.after(rules, text, has(&["END"])),
+            false => self.rest(rules, &later),
+        }
+    }
+
+    /// Where a request goes behind the last rule: to a script without any rules again, else through all of them.
     fn after(&mut self, rules: &Rules, text: &Text, is_end: bool) -> String {
         let last = text.0.last();
         let is_script = matches!(last, Some(Piece::Text(text)) if text.ends_with(".php"))
@@ -134,17 +185,6 @@ impl Compiler<'_> {
         rules.entry.clone()
     }
 
-    fn report_query(&mut self, rule: &Rule, query: Option<&str>) {
-        let kept = matches!(query, None | Some("" | "%{QUERY_STRING}"));
-        if let (false, Some(query)) = (kept, query) {
-            let problem =
-                format!("the query `{query}` is not carried over: the client's query is kept");
-            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
-            self.findings
-                .lost(&rule.directive.place, "RewriteRule", &problem, hint);
-        }
-    }
-
     /// `[P]`
     fn proxied(
         &mut self,
@@ -157,7 +197,9 @@ impl Compiler<'_> {
         let (scheme, rest) = target
             .split_once("://")
             .ok_or_else(|| "the server is not valid".to_owned())?;
-        let at = rest.find('/').unwrap_or(rest.len());
+        // `%{REQUEST_URI}` begins with the slash that ends the authority.
+        let ends = rest.find("%{REQUEST_URI}").filter(|_| !rest.contains('/'));
+        let at = ends.or_else(|| rest.find('/')).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         if authority.contains(['$', '%']) {
             return Err("the server depends on the request".to_owned());
@@ -165,11 +207,15 @@ impl Compiler<'_> {
         let (path, query) = path
             .split_once('?')
             .map_or((path, None), |(path, query)| (path, Some(query)));
-        self.report_query(rule, query);
         let text = state
             .meaning
             .text(path, captured)
             .map_err(|name| format!("there is no equivalent of `{name}`"))?;
+        let text = with_query(text, query, &rule.flags(), &state.meaning, captured)?;
+        let mapping = Mapping {
+            at: String::new(),
+            folder: String::new(),
+        };
         let mut action = self
             .server(
                 &rules.spot.site,
@@ -180,12 +226,9 @@ impl Compiler<'_> {
         action.insert("rewrite".to_owned(), text.template().into());
         // Access is checked with the original path.
         let site = &rules.spot.site;
-        let mapping = Mapping {
-            at: String::new(),
-            folder: String::new(),
-        };
         let part = format!("{}-proxy", site.name);
         let inner = self.guarded(
+            site,
             &guards(site),
             &mapping,
             &part,
@@ -198,6 +241,61 @@ impl Compiler<'_> {
             _ => json!({"pass": self.out.add_route(&part, inner)}),
         })
     }
+}
+
+/// A new path with the query that it begins, as `rewrite` has it.
+fn with_query(
+    mut text: Text,
+    query: Option<&str>,
+    flags: &[(String, String)],
+    meaning: &Meaning,
+    captured: Captures<'_>,
+) -> Result<Text, String> {
+    let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
+    // A `?` of a value is none of the template.
+    for piece in &mut text.0 {
+        if let Piece::Text(text) = piece {
+            *text = text.replace('?', "%3F");
+        }
+    }
+    let drops = has(&["QSD", "QSDISCARD"]);
+    let (query, appends) = match query {
+        Some(query) => match query.strip_suffix("%{QUERY_STRING}") {
+            Some(rest) => (Some(rest.trim_end_matches('&')), true),
+            None => (Some(query), has(&["QSA", "QSAPPEND"])),
+        },
+        None => (None, !drops),
+    };
+    let query = query.filter(|query| !query.is_empty());
+    match (query, appends) {
+        (None, true) => {}
+        (None, false) => text.push("?"),
+        (Some(query), _) => {
+            text.push("?");
+            let unknown = |name: String| format!("there is no equivalent of `{name}`");
+            let mut inner = meaning.text(query, captured).map_err(unknown)?;
+            if inner
+                .0
+                .iter()
+                .any(|piece| matches!(piece, Piece::Text(text) if text.contains('?')))
+            {
+                return Err("its query has a `?`".to_owned());
+            }
+            let is_plain = |text: &Text| !text.0.iter().any(|one| matches!(one, Piece::Script(_)));
+            let is_whole_plain = is_plain(&text) && is_plain(&inner);
+            text.extend(std::mem::take(&mut inner));
+            match (appends, is_whole_plain) {
+                // Without it, a name that is set here is left out of the client's arguments.
+                (true, true) => {
+                    text.push("&");
+                    text.0.push(Piece::Variable("query".to_owned()));
+                }
+                (true, false) => {}
+                (false, _) => text.push("?"),
+            }
+        }
+    }
+    Ok(text)
 }
 
 /// The answer of `[R]`. `status` is its value.
@@ -228,9 +326,8 @@ fn redirected(
         } else {
             "?"
         };
-        let query = format!("({QUERY})");
         text.0.push(Piece::Script(format!(
-            "{query} !== '' ? '{joint}' + {query} : ''"
+            "vars.query ? '{joint}' + vars.query : ''"
         )));
     }
     let mut action = when("return", status);

@@ -231,7 +231,13 @@ impl Compiler<'_> {
                     slug(at)
                 }
             );
-            let inner = self.guarded(&sections, &mapping, &part, vec![json!({"action": action})]);
+            let inner = self.guarded(
+                site,
+                &sections,
+                &mapping,
+                &part,
+                vec![json!({"action": action})],
+            );
             let action = match inner.as_slice() {
                 [only] if only.get("match").is_none() => {
                     only.get("action").cloned().unwrap_or_default()

@@ -15,6 +15,8 @@ pub(super) struct Directive {
     /// In lower case, as it is compared.
     pub(super) key: String,
     pub(super) arguments: Vec<String>,
+    /// The text behind the name, with its quotes.
+    pub(super) raw: String,
     pub(super) block: Option<Vec<Directive>>,
 }
 
@@ -29,6 +31,20 @@ impl Directive {
 
     pub(super) fn is(&self, key: &str) -> bool {
         self.key == key
+    }
+
+    /// An expression from the argument of this index on: one word in quotes, or all of the line.
+    pub(super) fn expression(&self, index: usize) -> String {
+        if self.arguments.len() <= index + 1 {
+            return self.argument(index).to_owned();
+        }
+        let mut rest = self.raw.as_str();
+        for _ in 0..index {
+            rest = rest
+                .split_once(char::is_whitespace)
+                .map_or("", |(_, rest)| rest.trim_start());
+        }
+        rest.to_owned()
     }
 
     /// An argument in lower case.
@@ -87,9 +103,11 @@ pub(super) fn directive(place: &SourceLocation, text: &str) -> Directive {
     } else {
         words.remove(0)
     };
+    let raw = text.get(name.len()..).unwrap_or_default();
     Directive {
         place: place.clone(),
         key: name.to_ascii_lowercase(),
+        raw: raw.trim().to_owned(),
         name,
         arguments: words,
         block: None,

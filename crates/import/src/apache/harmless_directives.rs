@@ -18,14 +18,17 @@ const READ: Words = Words(
     sslcertificatekeyfile sslciphersuite sslengine sslprotocol sslproxyverify sslsessiontickets sslrequiressl
     sslverifyclient timeout transferlog user wsgicallableobject wsgidaemonprocess wsgiprocessgroup wsgipythonhome
     wsgipythonpath wsgiscriptalias wsgiscriptaliasmatch authtype authname authuserfile authgroupfile
-    authbasicprovider authdigestprovider authdigestdomain authbasicauthoritative authzowner sslproxycacertificatefile",
+    authbasicprovider authdigestprovider authdigestdomain authbasicauthoritative authzowner sslproxycacertificatefile
+    addcharset forcetype browsermatch browsermatchnocase setenvif setenvifexpr setenvifnocase unsetenv rewritemap
+    satisfy allowencodedslashes proxyerroroverride proxypassreversecookiedomain proxypassreversecookiepath substitute limitrequestline
+    limitrequestfieldsize",
 );
 
 /// Directives for which nothing has to be written: Tutti behaves so anyway, or they are about parts that do not exist; with the reason.
 const NOTHING: &[(Words, &str)] = &[
     (
         Words(
-            "addalt addaltbyencoding addaltbytype addcharset adddescription addicon addiconbyencoding
+            "addalt addaltbyencoding addaltbytype adddescription addicon addiconbyencoding
             addiconbytype addlanguage defaulticon defaultlanguage forcelanguagepriority headername indexheadinsert
             indexoptions indexorderdefault indexstylesheet languagepriority readmename removecharset removeencoding
             removelanguage mimemagicfile typesconfig",
@@ -33,6 +36,10 @@ const NOTHING: &[(Words, &str)] = &[
         "it changes how folder listings look, or labels files; `Options Indexes` is reported where a listing looks different",
     ),
     (Words("traceenable"), "Tutti refuses TRACE with 405"),
+    (
+        Words("substitutemaxlinelength substituteinheritbefore filtertrace filterprotocol"),
+        "Tutti needs no such detail of rules, filters and scripts",
+    ),
     (
         Words(
             "acceptfilter acceptmutex coredumpdirectory defaultruntimedir enablemmap enablesendfile errorlog
@@ -54,7 +61,7 @@ const NOTHING: &[(Words, &str)] = &[
     ),
     (
         Words(
-            "browsermatch browsermatchnocase sslcompression sslhonorcipherorder sslinsecurerenegotiation sslmutex
+            "sslcompression sslhonorcipherorder sslinsecurerenegotiation sslmutex
             ssloptions sslpassphrasedialog sslrandomseed sslsessioncache sslsessioncachetimeout
             sslstrictsnivhostcheck sslusestapling sslstaplingcache sslstaplingrespondertimeout
             sslstaplingreturnrespondererrors sslproxyprotocol sslproxyciphersuite protocols protocolshonororder
@@ -89,34 +96,14 @@ const LOST: &[(Words, &str, &str)] = &[
         "write a step with `found` before the share",
     ),
     (
-        Words("satisfy"),
-        "clients with an allowed address must still meet the other requirements",
-        "write a step with `source` before the others",
-    ),
-    (
-        Words("setenvif setenvifexpr setenvifnocase unsetenv"),
-        "variables that depend on the request are not supported",
-        "`match` and `vars` look at the request itself (`docs/http/scripting.md`)",
-    ),
-    (
         Words("remoteipproxyprotocol remoteipproxyprotocolexceptions remoteipproxiesheader"),
         "trusted proxies are an option of each listener",
         "see `forwarded` and `proxy_protocol` in `docs/reference/options.md`",
     ),
     (
-        Words("rewritemap"),
-        "rewrite maps are not supported",
-        "write it as a script (`docs/http/scripting.md`)",
-    ),
-    (
         Words("addencoding"),
         "files get no `Content-Encoding` by their extension",
         "name the type of the files in `settings.http.static.mime_types`, or set the field with `response_headers`",
-    ),
-    (
-        Words("proxyerroroverride"),
-        "error pages of upstream servers are not replaced",
-        "write `intercept_errors` and `error_pages` into the action (`docs/http/delivery.md`)",
     ),
     (
         Words("checkspelling checkcaseonly"),
@@ -144,7 +131,7 @@ const LOST: &[(Words, &str, &str)] = &[
         "write their full names",
     ),
     (
-        Words("forcetype defaulttype"),
+        Words("defaulttype"),
         "types depend on file name extensions",
         "write `mime_types` or `default_type` into the action (`docs/http/delivery.md`)",
     ),
@@ -157,7 +144,7 @@ const LOST: &[(Words, &str, &str)] = &[
 
 /// Beginnings of the names of directives that refuse nothing; those of modules that only change what is answered, or are set up.
 const FAMILIES: Words = Words(
-    "action allowencodedslashes anonymous auth balancer buffer cache cgi charset chroot cookie crypto dav dbd deflate
+    "action anonymous auth balancer buffer cache cgi charset chroot cookie crypto dav dbd deflate
     dos dtrace dumpio error example expires ext fastcgi fcgid filter flush forensiclog geoip gprofdir h2 heartbeat
     httpprotocoloptions identitycheck imap index isapi jklog jkoptions jkrequest jkshm jkstrip jkwatchdog jkworker
     keptbodysize ldap limit log lua maxmind md meta mmap modmime nwssl ocsp passenger perl phpini php_ privileges

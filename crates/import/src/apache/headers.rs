@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use tutti_config::pattern::Pattern;
+use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
+use super::environment::Time;
 use super::grammar::Directive;
-use super::section::{Extent, Where};
+use super::meaning::Meaning;
+use super::section::{Extent, Mapping, Section, Where};
 use super::site::{Compiler, Spot};
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, quoted, regex, script_text};
 
 /// A field of the answer on its way.
 #[derive(Clone)]
@@ -19,12 +21,70 @@ struct Field {
     is_always: bool,
 }
 
+/// A change of a field.
+struct Change<'c> {
+    verb: &'c str,
+    value: &'c str,
+    /// The replacement of `edit`.
+    with: &'c str,
+}
+
+impl Change<'_> {
+    /// Returns the new value of a field; `None`: it is removed. The error says why it cannot be written.
+    fn made(&self, base: &Text, meaning: &Meaning) -> Result<Option<Text>, String> {
+        let text = match self.verb {
+            "unset" => return Ok(None),
+            "edit" | "edit*" => {
+                let flags = if self.verb == "edit*" { "g" } else { "" };
+                let expression = regex(self.value, Case::Exact)
+                    .filter(|_| !self.with.contains(['%', '`', '\\']))
+                    .ok_or_else(|| format!("`{}` cannot be written in JavaScript", self.value))?;
+                let with = quoted(&self.with.replace("$0", "$$&"));
+                let base = base.expression();
+                return Ok(Some(script_text(format!(
+                    "{base}.replace({expression}{flags}, {with})"
+                ))));
+            }
+            "set" | "setifempty" | "append" | "merge" | "add" => format(self.value, meaning)?,
+            other => return Err(format!("`{other}` for header fields is not carried over")),
+        };
+        let literals = (
+            base.as_literal().filter(|base| !base.is_empty()),
+            text.as_literal(),
+        );
+        Ok(Some(match (self.verb, literals) {
+            ("set", _) => text,
+            ("setifempty", (Some(base), _)) => Text::literal(base),
+            ("merge", (Some(base), Some(text)))
+                if base.split(',').any(|one| one.trim() == text) =>
+            {
+                Text::literal(base)
+            }
+            (_, (Some(base), Some(text))) => Text::literal(format!("{base}, {text}")),
+            // Fields that are lists mean the same joined (RFC 9110 §5.3).
+            (verb, _) => {
+                let (base, text) = (base.expression(), text.expression());
+                let joined = match verb {
+                    "setifempty" => base.clone(),
+                    "merge" => format!(
+                        "{base}.split(/, */).includes({text}) ? {base} : {base} + ', ' + {text}"
+                    ),
+                    _ => format!("{base} + ', ' + {text}"),
+                };
+                script_text(format!("{base} !== '' ? ({joined}) : {text}"))
+            }
+        }))
+    }
+}
+
 /// A part of a place whose answers have fields of their own.
 #[derive(Clone, Default)]
 pub(super) struct Variant {
     pub(super) place: Where,
     /// The sections, by number, whose conditions hold there.
     active: Vec<usize>,
+    /// The sections, by number, whose conditions become conditions of each field.
+    tested: Vec<(usize, String)>,
     /// `Cache-Control` of files.
     cache: Option<String>,
 }
@@ -51,6 +111,8 @@ impl Variant {
 pub(super) enum AnswerOf {
     Files,
     Application,
+    /// Another server.
+    Server,
 }
 
 /// Most sections that set fields for some files only: each doubles the steps.
@@ -60,12 +122,15 @@ impl Compiler<'_> {
     /// The parts of a place with fields of their own, the last of which is all of it.
     pub(super) fn variants(&mut self, spot: &Spot, base: &Where, answer: AnswerOf) -> Vec<Variant> {
         let mut conditions: Vec<(usize, Where)> = Vec::new();
+        let mut tested: Vec<(usize, String)> = Vec::new();
         for (number, section) in spot.site.sections.iter().enumerate() {
-            let Some(header) = section
-                .directives
-                .iter()
-                .find(|directive| directive.is("header"))
-            else {
+            let varies = |directive: &&Directive| {
+                directive.is("header")
+                    || directive.key.starts_with("expires") && answer == AnswerOf::Files
+                    || directive.is("requestheader") && answer == AnswerOf::Server
+                    || super::delivery::OF_PLACE.contains(&directive.key) && !section.is_part()
+            };
+            let Some(first) = section.directives.iter().find(varies) else {
                 continue;
             };
             let Some(place) = section
@@ -74,27 +139,33 @@ impl Compiler<'_> {
             else {
                 continue;
             };
-            if conditions.len() >= MOST_CONDITIONS {
-                let hint = "write a step with this condition and its `response_headers`";
-                self.findings.lost(
-                    &header.place,
-                    "Header",
-                    "too many sections set fields for only some files",
-                    hint,
-                );
+            if conditions.len() < MOST_CONDITIONS {
+                conditions.push((number, place));
                 continue;
             }
-            conditions.push((number, place));
+            let are_fields = section
+                .directives
+                .iter()
+                .filter(varies)
+                .all(|directive| directive.is("header"));
+            match place.expression().filter(|_| are_fields) {
+                Some(test) => tested.push((number, test)),
+                None => {
+                    let hint = "write a step with this condition and its options";
+                    self.findings.lost(
+                        &first.place,
+                        &first.name,
+                        "too many sections have settings for only some files",
+                        hint,
+                    );
+                }
+            }
         }
-        let ages = if answer == AnswerOf::Files {
-            self.expires(spot)
-        } else {
-            Vec::new()
-        };
         let mut variants = Vec::new();
         for chosen in (0..1_usize << conditions.len()).rev() {
             let mut variant = Variant {
                 place: base.clone(),
+                tested: tested.clone(),
                 ..Variant::default()
             };
             for (position, (number, place)) in conditions.iter().enumerate() {
@@ -103,6 +174,10 @@ impl Compiler<'_> {
                     variant.active.push(*number);
                 }
             }
+            let ages = match answer {
+                AnswerOf::Files => self.expires(spot, &variant),
+                AnswerOf::Application | AnswerOf::Server => Vec::new(),
+            };
             for (endings, value) in &ages {
                 let mut one = variant.clone();
                 one.cache = Some(value.clone());
@@ -118,6 +193,24 @@ impl Compiler<'_> {
         variants
     }
 
+    /// The directives that hold for a part of a place, the outermost first, each with the test that it depends on.
+    pub(super) fn holding(spot: &Spot, variant: &Variant) -> Vec<(Directive, Option<String>)> {
+        let mut all = Vec::new();
+        for (number, section) in spot.site.sections.iter().enumerate() {
+            let place = section.place(&spot.sub, Extent::Narrow);
+            let holds = place.is_some_and(|place| place.is_everywhere())
+                || variant.active.contains(&number);
+            let mut tested = variant.tested.iter();
+            let test = tested.find(|(known, _)| *known == number);
+            if holds || test.is_some() {
+                let test = test.map(|(_, test)| test.clone());
+                let directives = section.directives.iter().cloned();
+                all.extend(directives.map(|directive| (directive, test.clone())));
+            }
+        }
+        all
+    }
+
     /// Sets the fields of an answer.
     pub(super) fn fields(
         &mut self,
@@ -127,29 +220,40 @@ impl Compiler<'_> {
         variant: &Variant,
     ) {
         let mut fields: Vec<Field> = Vec::new();
-        for (number, section) in spot.site.sections.iter().enumerate() {
-            let holds = section
-                .place(&spot.sub, Extent::Narrow)
-                .is_some_and(|place| place.is_everywhere())
-                || variant.active.contains(&number);
-            for directive in section
-                .directives
-                .iter()
-                .filter(|directive| holds && directive.is("header"))
-            {
-                self.field(directive, &mut fields);
-            }
-        }
-        if let Some(cache) = variant.cache.clone().filter(|_| {
-            !fields
-                .iter()
-                .any(|field| field.name.eq_ignore_ascii_case("cache-control"))
-        }) {
+        let holding = Self::holding(spot, variant);
+        let meaning = self.meaning_of_fields(spot, &holding);
+        if let Some(cache) = variant.cache.clone() {
             fields.push(Field {
                 name: "Cache-Control".to_owned(),
                 value: Some(Text::literal(cache)),
                 is_always: false,
             });
+        }
+        for (directive, test) in holding
+            .iter()
+            .filter(|(directive, _)| directive.is("header"))
+        {
+            // Files have no cookies, and those of servers have options of their own.
+            if answer != AnswerOf::Application
+                && super::delivery::cookie_attributes(directive).is_some()
+            {
+                continue;
+            }
+            self.field(directive, test.as_deref(), &meaning, &mut fields);
+        }
+        // An option of the whole place is one of the way to it.
+        let own: Vec<Directive> = spot
+            .site
+            .sections
+            .iter()
+            .enumerate()
+            .filter(|(number, section)| variant.active.contains(number) && !section.is_part())
+            .flat_map(|(_, section)| section.directives.iter().cloned())
+            .collect();
+        if !own.is_empty() {
+            let entry = Self::entry(&spot.site);
+            let options = self.delivery(&own, Some(&entry));
+            action.extend(options);
         }
         let is_error = action.get("return").is_some();
         let (mut sometimes, mut always) = (Map::new(), Map::new());
@@ -157,7 +261,7 @@ impl Compiler<'_> {
             let value = field
                 .value
                 .map_or(Value::Null, |text| text.template().into());
-            if field.is_always || answer == AnswerOf::Application {
+            if field.is_always || answer != AnswerOf::Files {
                 sometimes.remove(&field.name);
                 always.insert(field.name, value);
             } else if !is_error {
@@ -174,23 +278,93 @@ impl Compiler<'_> {
         }
     }
 
-    fn field(&mut self, directive: &Directive, fields: &mut Vec<Field>) {
+    fn meaning_of_fields(&self, spot: &Spot, holding: &[(Directive, Option<String>)]) -> Meaning {
+        let directives = holding.iter().filter(|(_, test)| test.is_none());
+        let section = Section {
+            directives: directives.map(|(directive, _)| directive.clone()).collect(),
+            ..Section::default()
+        };
+        let mut environment = self.environment(&spot.site, std::iter::once(&section), Time::Late);
+        // A variable that rules set is known to the rules only.
+        let rules = spot
+            .site
+            .sections
+            .iter()
+            .flat_map(|section| &section.directives);
+        for rule in rules.filter(|directive| directive.is("rewriterule")) {
+            let flags = super::condition::flags(rule.argument(2)).into_iter();
+            let set = flags.filter(|(name, _)| matches!(name.as_str(), "E" | "ENV"));
+            let names =
+                set.map(|(_, value)| value.split(':').next().unwrap_or_default().to_owned());
+            environment.unknown.extend(names);
+        }
+        Meaning {
+            mapping: spot.base.clone(),
+            ..self.meaning_of(&spot.site, environment, Time::Late)
+        }
+    }
+
+    /// The refusal of a place, with the fields that every answer there has.
+    pub(super) fn refusal(
+        &mut self,
+        sections: &[Section],
+        mapping: &Mapping,
+        meaning: &Meaning,
+    ) -> Value {
+        let holds = |section: &&Section| {
+            let place = section.place(mapping, Extent::Narrow);
+            place.is_some_and(|place| place.is_everywhere())
+        };
+        let all = sections
+            .iter()
+            .filter(holds)
+            .flat_map(|section| &section.directives);
+        let always: Vec<&Directive> = all
+            .filter(|directive| directive.is("header") && directive.word(0) == "always")
+            .collect();
+        self.with_always(super::access::refusal(), &always, meaning)
+    }
+
+    /// An action that answers by itself, with fields of `Header always`.
+    pub(super) fn with_always(
+        &mut self,
+        mut action: Value,
+        always: &[&Directive],
+        meaning: &Meaning,
+    ) -> Value {
+        let mut fields: Vec<Field> = Vec::new();
+        for directive in always {
+            self.field(directive, None, meaning, &mut fields);
+        }
+        let fields: Map<String, Value> = fields
+            .into_iter()
+            .map(|field| {
+                (
+                    field.name,
+                    field
+                        .value
+                        .map_or(Value::Null, |text| text.template().into()),
+                )
+            })
+            .collect();
+        if let (Some(action), false) = (action.as_object_mut(), fields.is_empty()) {
+            action.insert("response_headers_always".to_owned(), fields.into());
+        }
+        action
+    }
+
+    fn field(
+        &mut self,
+        directive: &Directive,
+        test: Option<&str>,
+        meaning: &Meaning,
+        fields: &mut Vec<Field>,
+    ) {
         let mut words = directive.arguments.as_slice();
         let is_always = directive.word(0) == "always";
         if is_always || directive.word(0) == "onsuccess" {
             words = words.get(1..).unwrap_or_default();
         }
-        let (verb, name, value, more) = match words {
-            [verb, name] => (verb.to_ascii_lowercase(), name, "", None),
-            [verb, name, value] => (verb.to_ascii_lowercase(), name, value.as_str(), None),
-            [verb, name, value, more, ..] => (
-                verb.to_ascii_lowercase(),
-                name,
-                value.as_str(),
-                Some(more.as_str()),
-            ),
-            _ => return,
-        };
         let lost = |compiler: &mut Self, problem: &str| {
             compiler.findings.lost(
                 &directive.place,
@@ -199,17 +373,40 @@ impl Compiler<'_> {
                 "write it in `response_headers`, perhaps as a script (`docs/http/scripting.md`)",
             );
         };
-        let more = if verb == "unset" && !value.is_empty() {
-            Some(value)
-        } else {
-            more
-        };
-        if more.is_some() {
-            return lost(
-                self,
-                "a field that depends on a variable or an expression is not carried over",
-            );
+        // `env=` and `expr=` at the end are conditions.
+        let mut tests: Vec<String> = test.map(|test| format!("({test})")).into_iter().collect();
+        let mut condition = None;
+        if let Some((last, rest)) = words.split_last()
+            && rest.len() >= 2
+            && (last.starts_with("env=")
+                || last.starts_with("expr=") && rest.len() >= 3
+                || last.starts_with("expr=")
+                    && words
+                        .first()
+                        .is_some_and(|verb| verb.eq_ignore_ascii_case("unset")))
+        {
+            condition = Some(last.clone());
+            words = rest;
         }
+        if let Some(condition) = condition {
+            match self.tested(&condition, meaning) {
+                Ok(test) => tests.push(test),
+                // The field belongs to a balancer's cookie, which `sticky` replaces.
+                Err(_) if condition == "env=BALANCER_ROUTE_CHANGED" => return,
+                Err(why) => return lost(self, &why),
+            }
+        }
+        let (verb, name, value, with) = match words {
+            [verb, name] => (verb.to_ascii_lowercase(), name, "", ""),
+            [verb, name, value] => (verb.to_ascii_lowercase(), name, value.as_str(), ""),
+            [verb, name, value, with] => (
+                verb.to_ascii_lowercase(),
+                name,
+                value.as_str(),
+                with.as_str(),
+            ),
+            _ => return,
+        };
         let known = fields
             .iter()
             .rposition(|field| field.name.eq_ignore_ascii_case(name));
@@ -221,39 +418,34 @@ impl Compiler<'_> {
         };
         let before = known
             .and_then(|known| fields.get(known))
-            .and_then(|field| field.value.clone());
-        let value = match verb.as_str() {
-            "unset" => None,
-            "set" | "setifempty" | "append" | "merge" | "add" => {
-                let Some(text) = format(value) else {
-                    return lost(self, &format!("`{value}` has a part without an equivalent"));
-                };
-                let is_cookie = name.eq_ignore_ascii_case("set-cookie");
-                if is_cookie && verb != "set" {
-                    return lost(self, "a second `Set-Cookie` is not possible");
-                }
-                Some(match verb.as_str() {
-                    "set" => text,
-                    // Fields that are lists mean the same joined (RFC 9110 §5.3).
-                    verb => {
-                        let base = before.clone().unwrap_or_else(existing).expression();
-                        let joined = if verb == "setifempty" {
-                            base.clone()
-                        } else {
-                            format!("{base} + ', ' + {}", text.expression())
-                        };
-                        Text(vec![Piece::Script(format!(
-                            "{base} !== '' ? {joined} : {}",
-                            text.expression()
-                        ))])
-                    }
-                })
-            }
-            other => {
-                return lost(
-                    self,
-                    &format!("`{other}` for header fields is not carried over"),
-                );
+            .map(|field| field.value.clone().unwrap_or_default());
+        let is_cookie = name.eq_ignore_ascii_case("set-cookie");
+        if is_cookie && (verb.starts_with("edit") || !tests.is_empty()) {
+            return lost(
+                self,
+                "cookies of responses are not changed: several of them are one text",
+            );
+        }
+        let change = Change {
+            verb: &verb,
+            value,
+            with,
+        };
+        if is_cookie && !matches!(verb.as_str(), "set" | "unset") {
+            return lost(self, "a second `Set-Cookie` is not possible");
+        }
+        let base = before.clone().unwrap_or_else(existing);
+        let value = match change.made(&base, meaning) {
+            Ok(value) => value,
+            Err(why) => return lost(self, &why),
+        };
+        let value = match tests.is_empty() {
+            true => value,
+            false => {
+                let otherwise = before.unwrap_or_else(existing).expression();
+                let value = value.unwrap_or_default().expression();
+                let test = tests.join(" && ");
+                Some(script_text(format!("{test} ? {value} : {otherwise}")))
             }
         };
         let field = Field {
@@ -267,22 +459,36 @@ impl Compiler<'_> {
         }
     }
 
+    /// The test of `env=` or `expr=`.
+    pub(super) fn tested(&self, condition: &str, meaning: &Meaning) -> Result<String, String> {
+        if let Some(name) = condition.strip_prefix("env=") {
+            let (name, is_set) = match name.strip_prefix('!') {
+                Some(name) => (name, "==="),
+                None => (name, "!=="),
+            };
+            let text = super::expression::text(&format!("%{{ENV:{name}}}"), meaning)?;
+            return Ok(format!("{} {is_set} ''", text.expression()));
+        }
+        let source = condition.strip_prefix("expr=").unwrap_or(condition);
+        super::expression::condition(source, meaning).map(|test| format!("({test})"))
+    }
+
     /// Values of `Cache-Control` with an expression for the names of files, the one for all others last, without.
-    fn expires(&mut self, spot: &Spot) -> Vec<(Option<String>, String)> {
-        if spot
-            .setting("expiresactive")
-            .is_none_or(|active| !active.is_on())
-        {
+    fn expires(&mut self, spot: &Spot, variant: &Variant) -> Vec<(Option<String>, String)> {
+        let mut directives: Vec<Directive> = Self::holding(spot, variant)
+            .into_iter()
+            .filter(|(directive, test)| test.is_none() && directive.key.starts_with("expires"))
+            .map(|(directive, _)| directive)
+            .collect();
+        // The last one counts.
+        directives.reverse();
+        let active = directives.iter().find(|one| one.is("expiresactive"));
+        if active.is_none_or(|active| !active.is_on()) {
             return Vec::new();
         }
         let mut by_value: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut known: Vec<String> = Vec::new();
         let mut default: Option<String> = None;
-        let directives: Vec<Directive> = spot
-            .sections()
-            .flat_map(|section| section.directives.iter().rev())
-            .cloned()
-            .collect();
         for directive in &directives {
             let value = match directive.key.as_str() {
                 "expiresbytype" => directive.arguments.get(1..).unwrap_or_default().join(" "),
@@ -328,37 +534,95 @@ impl Compiler<'_> {
     }
 
     /// Returns the fields of `RequestHeader`, for the server or application that answers.
-    pub(super) fn request_fields(&mut self, directives: &[Directive]) -> Map<String, Value> {
-        let mut fields = Map::new();
+    pub(super) fn request_fields(
+        &mut self,
+        directives: &[Directive],
+        meaning: &Meaning,
+    ) -> Map<String, Value> {
+        let mut fields: Map<String, Value> = Map::new();
+        let mut values: BTreeMap<String, Text> = BTreeMap::new();
         for directive in directives
             .iter()
             .filter(|directive| directive.is("requestheader"))
         {
-            let (verb, name, value) = (
-                directive.word(0),
-                directive.argument(1).to_owned(),
-                directive.argument(2),
-            );
-            let text = request_format(value);
-            // A client must not set the field in place of the source's value.
-            if matches!(verb.as_str(), "set" | "unset" | "setifempty") {
-                fields.insert(name.clone(), Value::Null);
-            }
-            match (verb.as_str(), text) {
-                ("unset", _) if directive.arguments.len() == 2 => {
-                    drop(fields.insert(name, Value::Null))
+            let words: Vec<&String> = directive
+                .arguments
+                .iter()
+                .filter(|word| !matches!(word.to_ascii_lowercase().as_str(), "early"))
+                .collect();
+            let verb = words
+                .first()
+                .map(|verb| verb.to_ascii_lowercase())
+                .unwrap_or_default();
+            let name = words.get(1).map_or("", |name| name.as_str()).to_owned();
+            let mut rest: Vec<&String> = words.into_iter().skip(2).collect();
+            let takes = usize::from(verb != "unset") + usize::from(verb.starts_with("edit"));
+            let condition = match rest.len() > takes {
+                true => rest.pop(),
+                false => None,
+            };
+            let existing = Text(vec![Piece::Variable(format!(
+                "header_{}",
+                name.to_ascii_lowercase().replace('-', "_")
+            ))]);
+            let before = values
+                .get(&name.to_ascii_lowercase())
+                .cloned()
+                .unwrap_or(existing);
+            let base = before.expression();
+            let value = rest.first().map_or("", |value| value.as_str());
+            let made = match verb.as_str() {
+                "unset" => Ok(Text::default()),
+                "set" => format(value, meaning),
+                "setifempty" => format(value, meaning).map(|text| {
+                    script_text(format!("{base} !== '' ? {base} : {}", text.expression()))
+                }),
+                "append" | "add" | "merge" => format(value, meaning).map(|text| {
+                    let text = text.expression();
+                    script_text(format!("{base} !== '' ? {base} + ', ' + {text} : {text}"))
+                }),
+                "edit" | "edit*" => {
+                    let flags = if verb == "edit*" { "g" } else { "" };
+                    let with = rest.get(1).map_or("", |with| with.as_str());
+                    match regex(value, Case::Exact) {
+                        Some(expression) if !with.contains(['%', '`', '\\']) => Ok(script_text(
+                            format!("{base}.replace({expression}{flags}, {})", quoted(with)),
+                        )),
+                        _ => Err(format!("`{value}` cannot be written in JavaScript")),
+                    }
                 }
-                ("set", Some(text)) if directive.arguments.len() == 3 => {
-                    drop(fields.insert(name, text.template().into()))
+                other => Err(format!("`{other}` has no equivalent")),
+            };
+            let test = match condition {
+                None => Ok(None),
+                Some(condition) => self.tested(condition, meaning).map(Some),
+            };
+            let made = made.and_then(|text| {
+                Ok(match test? {
+                    None => text,
+                    Some(test) => script_text(format!("{test} ? {} : {base}", text.expression())),
+                })
+            });
+            match made {
+                Ok(text) => {
+                    let template = text.template();
+                    let value = match template.is_empty() {
+                        true => Value::Null,
+                        false => template.into(),
+                    };
+                    values.insert(name.to_ascii_lowercase(), text);
+                    fields.insert(name, value);
                 }
-                _ => {
+                Err(why) => {
                     let hint = "write it in `request_headers` of the action";
                     self.findings.lost(
                         &directive.place,
                         "RequestHeader",
-                        "it is not carried over; the field from clients is removed",
+                        &format!("{why}: the field from clients is removed"),
                         hint,
                     );
+                    // A client must not set the field in place of the source's value.
+                    fields.insert(name, Value::Null);
                 }
             }
         }
@@ -366,39 +630,43 @@ impl Compiler<'_> {
     }
 }
 
-/// The value of `Header`, with its `%` specifiers.
-fn format(value: &str) -> Option<Text> {
+/// The value of `Header` or `RequestHeader`, with its `%` specifiers. The error says why there is no equivalent.
+fn format(value: &str, meaning: &Meaning) -> Result<Text, String> {
+    if let Some(expression) = value.strip_prefix("expr=") {
+        return super::expression::text(expression, meaning);
+    }
     let mut text = Text::default();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once('%') {
         text.push(before);
-        rest = match after.chars().next()? {
-            '%' => {
-                text.push("%");
-                after.get(1..)?
+        let unknown = || format!("`{value}` has a part without an equivalent");
+        if let Some(after) = after.strip_prefix('%') {
+            text.push("%");
+            rest = after;
+            continue;
+        }
+        let (name, after) = after
+            .strip_prefix('{')
+            .and_then(|after| after.split_once('}'))
+            .ok_or_else(unknown)?;
+        let name = match (after.chars().next(), name) {
+            (
+                Some('e'),
+                "REMOTE_ADDR" | "REQUEST_SCHEME" | "HTTP_HOST" | "REQUEST_URI" | "SERVER_NAME"
+                | "SERVER_PORT" | "HTTPS",
+            ) => {
+                format!("%{{{name}}}")
             }
-            // Times and variables of the server.
-            _ => return None,
+            (Some('e'), _) => format!("%{{ENV:{name}}}"),
+            (Some('s'), "REMOTE_ADDR" | "REQUEST_SCHEME") => format!("%{{{name}}}"),
+            (Some('s'), _) => format!("%{{SSL:{name}}}"),
+            _ => return Err(unknown()),
         };
+        text.extend(super::expression::text(&name, meaning)?);
+        rest = after.get(1..).unwrap_or_default();
     }
     text.push(rest);
-    Some(text)
-}
-
-/// The value of `RequestHeader`.
-fn request_format(value: &str) -> Option<Text> {
-    match value {
-        "expr=%{REQUEST_SCHEME}" | "%{REQUEST_SCHEME}s" | "%{REQUEST_SCHEME}e" => {
-            Some(Text(vec![Piece::Script(
-                "vars.tls_protocol ? 'https' : 'http'".to_owned(),
-            )]))
-        }
-        "%{REMOTE_ADDR}s" | "%{REMOTE_ADDR}e" => {
-            Some(Text(vec![Piece::Variable("remote_addr".to_owned())]))
-        }
-        other if other.starts_with("expr=") => None,
-        other => format(other),
-    }
+    Ok(text)
 }
 
 /// Seconds of `access plus 1 month 2 days`, or `A3600`.

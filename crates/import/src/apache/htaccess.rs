@@ -210,6 +210,7 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
             name: "Require".to_owned(),
             key: "require".to_owned(),
             arguments: vec!["all".to_owned(), "denied".to_owned()],
+            raw: String::new(),
             block: None,
         }],
         ..Section::default()

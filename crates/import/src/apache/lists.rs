@@ -140,7 +140,7 @@ pub(super) fn is_apart(site: &Site, section: &Section) -> bool {
 
 /// Returns the patterns of paths that a list leaves out; the error is a directive that hides something and cannot be
 /// written as a pattern.
-fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
+fn hidden(spot: &Spot) -> Result<Vec<String>, Box<Directive>> {
     let mut hidden: Vec<Value> = ignored(spot).into_iter().map(Value::from).collect();
     for section in spot
         .site
@@ -159,7 +159,7 @@ fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
                 rule.refuses() && !is_of_hidden_name(rule.directive.argument(0), &IN_PATH)
             })
         {
-            return Err(rule.directive.clone());
+            return Err(Box::new(rule.directive.clone()));
         }
         let Some(by) = section.directives.iter().find(|one| refuses(one)) else {
             continue;
@@ -167,7 +167,7 @@ fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
         // Refusals of some clients do not matter where they are about the whole place, which has let the request in.
         let mut conditions = place.conditions();
         match conditions.remove("uri") {
-            _ if conditions.contains_key("if") => return Err(by.clone()),
+            _ if conditions.contains_key("if") => return Err(Box::new(by.clone())),
             None => {}
             Some(Value::Array(patterns)) => hidden.extend(patterns),
             Some(pattern) => hidden.push(pattern),

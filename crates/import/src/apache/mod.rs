@@ -12,7 +12,10 @@ mod access;
 pub(crate) mod closing;
 mod condition;
 mod content;
+mod delivery;
 mod effect;
+mod environment;
+mod expression;
 mod gateway;
 mod grammar;
 mod harmless_directives;
@@ -20,6 +23,8 @@ mod headers;
 mod htaccess;
 mod listen;
 mod lists;
+mod logs;
+mod meaning;
 mod pages;
 mod passwords;
 mod proxy;
@@ -33,11 +38,13 @@ mod settings;
 mod site;
 mod tree;
 mod virtual_host;
+mod who;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use environment::Time;
 use grammar::Directive;
 use listen::Host;
 use section::{Location, Mapping, Section, Stage};
@@ -86,6 +93,8 @@ pub(crate) fn import(
         group: None,
         is_alone,
         sources,
+        root: reader.root.first().cloned(),
+        common: serde_json::Map::new(),
         has_lists: reader.has_module("autoindex_module"),
         doubts_address: false,
     };
@@ -126,9 +135,33 @@ impl Compiler<'_> {
         let mut made: Vec<Host> = Vec::new();
         let blocks: Vec<&[Directive]> = hosts.iter().map(|host| host.inner()).collect();
         let remote = self.remote(&blocks, &outer);
+        let mut built = Vec::new();
         for section in hosts {
             self.doubts_address = remote.is_doubtful(section.inner(), &outer);
             let site = Rc::new(self.build(reader, section.inner(), &outer)?);
+            built.push((section, site, self.doubts_address));
+        }
+        let around = match built.as_slice() {
+            [] => {
+                self.doubts_address = remote.is_doubtful(&[], &outer);
+                Some(Rc::new(self.build(reader, &[], &outer)?))
+            }
+            _ => None,
+        };
+        // The options that all sites have are settings of the server.
+        let only: Vec<Rc<Site>> = built
+            .iter()
+            .map(|(_, site, _)| site)
+            .chain(&around)
+            .cloned()
+            .collect();
+        match only.as_slice() {
+            [only] => self.set_common(only),
+            [first, ..] => self.set_common(&first.outer_alone()),
+            [] => {}
+        }
+        for (section, site, doubts) in built {
+            self.doubts_address = doubts;
             let destination = self.site(&site);
             made.push(Host {
                 site,
@@ -151,7 +184,10 @@ impl Compiler<'_> {
         let mut main = None;
         if made.is_empty() || !listens.iter().all(is_answered) {
             self.doubts_address = remote.is_doubtful(&[], &outer);
-            let site = Rc::new(self.build(reader, &[], &outer)?);
+            let site = match around {
+                Some(site) => site,
+                None => Rc::new(self.build(reader, &[], &outer)?),
+            };
             let place = outer.first().map_or_else(
                 || SourceLocation {
                     file: "".into(),
@@ -178,8 +214,40 @@ impl Compiler<'_> {
         for site in &sites {
             flat.extend(site.sections.iter().flat_map(|section| &section.directives));
         }
-        self.settings(&flat, &sites);
+        self.settings(&flat);
         Ok(())
+    }
+
+    /// Makes settings of the server of the options and logs that all sites have.
+    fn set_common(&mut self, site: &Site) {
+        let mapping = Mapping {
+            at: String::new(),
+            folder: delivery::root_folder(site),
+        };
+        let directives = delivery::directives_of(site, &mapping);
+        let kept = |directive: &&Directive| !directive.is("errordocument");
+        let directives: Vec<Directive> = directives.iter().filter(kept).cloned().collect();
+        let options = self.delivery(&directives, None);
+        let mut http = options
+            .get("http")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        http.entry("max_body_size")
+            .or_insert_with(delivery::usual_size);
+        self.out.http.extend(http.clone());
+        self.common = serde_json::Map::from_iter([("http".to_owned(), http.into())]);
+        let root = self.root.clone();
+        let logs = self.logs(site, root.as_deref());
+        let logs = match logs.own.is_empty() {
+            true => logs.outer,
+            false => logs.own,
+        };
+        if !logs.is_empty() {
+            let logs = logs::one_or_all(logs);
+            self.common.insert("access_log".to_owned(), logs.clone());
+            self.out.access_log = Some(logs);
+        }
     }
 
     /// A virtual host with all that it has: its own, and what it has from the server around it.
@@ -193,7 +261,7 @@ impl Compiler<'_> {
             directives
                 .iter()
                 .filter(|directive| directive.block.is_none())
-                .cloned()
+                .map(|directive| of_prefix(directive).unwrap_or_else(|| directive.clone()))
                 .collect()
         };
         let mut groups = BTreeMap::new();
@@ -217,6 +285,7 @@ impl Compiler<'_> {
             outer: plain(outer),
             mappings: Vec::new(),
             groups,
+            maps: BTreeMap::new(),
             proxies: outer
                 .iter()
                 .chain(own)
@@ -237,6 +306,7 @@ impl Compiler<'_> {
         };
         site.name = self.out.route_name(wanted);
         site.mappings = self.mappings(&site, reader);
+        site.maps = self.maps(&site, reader.root.first().map(PathBuf::as_path));
         let scripts = self.scripts_elsewhere(&site);
         site.sections.extend(scripts);
         site.sections.sort_by_key(Section::weight);
@@ -246,10 +316,62 @@ impl Compiler<'_> {
             site.sections.iter().flat_map(restrict::sections).collect();
         site.sections.extend(restrictions);
         site.sections.sort_by_key(Section::weight);
+        self.conditions(&mut site);
+        self.report_environment(&site);
+        for section in &site.sections {
+            access::report_satisfy(section, self.findings);
+            self.report_aliases(section);
+        }
         for section in &mut site.sections {
             passwords::check(section, reader.sources, self.findings);
         }
         Ok(site)
+    }
+
+    /// Reports folders that a section maps: they are read outside of all sections.
+    fn report_aliases(&mut self, section: &Section) {
+        let is_alias = |directive: &&Directive| {
+            matches!(
+                directive.key.as_str(),
+                "alias" | "aliasmatch" | "scriptalias" | "scriptaliasmatch"
+            )
+        };
+        let directives = section.directives.iter().filter(is_alias);
+        for directive in directives.filter(|_| section.stage != Stage::Server) {
+            let problem = "a folder is mapped in a section: nothing is served from it";
+            let hint = "write it outside of the section, with its path, then import again";
+            self.findings
+                .lost(&directive.place, &directive.name, problem, hint);
+        }
+    }
+
+    /// Makes tests of the expressions of `<If>`; one that cannot be written is reported, and its section only refuses.
+    fn conditions(&mut self, site: &mut Site) {
+        let environment = self.environment_of_host(site, Time::Early);
+        let meaning = self.meaning_of(site, environment, Time::Early);
+        for section in &mut site.sections {
+            let Some(source) = section.expression.take() else {
+                continue;
+            };
+            match expression::condition(&source, &meaning) {
+                Ok(test) => {
+                    section.test = Some(match &section.test {
+                        Some(around) => format!("({around}) && ({test})"),
+                        None => format!("({test})"),
+                    });
+                }
+                Err(why) => {
+                    section.is_unknown = true;
+                    if let Some(first) = section.directives.first() {
+                        let problem = format!(
+                            "{why}: of this section, only denials are kept, and apply to all requests"
+                        );
+                        let hint = "write its contents as a step with a `match`";
+                        self.findings.lost(&first.place, "<If>", &problem, hint);
+                    }
+                }
+            }
+        }
     }
 
     /// The folders of a site, in the order in which Apache looks for them.
@@ -356,6 +478,35 @@ impl Compiler<'_> {
         }
         sections
     }
+}
+
+/// An `AliasMatch` of a path and all below it, as the `Alias` that it means.
+fn of_prefix(directive: &Directive) -> Option<Directive> {
+    let (from, to) = (directive.argument(0), directive.argument(1));
+    let bare = from
+        .strip_prefix('^')
+        .filter(|_| directive.is("aliasmatch"))?;
+    let ends = [
+        ("/(.*)$", "/$1", "/"),
+        ("/(.*)", "/$1", "/"),
+        ("(/.*)?$", "$1", ""),
+        ("(/.*)$", "$1", "/"),
+        ("(?:/(.*))?$", "/$1", ""),
+    ];
+    let (path, folder, slash) = ends.iter().find_map(|(end, group, slash)| {
+        let path = bare.strip_suffix(end)?;
+        Some((path, to.strip_suffix(group)?, *slash))
+    })?;
+    let path = path.replace("\\.", ".").replace("\\-", "-");
+    let is_plain = |text: &str| !text.contains(|one: char| r"\+*?()|[]{}^$".contains(one));
+    let is_whole = is_plain(&path) && is_plain(folder) && !path.is_empty() && !folder.is_empty();
+    is_whole.then(|| {
+        let mut alias = directive.clone();
+        alias.key = "alias".to_owned();
+        let folder = folder.trim_end_matches('/');
+        alias.arguments = vec![format!("{path}{slash}"), format!("{folder}{slash}")];
+        alias
+    })
 }
 
 /// The name of `ServerName`, without a scheme and a port.

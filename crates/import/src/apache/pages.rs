@@ -3,68 +3,44 @@
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
-use super::section::{Extent, Mapping, Stage};
-use super::site::{Compiler, Site};
+use super::site::Compiler;
 use crate::template::Text;
 
 impl Compiler<'_> {
-    /// The destination of a site, with its pages for errors before it.
-    pub(super) fn with_pages(&mut self, site: &Site, entry: String) -> String {
-        let mut documents: Vec<&Directive> = Vec::new();
-        let whole = Mapping {
-            at: String::new(),
-            folder: site
-                .mappings
-                .last()
-                .filter(|mapping| mapping.at.is_empty())
-                .map(|mapping| mapping.folder.clone())
-                .unwrap_or_default(),
-        };
-        // The last one counts, and that of a folder before the site's.
-        for section in site.sections.iter().rev() {
-            // Those outside of sections come after them.
-            if section.stage == Stage::Server {
-                continue;
-            }
-            let place = section.place(&whole, Extent::Narrow);
-            let is_whole = place.is_some_and(|place| place.is_everywhere());
-            for directive in section.directives.iter().rev() {
-                if !directive.is("errordocument") {
-                    continue;
-                }
-                if is_whole {
-                    documents.push(directive);
-                } else {
-                    let hint = "write `error_pages` into the actions of that place";
-                    let problem = "pages for errors of a part of a site are not carried over";
-                    self.findings
-                        .lost(&directive.place, &directive.name, problem, hint);
-                }
-            }
-        }
-        for own in [&site.own, &site.outer] {
-            documents.extend(own.iter().rev().filter(|one| one.is("errordocument")));
-        }
+    /// Returns `error_pages` of directives; `entry`: where their paths are looked up.
+    pub(super) fn error_pages(
+        &mut self,
+        directives: &[Directive],
+        entry: Option<&str>,
+    ) -> Map<String, Value> {
         let mut pages = Map::new();
         let mut said: Vec<&str> = Vec::new();
-        for document in documents {
+        let charset = directives.iter().rfind(|one| one.is("adddefaultcharset"));
+        let charset = charset.map(|one| one.word(0)).filter(|word| word != "on");
+        // The last one counts.
+        for document in directives
+            .iter()
+            .rev()
+            .filter(|one| one.is("errordocument"))
+        {
             let status = document.argument(0);
             if said.contains(&status) {
                 continue;
             }
             said.push(status);
-            if let Some(action) = self.page(document, &entry) {
+            if let Some(action) = self.page(document, entry, charset.as_deref()) {
                 pages.insert(status.to_owned(), action);
             }
         }
-        if pages.is_empty() {
-            return entry;
-        }
-        let steps = vec![json!({"action": {"pass": entry, "error_pages": pages}})];
-        self.out.add_route(&format!("{}-pages", site.name), steps)
+        pages
     }
 
-    fn page(&mut self, document: &Directive, entry: &str) -> Option<Value> {
+    fn page(
+        &mut self,
+        document: &Directive,
+        entry: Option<&str>,
+        charset: Option<&str>,
+    ) -> Option<Value> {
         let target = document.argument(1);
         if matches!(target, "" | "default") {
             return None;
@@ -88,20 +64,30 @@ impl Compiler<'_> {
             return Some(json!({"return": 302, "location": location}));
         }
         if !target.starts_with('/') {
-            lost(
-                "its text is not carried over",
-                "write the text as `body` of the action in `error_pages` (`docs/http/delivery.md`)",
-            );
-            return None;
+            // A lone quote before it is that of Apache 1.3.
+            let text = target.strip_prefix('"').unwrap_or(target);
+            let mut kind = "text/html".to_owned();
+            match charset {
+                Some("off") => {}
+                Some(charset) => kind.push_str(&format!("; charset={charset}")),
+                None if text.is_ascii() => kind.push_str("; charset=iso-8859-1"),
+                None => kind.push_str("; charset=utf-8"),
+            }
+            let body = Text::literal(text).template();
+            return Some(json!({"return": status, "body": body, "content_type": kind}));
         }
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let mut path = Text::literal(path.replace('%', "%25"));
         if !query.is_empty() {
-            lost(
-                "its query is not carried over",
-                "send `$error_status` to the page in `request_headers`",
-            );
+            path.push(&format!("?{query}?"));
         }
-        let path = Text::literal(path.replace('%', "%25")).template();
-        Some(json!({"rewrite": path, "pass": entry}))
+        let Some(entry) = entry else {
+            lost(
+                "a page of a part of a site that is no folder is not carried over",
+                "write `error_pages` into the action of that part (`docs/http/delivery.md`)",
+            );
+            return None;
+        };
+        Some(json!({"rewrite": path.template(), "pass": entry}))
     }
 }

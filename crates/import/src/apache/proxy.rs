@@ -3,13 +3,17 @@
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Case;
 
+use super::delivery::cookie_attributes;
+use super::environment::Time;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
+use super::meaning::Meaning;
 use super::section::{Location, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{slug, step};
-use crate::template::{Piece, Text, quoted};
+use crate::template::{Piece, Text, captures, quoted, script_text};
 use crate::units::seconds;
 use crate::words::Words;
 
@@ -25,8 +29,9 @@ struct Pass {
 
 /// Options of `ProxyPass` for what Tutti does anyway, or for how Apache keeps connections.
 const USUAL: Words = Words(
-    "nocanon retry ping min max smax acquire disablereuse enablereuse flushpackets flushwait keepalive ttl upgrade
-    iobuffersize receivebuffersize route connectiontimeout timeout loadfactor status interpolate",
+    "nocanon retry min max smax acquire disablereuse enablereuse flushpackets flushwait keepalive ttl upgrade
+    iobuffersize receivebuffersize route connectiontimeout timeout loadfactor status interpolate stickysession
+    nofailover scolonpathdelim redirect lbset responsefieldsize ping failontimeout",
 );
 
 impl Compiler<'_> {
@@ -59,18 +64,11 @@ impl Compiler<'_> {
                 entry: String::new(),
             };
             let action = match self.passed(site, pass) {
-                Some(mut action) => {
-                    self.fields(
-                        &spot,
-                        &mut action,
-                        AnswerOf::Application,
-                        &Variant::default(),
-                    );
-                    Value::Object(action)
-                }
+                Some(action) => action,
                 // It has been reported.
-                None => json!({"return": 503}),
+                None => crate::output::when("return", 503),
             };
+            let inner = self.answered(&spot, action);
             let part = format!(
                 "{}-{}",
                 site.name,
@@ -80,43 +78,55 @@ impl Compiler<'_> {
                     slug(&mapping.at)
                 }
             );
-            let inner = self.guarded(
-                &guards(site),
-                &mapping,
-                &part,
-                vec![json!({"action": action})],
-            );
+            let inner = self.guarded(site, &guards(site), &mapping, &part, inner);
             let action = match inner.as_slice() {
                 [only] if only.get("match").is_none() => {
                     only.get("action").cloned().unwrap_or_default()
                 }
                 _ => json!({"pass": self.out.add_route(&part, inner)}),
             };
+            let action = self.leading_to(site, &mapping, action);
             steps.push(step(pass.place.conditions(), action));
         }
         steps.extend(rest);
         steps
     }
 
+    /// The steps of an action of another server, for each part of a place whose fields differ.
+    pub(super) fn answered(&mut self, spot: &Spot, action: Map<String, Value>) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for variant in self.variants(spot, &Where::default(), AnswerOf::Server) {
+            let mut action = action.clone();
+            self.fields(spot, &mut action, AnswerOf::Server, &variant);
+            self.request_headers(spot, &variant, &mut action);
+            steps.push(step(variant.place.conditions(), action.into()));
+        }
+        steps
+    }
+
     fn passed(&mut self, site: &Rc<Site>, pass: &Pass) -> Option<Map<String, Value>> {
         let (authority, path) = split(&pass.target)?;
-        if pass.at.is_none() && pass.target.contains('$') {
-            let hint = "write a `rewrite` with the new path next to the server";
-            self.findings.lost(
-                &pass.directive.place,
-                &pass.directive.name,
-                "an address with parts of the path is not carried over: requests here get 503",
-                hint,
-            );
-            return None;
-        }
         let mut action = self.server(site, &pass.directive, &authority)?;
         let is_raw = pass
             .directive
             .arguments
             .iter()
             .any(|word| word.eq_ignore_ascii_case("nocanon"));
-        if pass.at.is_none() || pass.from == path {
+        if pass.at.is_none() && pass.target.contains('$') {
+            let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+            let groups = captures(&pass.from, Case::Exact, &uri);
+            let text = (!authority.contains('$'))
+                .then(|| substituted(&path, groups.as_deref()?))
+                .flatten();
+            let Some(text) = text else {
+                let hint = "write a `rewrite` with the new path next to the server";
+                let problem = format!("`{}` cannot be written: requests here get 503", pass.target);
+                self.findings
+                    .lost(&pass.directive.place, &pass.directive.name, &problem, hint);
+                return None;
+            };
+            action.insert("rewrite".to_owned(), text.template().into());
+        } else if pass.at.is_none() || pass.from == path {
             // The path is passed on normalised: without periods and needless encoding.
             if !is_raw {
                 action.insert("rewrite".to_owned(), "$uri".into());
@@ -129,24 +139,90 @@ impl Compiler<'_> {
             ]);
             action.insert("rewrite".to_owned(), text.template().into());
         }
-        self.reverse(site, pass, &path);
         Some(action)
     }
 
-    /// `ProxyPassReverse`
-    fn reverse(&mut self, site: &Site, pass: &Pass, path: &str) {
-        let reverse = site
-            .all(&["proxypassreverse"])
-            .find(|reverse| reverse.argument(0) == pass.from);
-        if let Some(reverse) = reverse.filter(|_| pass.from != path) {
-            let hint = "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)";
-            self.findings.lost(
-                &reverse.place,
-                &reverse.name,
-                "`Location` of responses is passed on unchanged, with the server's own path",
-                hint,
-            );
+    /// `ProxyPassReverse` and its kin: the options of `rewrite_response`.
+    fn reverse(&mut self, site: &Site) -> Map<String, Value> {
+        let (mut locations, mut domains, mut paths) = (Map::new(), Map::new(), Map::new());
+        let mut all: Vec<(&Directive, &str, &str)> = Vec::new();
+        for section in &site.sections {
+            let at = match &section.location {
+                Some(Location::Path(path)) => path.as_str(),
+                _ => "",
+            };
+            for directive in &section.directives {
+                let is_reverse = directive.key.starts_with("proxypassreverse");
+                match directive.arguments.as_slice() {
+                    [to] if is_reverse && !at.is_empty() => all.push((directive, at, to)),
+                    [from, to, ..] if is_reverse => all.push((directive, from, to)),
+                    _ if is_reverse => {
+                        let hint = "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`)";
+                        let problem = "it has no path, and is not carried over";
+                        self.findings
+                            .lost(&directive.place, &directive.name, problem, hint);
+                    }
+                    _ => {}
+                }
+            }
         }
+        for (directive, from, to) in all {
+            match directive.key.as_str() {
+                "proxypassreversecookiedomain" => {
+                    domains
+                        .entry(from)
+                        .or_insert_with(|| Text::literal(to).template().into());
+                }
+                "proxypassreversecookiepath" => {
+                    paths
+                        .entry(from)
+                        .or_insert_with(|| Text::literal(to).template().into());
+                }
+                _ => {
+                    let from_text = Text::literal(from).template();
+                    for url in self.addresses_of(site, to) {
+                        locations
+                            .entry(url)
+                            .or_insert_with(|| from_text.clone().into());
+                    }
+                }
+            }
+        }
+        let mut attributes = Map::new();
+        let directives = site.sections.iter().flat_map(|section| &section.directives);
+        for cookie in directives.filter_map(cookie_attributes) {
+            attributes.insert("*".to_owned(), cookie);
+        }
+        let mut options = Map::new();
+        for (name, members) in [
+            ("cookie_attributes", attributes),
+            ("location", locations),
+            ("cookie_domain", domains),
+            ("cookie_path", paths),
+        ] {
+            if !members.is_empty() {
+                options.insert(name.to_owned(), members.into());
+            }
+        }
+        options
+    }
+
+    /// The addresses that a server behind may name itself by: those of all members of a group.
+    fn addresses_of(&self, site: &Site, url: &str) -> Vec<String> {
+        let Some(rest) = url.strip_prefix("balancer://") else {
+            return vec![url.to_owned()];
+        };
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let members = site
+            .groups
+            .get(name)
+            .map(Directive::inner)
+            .unwrap_or_default();
+        members
+            .iter()
+            .filter(|member| member.is("balancermember"))
+            .map(|member| format!("{}/{path}", member.argument(0).trim_end_matches('/')))
+            .collect()
     }
 
     /// The action that hands a request to a server or a group, without its path.
@@ -171,6 +247,10 @@ impl Compiler<'_> {
         };
         let mut action = Map::new();
         let mut options = self.options(site, directive);
+        let reverse = self.reverse(site);
+        if !reverse.is_empty() {
+            options.insert("rewrite_response".to_owned(), reverse.into());
+        }
         if scheme == "balancer" {
             let Some(group) = site.groups.get(&authority).cloned() else {
                 let hint = "also pass the file with its `<Proxy balancer://…>`";
@@ -183,7 +263,10 @@ impl Compiler<'_> {
                 return None;
             };
             let mut upstream = self.group(site, &group)?;
-            upstream.extend(options);
+            self.sticky(site, directive, &group, &mut upstream);
+            for (name, value) in options {
+                upstream.entry(name).or_insert(value);
+            }
             let name = self.out.upstream(upstream, &authority);
             action.insert("pass".to_owned(), format!("upstreams/{name}").into());
         } else {
@@ -227,7 +310,54 @@ impl Compiler<'_> {
             }
         }
         self.own_fields(site, directive, &authority, &mut action);
+        let overrides = site.setting("proxyerroroverride");
+        if overrides.is_some_and(Directive::is_on) {
+            action.insert("intercept_errors".to_owned(), true.into());
+        }
         Some(action)
+    }
+
+    /// `stickysession` of a group, or of its `ProxyPass`.
+    fn sticky(
+        &mut self,
+        site: &Site,
+        pass: &Directive,
+        group: &Directive,
+        upstream: &mut Map<String, Value>,
+    ) {
+        let sets = group.inner().iter().filter(|one| one.is("proxyset"));
+        let outside = site
+            .all(&["proxyset"])
+            .filter(|one| one.argument(0) == group.argument(0));
+        let mut all = sets.chain(outside).chain([pass]).flat_map(|one| {
+            let options = one.arguments.iter();
+            options.map(move |option| (one, option.as_str()))
+        });
+        let named =
+            all.find_map(|(one, option)| Some((one, option.strip_prefix("stickysession=")?)));
+        let Some((directive, names)) = named else {
+            return;
+        };
+        let name = names.split('|').next().unwrap_or_default();
+        // A cookie that Apache itself sets keeps its name; that of an application stays the application's.
+        let sets = |one: &Directive| {
+            one.is("header") && one.raw.contains("BALANCER_WORKER_ROUTE") && one.raw.contains(name)
+        };
+        let is_own = site
+            .sections
+            .iter()
+            .any(|section| section.directives.iter().any(sets));
+        let cookie = if is_own { name } else { "route" };
+        upstream.insert(
+            "sticky".to_owned(),
+            json!({"cookie": cookie, "same_site": "omit"}),
+        );
+        let hint = "see `sticky` in `docs/proxy/upstreams.md`";
+        let problem = format!(
+            "clients are kept at a server by a signed cookie `{cookie}` of Tutti: those with a session may change the server once"
+        );
+        self.findings
+            .note(&directive.place, &directive.name, &problem, hint);
     }
 
     /// Times, as `ProxyPass` and the server say.
@@ -249,15 +379,6 @@ impl Compiler<'_> {
                     drop(options.insert("connect_timeout".to_owned(), seconds.into()))
                 }
                 (name, _) if USUAL.contains(name) => {}
-                ("stickysession", _) => {
-                    let hint = "`sticky` of an upstream keeps a client at one server (`docs/proxy/upstreams.md`)";
-                    self.findings.lost(
-                        &directive.place,
-                        &directive.name,
-                        "`stickysession` is not carried over",
-                        hint,
-                    );
-                }
                 ("lbmethod", _) => {}
                 _ if directive.key.starts_with("proxypass") => self.findings.lost(
                     &directive.place,
@@ -286,39 +407,38 @@ impl Compiler<'_> {
         let preserves = site
             .setting("proxypreservehost")
             .is_some_and(Directive::is_on);
-        let host = authority
-            .rsplit_once(':')
-            .map_or(authority, |(host, _)| host);
-        let has_name = !authority.starts_with("unix:")
-            && action.contains_key("proxy")
-            && host != "localhost"
-            && host.parse::<std::net::IpAddr>().is_err()
-            && !host.starts_with('[');
-        let reverses = site.all(&["proxypassreverse"]).next().is_some();
-        if !preserves && (has_name || !reverses) && action.contains_key("proxy") {
+        if !preserves && action.contains_key("proxy") {
             let host = if authority.starts_with("unix:") {
                 "localhost"
             } else {
                 authority
             };
             fields.insert("Host".to_owned(), host.into());
-            if reverses {
-                let hint = "write `rewrite_response` into `proxy_options` (`docs/proxy/upstreams.md`), or set `ProxyPreserveHost On`";
-                self.findings.lost(
-                    &directive.place,
-                    "ProxyPassReverse",
-                    "`Location` of responses is passed on unchanged",
-                    hint,
-                );
-            }
         } else if !preserves {
-            let hint = "set `Host` in `request_headers` if the server needs its own name";
-            self.findings.note(
-                &directive.place,
-                &directive.name,
-                "the server gets the client's `Host`, so that its redirects are correct",
-                hint,
-            );
+            let members = site
+                .groups
+                .get(authority)
+                .map(Directive::inner)
+                .unwrap_or_default();
+            let mut hosts: Vec<&str> = members
+                .iter()
+                .filter(|member| member.is("balancermember"))
+                .filter_map(|member| member.argument(0).split_once("://"))
+                .map(|(_, rest)| rest.split('/').next().unwrap_or(rest))
+                .collect();
+            hosts.dedup();
+            match hosts.as_slice() {
+                [only] => drop(fields.insert("Host".to_owned(), (*only).into())),
+                _ => {
+                    let hint = "set `Host` in `request_headers` if the servers need their own name";
+                    self.findings.note(
+                        &directive.place,
+                        &directive.name,
+                        "the servers of a group get the client's `Host`",
+                        hint,
+                    );
+                }
+            }
         }
         if site.setting("proxyaddheaders").is_none_or(Directive::is_on) {
             let script =
@@ -332,16 +452,37 @@ impl Compiler<'_> {
             };
             fields.insert("X-Forwarded-Server".to_owned(), server.into());
         }
-        let mut set: Vec<Directive> = site.outer.iter().chain(&site.own).cloned().collect();
-        set.extend(
-            site.sections
-                .iter()
-                .filter(|section| section.stage == Stage::Location)
-                .flat_map(|section| section.directives.iter().cloned()),
-        );
-        fields.extend(self.request_fields(&set));
         if !fields.is_empty() {
             action.insert("request_headers".to_owned(), fields.into());
+        }
+    }
+
+    /// `RequestHeader` of a part of a place.
+    fn request_headers(&mut self, spot: &Spot, variant: &Variant, action: &mut Map<String, Value>) {
+        let holding = Self::holding(spot, variant).into_iter();
+        let set: Vec<Directive> = holding.map(|(directive, _)| directive).collect();
+        let section = Section {
+            directives: set.clone(),
+            ..Section::default()
+        };
+        let site = &spot.site;
+        let environment = self.environment(site, std::iter::once(&section), Time::Late);
+        let meaning = Meaning {
+            has_response: false,
+            ..self.meaning_of(site, environment, Time::Late)
+        };
+        let fields = self.request_fields(&set, &meaning);
+        if let (false, Some(headers)) = (
+            fields.is_empty(),
+            action
+                .entry("request_headers")
+                .or_insert_with(|| json!({}))
+                .as_object_mut(),
+        ) {
+            headers.extend(fields);
+        }
+        if action.get("request_headers") == Some(&json!({})) {
+            action.remove("request_headers");
         }
     }
 
@@ -379,6 +520,24 @@ impl Compiler<'_> {
                             }
                             ("status", "+D" | "D") => {
                                 drop(options.insert("weight".to_owned(), 0.into()))
+                            }
+                            ("retry", "0") => {
+                                drop(options.insert("max_fails".to_owned(), 0.into()))
+                            }
+                            ("retry", seconds_of) => {
+                                if let Some(seconds) = seconds(seconds_of) {
+                                    options.insert("fail_timeout".to_owned(), seconds.into());
+                                }
+                            }
+                            ("timeout", time) => {
+                                if let Some(time) = seconds(time).filter(|time| *time > 0.0) {
+                                    upstream.insert("read_timeout".to_owned(), time.into());
+                                }
+                            }
+                            ("connectiontimeout", time) => {
+                                if let Some(time) = seconds(time).filter(|time| *time > 0.0) {
+                                    upstream.insert("connect_timeout".to_owned(), time.into());
+                                }
                             }
                             (name, _) if USUAL.contains(name) => {}
                             _ => self.findings.lost(
@@ -562,4 +721,21 @@ fn with_port(authority: &str, protocol: &str) -> String {
             authority
         }
     )
+}
+
+/// A path with `$1` of an expression's groups; `None` for a query, which would end at a value.
+fn substituted(path: &str, groups: &str) -> Option<Text> {
+    if path.contains('?') {
+        return None;
+    }
+    let mut text = Text::default();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('$') {
+        text.push(&before.replace('%', "%25"));
+        let digit = after.chars().next().filter(char::is_ascii_digit)?;
+        text.extend(script_text(format!("({groups} ?? [])[{digit}] ?? ''")));
+        rest = after.get(1..)?;
+    }
+    text.push(&rest.replace('%', "%25"));
+    Some(text)
 }

@@ -7,8 +7,7 @@ use super::grammar::Directive;
 use super::section::Where;
 use super::site::{Compiler, Spot};
 use crate::output::{step, when};
-use crate::template::{Piece, Text, quoted};
-use crate::template::{QUERY, captures};
+use crate::template::{Piece, Text, captures, quoted};
 
 /// Their names.
 pub(super) const NAMES: &[&str] = &[
@@ -23,6 +22,25 @@ fn refused(place: &Where) -> Value {
     step(place.conditions(), json!({"return": 403}))
 }
 
+/// The status of a redirect, and the words behind it.
+fn status(directive: &Directive) -> (u16, &[String]) {
+    let words = directive.arguments.as_slice();
+    let first = directive.word(0);
+    let named = match (directive.key.as_str(), first.as_str()) {
+        ("redirectpermanent", _) => return (301, words),
+        ("redirecttemp", _) => return (302, words),
+        (_, "permanent") => Some(301),
+        (_, "temp") => Some(302),
+        (_, "seeother") => Some(303),
+        (_, "gone") => Some(410),
+        (_, number) => number.parse().ok(),
+    };
+    match named {
+        Some(status) => (status, words.get(1..).unwrap_or_default()),
+        None => (302, words),
+    }
+}
+
 impl Compiler<'_> {
     /// The step of a redirect, for requests that are there, too.
     pub(super) fn redirect(
@@ -31,25 +49,13 @@ impl Compiler<'_> {
         around: &Where,
         spot: Option<&Spot>,
     ) -> Option<Value> {
-        let mut words = directive.arguments.as_slice();
-        let first = directive.word(0);
-        let status: u16 = match (directive.key.as_str(), first.as_str()) {
-            ("redirectpermanent", _) => 301,
-            ("redirecttemp", _) => 302,
-            (_, word) => {
-                let named = match word {
-                    "permanent" => Some(301),
-                    "temp" => Some(302),
-                    "seeother" => Some(303),
-                    "gone" => Some(410),
-                    number => number.parse().ok(),
-                };
-                if named.is_some() {
-                    words = words.get(1..).unwrap_or_default();
-                }
-                named.unwrap_or(302)
-            }
-        };
+        let (status, words) = status(directive);
+        if let Some(spot) = spot
+            && words.len() < 2
+            && words.is_empty() != (300..400).contains(&status)
+        {
+            return Some(self.whole_place(directive, status, words.first(), around, spot));
+        }
         let (from, to) = match words {
             [from, to] => (from.as_str(), to.as_str()),
             [from] if !(300..400).contains(&status) => (from.as_str(), ""),
@@ -116,10 +122,9 @@ impl Compiler<'_> {
         let mut action = when("return", status);
         if (300..400).contains(&status) {
             if !to.contains('?') {
-                let query = format!("({QUERY})");
-                location.0.push(Piece::Script(format!(
-                    "{query} !== '' ? '?' + {query} : ''"
-                )));
+                location.0.push(Piece::Script(
+                    "vars.query ? '?' + vars.query : ''".to_owned(),
+                ));
             }
             action.insert("location".to_owned(), location.template().into());
         }
@@ -128,6 +133,33 @@ impl Compiler<'_> {
             None => json!(action),
         };
         Some(step(place.conditions(), action))
+    }
+
+    /// The step of a redirect that says no path: all requests of its place lead to one address.
+    fn whole_place(
+        &mut self,
+        directive: &Directive,
+        status: u16,
+        to: Option<&String>,
+        around: &Where,
+        spot: &Spot,
+    ) -> Value {
+        let mut action = when("return", status);
+        if let Some(to) = to {
+            let meaning = self.meaning(spot);
+            match super::expression::text(to, &meaning) {
+                Ok(text) => drop(action.insert("location".to_owned(), text.template().into())),
+                Err(why) => {
+                    let problem = format!("{why}: requests here get 403");
+                    let hint = "write the address without variables";
+                    self.findings
+                        .lost(&directive.place, &directive.name, &problem, hint);
+                    return refused(around);
+                }
+            }
+        }
+        let action = self.finish(spot, action);
+        step(around.conditions(), action)
     }
 
     /// True if Tutti can compile a pattern; reports it else.

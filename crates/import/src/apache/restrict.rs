@@ -23,9 +23,9 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
                     refusing.methods = Some((false, directive.arguments.clone()));
                 }
             }
-            "sslrequiressl" => refusing.test = Some(WITHOUT_TLS),
+            "sslrequiressl" => refusing.test = Some(both(section, WITHOUT_TLS)),
             "sslverifyclient" if directive.word(0) == "require" && !is_of_host(section) => {
-                refusing.test = Some(WITHOUT_CERTIFICATE);
+                refusing.test = Some(both(section, WITHOUT_CERTIFICATE));
             }
             _ => continue,
         }
@@ -34,11 +34,20 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
             name: directive.name.clone(),
             key: REFUSES.to_owned(),
             arguments: Vec::new(),
+            raw: String::new(),
             block: None,
         }];
         all.push(refusing);
     }
     all
+}
+
+/// A test, with that of the section.
+fn both(section: &Section, test: &str) -> String {
+    match &section.test {
+        Some(around) => format!("({around}) && {test}"),
+        None => test.to_owned(),
+    }
 }
 
 /// True for what stands outside of all sections, of which the listeners take care.

@@ -5,8 +5,9 @@
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Case;
 
-use super::condition::{Captures, Compiled, Condition, anchored, compile, is_everything};
+use super::condition::{Compiled, Condition, anchored, compile, is_everything};
 use super::effect::Effect;
+use super::meaning::Captures;
 use super::rule::{Rule, Rules, State};
 use super::section::{Where, is_pattern};
 use super::site::Compiler;
@@ -16,12 +17,85 @@ use crate::template::{Text, case, regex, script_text};
 /// Rules behind rules that change the path; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 12;
 
-/// The tests of the requested file, of one rule.
-#[derive(Default)]
+/// The outcomes of a look at a file for which a condition holds: it is a file, it is a folder, there is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outcomes {
+    file: bool,
+    folder: bool,
+    nothing: bool,
+}
+
+impl Outcomes {
+    const ALL: Outcomes = Outcomes {
+        file: true,
+        folder: true,
+        nothing: true,
+    };
+
+    const NONE: Outcomes = Outcomes {
+        file: false,
+        folder: false,
+        nothing: false,
+    };
+
+    /// Those of one test. A link alone is a file or a folder that is looked at by itself.
+    fn of(test: char, negated: bool) -> Outcomes {
+        let file = matches!(test, 'f' | 'e');
+        let folder = matches!(test, 'd' | 'e');
+        match negated {
+            false => Outcomes {
+                file,
+                folder,
+                nothing: false,
+            },
+            true => Outcomes {
+                file: !file,
+                folder: !folder,
+                nothing: true,
+            },
+        }
+    }
+
+    fn and(self, other: Outcomes) -> Outcomes {
+        Outcomes {
+            file: self.file && other.file,
+            folder: self.folder && other.folder,
+            nothing: self.nothing && other.nothing,
+        }
+    }
+
+    fn or(self, other: Outcomes) -> Outcomes {
+        Outcomes {
+            file: self.file || other.file,
+            folder: self.folder || other.folder,
+            nothing: self.nothing || other.nothing,
+        }
+    }
+}
+
+/// The looks at files of one rule, which must all have one of their outcomes.
 struct Looks {
-    missing: Vec<char>,
-    there: Vec<char>,
-    other: Option<(Text, bool)>,
+    /// The requested file.
+    asked: Outcomes,
+    others: Vec<(Text, Outcomes)>,
+    /// A link alone is looked for.
+    has_link: bool,
+}
+
+impl Looks {
+    fn is_empty(&self) -> bool {
+        self.asked == Outcomes::ALL && self.others.is_empty()
+    }
+
+    fn add(&mut self, path: Option<&Text>, outcomes: Outcomes) {
+        match path {
+            None => self.asked = self.asked.and(outcomes),
+            Some(path) => match self.others.iter_mut().find(|(known, _)| known == path) {
+                Some((_, known)) => *known = known.and(outcomes),
+                None => self.others.push((path.clone(), outcomes)),
+            },
+        }
+    }
 }
 
 impl Compiler<'_> {
@@ -36,22 +110,13 @@ impl Compiler<'_> {
                 return steps;
             }
         }
-        let end = if state.is_rewritten {
-            &rules.entry
-        } else {
-            &rules.content
-        };
-        steps.push(json!({"action": {"pass": end}}));
+        steps.push(json!({"action": {"pass": rules.end(&state)}}));
         steps
     }
 
     /// The destination for what comes behind a rule.
     pub(super) fn rest(&mut self, rules: &Rules, state: &State) -> String {
-        let end = if state.is_rewritten {
-            &rules.entry
-        } else {
-            &rules.content
-        };
+        let end = rules.end(state);
         if state.index >= rules.list.len() {
             return end.clone();
         }
@@ -61,10 +126,12 @@ impl Compiler<'_> {
             .map(|rule| rule.directive.place.clone());
         let key = (
             first.as_ref().map_or(0, |place| place.line),
-            first
-                .as_ref()
-                .map(|place| place.file.to_string())
-                .unwrap_or_default(),
+            // The variables that rules before have set differ from way to way.
+            format!(
+                "{} {:?}",
+                first.as_ref().map_or("", |place| &*place.file),
+                state.meaning.environment
+            ),
             end.clone(),
             state.is_rewritten,
         );
@@ -102,12 +169,8 @@ impl Compiler<'_> {
     fn rule(&mut self, rules: &Rules, rule: &Rule, state: &mut State) -> (Vec<Value>, bool) {
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
-        if rule.moves_on() {
-            return self.unwritable(
-                rules,
-                rule,
-                "rules that skip others or restart are not carried over",
-            );
+        if rule.restarts() {
+            return self.unwritable(rules, rule, "rules that begin anew are not carried over");
         }
         let case = case(has(&["NC", "NOCASE"]));
         let (negated, pattern) = match rule.directive.argument(0).strip_prefix('!') {
@@ -158,7 +221,13 @@ impl Compiler<'_> {
         }
         let (looks, scheme) = match conditions(&compiled, &mut place) {
             Ok(Some(found)) => found,
-            Ok(None) => return (Vec::new(), false),
+            // A chain that begins with it never applies.
+            Ok(None) => {
+                if rule.is_chained() {
+                    behind_chain(rules, state);
+                }
+                return (Vec::new(), false);
+            }
             Err(why) => return self.unset(rules, rule, why, state),
         };
         let captured = Captures {
@@ -173,6 +242,10 @@ impl Compiler<'_> {
         let mut conditions = place.conditions();
         if let Some(scheme) = scheme {
             conditions.insert("scheme".to_owned(), scheme.into());
+        }
+        if rule.is_chained() {
+            // Where it does not hold, the rules that are chained to it do not either.
+            behind_chain(rules, state);
         }
         self.compose(rules, rule, state, conditions, looks, effect)
     }
@@ -190,98 +263,63 @@ impl Compiler<'_> {
         let action = match effect {
             Effect::Nothing => return (Vec::new(), false),
             Effect::Ends => {
-                json!({"pass": if state.is_rewritten { &rules.entry } else { &rules.content }})
+                json!({"pass": rules.end(state)})
             }
             Effect::Act(action) => action,
         };
         let ends = conditions.is_empty();
-        if let Some((path, there)) = looks.other {
-            let rest = json!({"pass": self.rest(rules, state)});
-            let (found, fallback) = if there {
-                (action, rest)
-            } else {
-                (rest, action)
-            };
-            let share = json!({"share": path.template(), "index": "", "found": found, "fallback": fallback});
-            return (vec![step(conditions, share)], ends);
+        if looks.is_empty() {
+            return (vec![step(conditions, action)], ends);
         }
-        let (missing, there) = (looks.missing.as_slice(), looks.there.as_slice());
-        let has = |list: &[char], test: char| list.contains(&test) || list.contains(&'e');
-        let steps = match (missing.is_empty(), there.is_empty()) {
-            (true, true) => return (vec![step(conditions, action)], ends),
-            (false, false) => {
-                return self.unwritable(
-                    rules,
-                    rule,
-                    "tests for existing and missing files are combined",
-                );
+        if looks.has_link {
+            if rule.refuses() {
+                return self.unwritable(rules, rule, "tests for links alone are not supported");
             }
-            (false, true) => {
-                let is_last =
-                    !rules.list.iter().skip(state.index).any(Rule::acts) && !state.is_rewritten;
-                if has(missing, 'f') && has(missing, 'd') && is_last {
-                    // The front controller: existing files and folders as usual, else this.
-                    self.content(&rules.spot, Some(action.clone()), Some(action))
-                } else {
-                    let rest = json!({"pass": self.rest(rules, state)});
-                    let mut steps = Vec::new();
-                    if has(missing, 'd') {
-                        self.no_folder_test(rule);
-                        steps.extend(self.folder_test(&rules.spot, &rest, &action));
-                    }
-                    if has(missing, 'f') {
-                        steps.extend(self.file_test(&rules.spot, &rest, &action));
-                    } else {
-                        steps.push(json!({"action": action}));
-                    }
-                    steps
-                }
-            }
-            (true, false) => {
-                let rest = json!({"pass": self.rest(rules, state)});
-                let ends_rules = rule.directive.argument(1) == "-"
-                    && !state.is_rewritten
-                    && action.pointer("/pass").is_some();
-                if has(there, 'f') && has(there, 'd') && ends_rules {
-                    self.content(&rules.spot, Some(rest.clone()), Some(rest))
-                } else if has(there, 'd') {
-                    return self.unwritable(
-                        rules,
-                        rule,
-                        "tests for folders alone are not supported",
-                    );
-                } else if has(there, 'f') {
-                    self.file_test(&rules.spot, &action, &rest)
-                } else {
-                    if rule.refuses() {
-                        return self.unwritable(
-                            rules,
-                            rule,
-                            "tests for links alone are not supported",
-                        );
-                    }
-                    // A link alone is a file that leads elsewhere; the rules say what happens to files.
-                    return (Vec::new(), false);
-                }
+            // The rules say what happens to the files and folders that links lead to.
+            return (Vec::new(), false);
+        }
+        let acts = rules.list.iter().skip(state.index).any(Rule::acts);
+        let is_nothing = Outcomes {
+            nothing: true,
+            ..Outcomes::NONE
+        };
+        let ends_rules = rule.directive.argument(1) == "-"
+            && !state.is_rewritten
+            && action.pointer("/pass").is_some();
+        let rest = json!({"pass": self.rest(rules, state)});
+        let mut steps = if looks.asked == is_nothing && !acts && !state.is_rewritten {
+            // The front controller: existing files and folders as usual, else this.
+            let action = others(&looks, action, &rest);
+            self.content(&rules.spot, Some(action.clone()), Some(action))
+        } else if looks.asked == Outcomes::of('e', false) && looks.others.is_empty() && ends_rules {
+            self.content(&rules.spot, Some(rest.clone()), Some(rest))
+        } else {
+            let action = others(&looks, action, &rest);
+            let choose = |holds: bool| if holds { action.clone() } else { rest.clone() };
+            match looks.asked {
+                Outcomes::ALL => vec![json!({"action": action})],
+                Outcomes::NONE => vec![json!({"action": rest})],
+                asked => self.file_test(
+                    &rules.spot,
+                    &choose(asked.file),
+                    &choose(asked.folder),
+                    &choose(asked.nothing),
+                ),
             }
         };
         if ends {
             return (steps, true);
         }
+        if let [only] = steps.as_mut_slice()
+            && only.get("match").is_none()
+        {
+            let action = only.get_mut("action").map(Value::take).unwrap_or_default();
+            return (vec![step(conditions, action)], false);
+        }
         let destination = self
             .out
             .add_route(&format!("{}-files", rules.spot.name), steps);
         (vec![step(conditions, json!({"pass": destination}))], false)
-    }
-
-    fn no_folder_test(&mut self, rule: &Rule) {
-        let hint = "a folder is recognized if the path ends with a slash and it has an index";
-        self.findings.note(
-            &rule.directive.place,
-            "RewriteRule",
-            "folders are recognized only by their index",
-            hint,
-        );
     }
 
     /// `E=`: variables that later rules may use.
@@ -306,8 +344,7 @@ impl Compiler<'_> {
                 state.meaning.unknown.insert(variable.to_owned());
                 continue;
             };
-            let is_plain =
-                looks.missing.is_empty() && looks.there.is_empty() && looks.other.is_none();
+            let is_plain = looks.is_empty();
             let condition = place.expression().filter(|_| is_plain);
             let hint = "set it in `environment` of the application if needed";
             self.findings.note(&rule.directive.place, "RewriteRule", &format!("the variable `{variable}` is only available to the rules after it; applications do not get it"), hint);
@@ -347,7 +384,7 @@ impl Compiler<'_> {
 
     /// A rule that is not carried over is reported. The requests that it may have refused are refused.
     fn unwritable(&mut self, rules: &Rules, rule: &Rule, why: &str) -> (Vec<Value>, bool) {
-        let whole = rule.moves_on();
+        let whole = rule.leads_others();
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         let target = rule.directive.argument(1);
@@ -377,6 +414,14 @@ impl Compiler<'_> {
     }
 }
 
+/// Goes on behind the rules that are chained to the one before.
+fn behind_chain(rules: &Rules, state: &mut State) {
+    while rules.list.get(state.index).is_some_and(Rule::is_chained) {
+        state.index += 1;
+    }
+    state.index = (state.index + 1).min(rules.list.len());
+}
+
 /// The files that conditions test, and the protocol that they require.
 type ConditionChecks = (Looks, Option<&'static str>);
 
@@ -385,7 +430,12 @@ fn conditions(
     compiled: &[Compiled],
     place: &mut Where,
 ) -> Result<Option<ConditionChecks>, &'static str> {
-    let (mut looks, mut scheme) = (Looks::default(), None);
+    let mut looks = Looks {
+        asked: Outcomes::ALL,
+        others: Vec::new(),
+        has_link: false,
+    };
+    let mut scheme = None;
     let mut rest = compiled;
     while !rest.is_empty() {
         let count = rest.iter().take_while(|one| one.or_next).count() + 1;
@@ -393,19 +443,20 @@ fn conditions(
         rest = tail;
         if let [only] = group {
             match &only.condition {
+                // A link is served as the file that it leads to.
                 Condition::Asked {
-                    test,
+                    test: 'l',
                     negated: true,
-                } => looks.missing.push(*test),
-                Condition::Asked {
-                    test,
-                    negated: false,
-                } if looks.there.is_empty() => looks.there.push(*test),
-                Condition::Asked { .. } => return Err("a file test for two things at once"),
-                Condition::File { path, negated } if looks.other.is_none() => {
-                    looks.other = Some((path.clone(), !negated))
+                } => {}
+                Condition::Asked { test: 'l', .. } => looks.has_link = true,
+                Condition::Asked { test, negated } => {
+                    looks.add(None, Outcomes::of(*test, *negated))
                 }
-                Condition::File { .. } => return Err("two files are tested"),
+                Condition::File {
+                    path,
+                    test,
+                    negated,
+                } => looks.add(Some(path), Outcomes::of(*test, *negated)),
                 Condition::Scheme(wanted) if scheme.is_none_or(|known| known == *wanted) => {
                     scheme = Some(*wanted)
                 }
@@ -424,12 +475,30 @@ fn conditions(
             continue;
         }
         let mut tests = Vec::new();
+        let mut found: Option<(Option<&Text>, Outcomes)> = None;
         for one in group {
             match &one.condition {
+                // It holds for a file that another test is about, too.
                 Condition::Asked {
-                    test,
+                    test: 'l',
                     negated: false,
-                } => looks.there.push(*test),
+                } => found = Some(found.unwrap_or((None, Outcomes::NONE))),
+                Condition::Asked { .. } | Condition::File { .. } => {
+                    let (path, outcomes) = match &one.condition {
+                        Condition::File {
+                            path,
+                            test,
+                            negated,
+                        } => (Some(path), Outcomes::of(*test, *negated)),
+                        Condition::Asked { test, negated } => (None, Outcomes::of(*test, *negated)),
+                        _ => continue,
+                    };
+                    found = Some(match found {
+                        None => (path, outcomes),
+                        Some((known, before)) if known == path => (path, before.or(outcomes)),
+                        Some(_) => return Err("one of two files is tested"),
+                    });
+                }
                 Condition::Scheme(scheme) => tests.push(format!(
                     "(vars.tls_protocol ? 'https' : 'http') === '{scheme}'"
                 )),
@@ -453,25 +522,21 @@ fn conditions(
                     ));
                 }
                 Condition::Test(test) => tests.push(format!("({test})")),
-                Condition::Asked { .. } | Condition::File { .. } => {
-                    return Err("one of two conditions tests a file");
-                }
             }
         }
-        match (tests.is_empty(), looks.there.len() == group.len()) {
-            (true, true) => {}
-            (false, _) if looks.there.is_empty() => {
-                place.script(format!("({})", tests.join(" || ")))
-            }
-            _ => return Err("one of two conditions tests a file"),
+        match (found, tests.is_empty()) {
+            (Some((path, outcomes)), true) => looks.add(path, outcomes),
+            (None, _) => place.script(format!("({})", tests.join(" || "))),
+            (Some(_), false) => return Err("one of two conditions tests a file"),
         }
     }
-    let count = usize::from(!looks.missing.is_empty())
-        + usize::from(!looks.there.is_empty())
-        + usize::from(looks.other.is_some());
-    if count > 1 {
-        Err("several files are tested")
-    } else {
-        Ok(Some((looks, scheme)))
-    }
+    Ok(Some((looks, scheme)))
+}
+
+/// An action behind looks at other files than the requested one; `rest` where they have another outcome.
+fn others(looks: &Looks, action: Value, rest: &Value) -> Value {
+    looks.others.iter().rev().fold(action, |action, (path, outcomes)| {
+        let choose = |holds: bool| if holds { action.clone() } else { rest.clone() };
+        json!({"share": path.template(), "index": "", "found": choose(outcomes.file), "folder": choose(outcomes.folder), "fallback": choose(outcomes.nothing)})
+    })
 }

@@ -1,7 +1,8 @@
 //! Rules of rewriting, as sections have them.
 
-use super::condition::{Meaning, flags};
+use super::condition::flags;
 use super::grammar::Directive;
+use super::meaning::Meaning;
 use super::section::Section;
 use super::site::Spot;
 
@@ -58,6 +59,16 @@ pub(super) fn rules_of(section: &Section) -> Option<(bool, Vec<Rule>)> {
     Some((engine.is_on(), list))
 }
 
+impl Rules {
+    /// The destination behind all rules.
+    pub(super) fn end(&self, state: &State) -> &String {
+        match state.is_rewritten {
+            true => &self.entry,
+            false => &self.content,
+        }
+    }
+}
+
 impl State {
     /// The beginning of a list of rules; what they set is empty there.
     pub(super) fn new(mut meaning: Meaning, list: &[Rule]) -> Self {
@@ -84,12 +95,40 @@ impl Rule {
         })
     }
 
-    /// True if it leaves out other rules, or begins them anew.
-    pub(super) fn moves_on(&self) -> bool {
-        let others = ["C", "CHAIN", "S", "SKIP", "N", "NEXT"];
-        self.flags()
+    /// True if it begins all rules anew.
+    pub(super) fn restarts(&self) -> bool {
+        let flags = self.flags();
+        flags
             .iter()
-            .any(|(name, _)| others.contains(&name.as_str()))
+            .any(|(name, _)| matches!(name.as_str(), "N" | "NEXT"))
+    }
+
+    /// True if the rules behind it apply only where it does.
+    pub(super) fn is_chained(&self) -> bool {
+        let flags = self.flags();
+        flags
+            .iter()
+            .any(|(name, _)| matches!(name.as_str(), "C" | "CHAIN"))
+    }
+
+    /// True if it decides which of the other rules apply.
+    pub(super) fn leads_others(&self) -> bool {
+        let flags = self.flags();
+        let skips = |(name, _): &(String, String)| matches!(name.as_str(), "S" | "SKIP");
+        self.restarts() || self.is_chained() || flags.iter().any(skips)
+    }
+
+    /// The rule that comes next where this one holds and skips others; `index`: the one behind it.
+    pub(super) fn next_index(&self, list: &[Rule], index: usize) -> Option<usize> {
+        let flags = self.flags();
+        let mut skipping = flags
+            .iter()
+            .filter(|(name, _)| matches!(name.as_str(), "S" | "SKIP"));
+        if let Some((_, count)) = skipping.next() {
+            let count: usize = count.parse().ok()?;
+            return Some(index.saturating_add(count).min(list.len()));
+        }
+        self.is_chained().then_some(index)
     }
 
     /// True if it denies access.

@@ -52,7 +52,9 @@ pub(super) struct Section {
     /// `<If>`, which no step can express, or an expression that cannot be read.
     pub(super) is_unknown: bool,
     /// A test in JavaScript that must hold, too.
-    pub(super) test: Option<&'static str>,
+    pub(super) test: Option<String>,
+    /// The expression of `<If>`, which has not become a test yet.
+    pub(super) expression: Option<String>,
     pub(super) directives: Vec<Directive>,
 }
 
@@ -319,7 +321,11 @@ impl Section {
                 section.stage
             }
             "if" | "elseif" | "else" => {
-                section.is_unknown = true;
+                let own = directive.expression(0);
+                section.expression = Some(match &section.expression {
+                    Some(around) => format!("({around}) && ({own})"),
+                    None => own,
+                });
                 Stage::If
             }
             _ => return None,
@@ -344,6 +350,13 @@ impl Section {
         [folder, self.file.as_deref(), location]
             .into_iter()
             .flatten()
+    }
+
+    /// True for a path and all below it, which has a route of its own.
+    pub(super) fn is_part(&self) -> bool {
+        let is_path = matches!(self.folder, None | Some(Folder::Path(_)))
+            && matches!(self.location, None | Some(Location::Path(_)));
+        is_path && self.file.is_none() && self.test.is_none() && self.methods.is_none()
     }
 
     /// Where in a mapping it holds; `None` if nowhere.
@@ -405,10 +418,10 @@ impl Section {
                 .map(|method| if *only { method } else { format!("!{method}") })
                 .collect();
         }
-        if let Some(test) = self.test {
-            place.script(test.to_owned());
+        if let Some(test) = &self.test {
+            place.script(test.clone());
         }
-        if self.is_unknown && !wide {
+        if (self.is_unknown || self.expression.is_some()) && !wide {
             return None;
         }
         Some(place)

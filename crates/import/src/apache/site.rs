@@ -1,9 +1,11 @@
 //! A virtual host as it is compiled: its sections, its folders, and the settings that hold at a place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::condition::Meaning;
+use serde_json::{Map, Value};
+
 use super::grammar::Directive;
 use super::section::{Extent, Mapping, Section};
 use crate::finding::Findings;
@@ -29,6 +31,10 @@ pub(super) struct Compiler<'f> {
     /// The file that loads Apache's modules was not given.
     pub(super) is_alone: bool,
     pub(super) sources: &'f dyn Sources,
+    /// Where relative names of files begin.
+    pub(super) root: Option<PathBuf>,
+    /// The options of the responses of all sites, which are settings of the whole server.
+    pub(super) common: Map<String, Value>,
     /// The module that lists folders is there.
     pub(super) has_lists: bool,
     /// The clients' addresses of the host that is being made may differ from those that the source means.
@@ -50,6 +56,8 @@ pub(super) struct Site {
     /// The folders, in the order in which they are looked for; `DocumentRoot` is the last one.
     pub(super) mappings: Vec<Mapping>,
     pub(super) groups: BTreeMap<String, Directive>,
+    /// Maps of `RewriteMap`, as functions of JavaScript.
+    pub(super) maps: BTreeMap<String, String>,
     /// All sections of `<Proxy>`.
     pub(super) proxies: Vec<Directive>,
 }
@@ -68,6 +76,24 @@ pub(super) struct Spot {
 }
 
 impl Site {
+    /// The server around a site, without anything of the site's own.
+    pub(super) fn outer_alone(&self) -> Site {
+        Site {
+            name: self.name.clone(),
+            server: String::new(),
+            sections: vec![Section {
+                directives: self.outer.clone(),
+                ..Section::default()
+            }],
+            own: Vec::new(),
+            outer: self.outer.clone(),
+            mappings: Vec::new(),
+            groups: BTreeMap::new(),
+            maps: BTreeMap::new(),
+            proxies: Vec::new(),
+        }
+    }
+
     /// The last directive of a name outside of sections.
     pub(super) fn setting(&self, key: &str) -> Option<&Directive> {
         let is = |directive: &&Directive| directive.key == key;
@@ -106,19 +132,5 @@ impl Spot {
                 .iter()
                 .rfind(|directive| directive.key == key)
         })
-    }
-}
-
-impl Compiler<'_> {
-    /// The meaning of texts at the beginning of a place's rules.
-    pub(super) fn meaning(&self, spot: &Spot) -> Meaning {
-        Meaning {
-            mapping: spot.base.clone(),
-            environment: BTreeMap::new(),
-            set_later: BTreeSet::new(),
-            unknown: BTreeSet::new(),
-            doubts_address: self.doubts_address,
-            server: spot.site.server.clone(),
-        }
     }
 }

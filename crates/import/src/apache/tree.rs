@@ -186,6 +186,7 @@ impl<'s> Reader<'s> {
                     Some(_) => all.extend(inner),
                     None => {
                         section.block = Some(inner);
+                        branch(&mut section, &all);
                         all.push(section);
                     }
                 }
@@ -221,6 +222,7 @@ impl<'s> Reader<'s> {
             "loadmodule" => drop(self.modules.insert(directive.argument(0).to_owned())),
             "serverroot" => self.root.insert(0, PathBuf::from(directive.argument(0))),
             "use" => all.extend(self.used(&directive, depth)?),
+            "undefmacro" => drop(self.macros.remove(&directive.word(0))),
             _ => all.push(directive),
         }
         Ok(())
@@ -448,6 +450,31 @@ fn skip(
         &format!("`<{name}>` is not closed"),
         Some("add `</…>` after it"),
     ))
+}
+
+/// Gives `<ElseIf>` and `<Else>` the whole condition: none of the branches before holds.
+fn branch(section: &mut Directive, before: &[Directive]) {
+    let own = match section.key.as_str() {
+        "elseif" => format!(" && ({})", section.expression(0)),
+        "else" => String::new(),
+        _ => return,
+    };
+    // That of the branch before has those of all branches before it.
+    let sections = before.iter().rev().take_while(|one| one.block.is_some());
+    let chain: Vec<&Directive> = sections.collect();
+    let mut others = Vec::new();
+    for one in chain {
+        match one.key.as_str() {
+            "if" => {
+                others.push(one.expression(0));
+                break;
+            }
+            "elseif" | "else" => others.push(one.expression(0)),
+            _ => break,
+        }
+    }
+    let none: Vec<String> = others.iter().map(|one| format!("!({one})")).collect();
+    section.arguments = vec![format!("{}{own}", none.join(" && "))];
 }
 
 fn is_version(operator: &str, version: &str) -> bool {

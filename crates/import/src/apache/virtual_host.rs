@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::access;
+use super::access::{self, Access};
+use super::delivery::{differing, directives_of, root_folder};
+use super::environment::Time;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
 use super::rule::{Rules, State, rules_of};
@@ -37,7 +39,43 @@ impl Compiler<'_> {
         if let Some(name) = entry.strip_prefix("routes/") {
             self.out.routes.insert(name.to_owned(), steps.into());
         }
-        self.with_pages(site, entry)
+        self.with_options(site, entry)
+    }
+
+    /// The destination of a site, with the options of all of its responses before it.
+    fn with_options(&mut self, site: &Site, entry: String) -> String {
+        let root = Mapping {
+            at: String::new(),
+            folder: root_folder(site),
+        };
+        let inner = self.delivery(&directives_of(site, &root), Some(&entry));
+        let mut options = differing(inner, &self.common.clone());
+        let root = self.root.clone();
+        let logs = self.logs(site, root.as_deref()).own;
+        let logs = (!logs.is_empty()).then(|| super::logs::one_or_all(logs));
+        if let Some(logs) = logs.filter(|logs| self.common.get("access_log") != Some(logs)) {
+            options.insert("access_log".to_owned(), logs);
+        }
+        if options.is_empty() {
+            return entry;
+        }
+        options.insert("pass".to_owned(), entry.into());
+        let steps = vec![json!({"action": options})];
+        self.out.add_route(&format!("{}-options", site.name), steps)
+    }
+
+    /// An action that leads to a part of a site, with the options of its responses.
+    pub(super) fn leading_to(&mut self, site: &Site, mapping: &Mapping, action: Value) -> Value {
+        let options = self.delivery_of_part(site, mapping);
+        match action {
+            Value::Object(mut action) => {
+                for (name, value) in options {
+                    action.entry(name).or_insert(value);
+                }
+                action.into()
+            }
+            other => other,
+        }
     }
 
     /// Rewriting outside of sections.
@@ -85,13 +123,25 @@ impl Compiler<'_> {
 
     /// Redirects outside of sections come before access control.
     fn server_redirects(&mut self, site: &Rc<Site>) -> Vec<Value> {
+        let environment = self.environment_of_host(site, Time::Late);
+        let meaning = self.meaning_of(site, environment, Time::Late);
+        let fields = |one: &&Directive| one.is("header") && one.word(0) == "always";
+        let always: Vec<&Directive> = site.outer.iter().chain(&site.own).filter(fields).collect();
         let mut steps = Vec::new();
         for directive in site
             .all(super::redirect::NAMES)
             .cloned()
             .collect::<Vec<_>>()
         {
-            steps.extend(self.redirect(&directive, &Where::default(), None));
+            let Some(mut step) = self.redirect(&directive, &Where::default(), None) else {
+                continue;
+            };
+            let action = step.get_mut("action").map(Value::take).unwrap_or_default();
+            if let Some(step) = step.as_object_mut() {
+                let action = self.with_always(action, &always, &meaning);
+                step.insert("action".to_owned(), action);
+            }
+            steps.push(step);
         }
         steps
     }
@@ -131,10 +181,8 @@ impl Compiler<'_> {
             if !with_slash {
                 patterns.insert(0, literal(&mapping.at));
             }
-            steps.push(step(
-                when("uri", one_or_many(patterns)),
-                json!({"pass": destination}),
-            ));
+            let action = self.leading_to(site, mapping, json!({"pass": destination}));
+            steps.push(step(when("uri", one_or_many(patterns)), action));
         }
         steps
     }
@@ -165,10 +213,8 @@ impl Compiler<'_> {
             let inner = self.spot(&spot, is_settled);
             let destination = self.out.add_route(&name, inner);
             let patterns = vec![literal(&sub.at), format!("{}/*", literal(&sub.at))];
-            steps.push(step(
-                when("uri", one_or_many(patterns)),
-                json!({"pass": destination}),
-            ));
+            let action = self.leading_to(site, &sub, json!({"pass": destination}));
+            steps.push(step(when("uri", one_or_many(patterns)), action));
         }
         let spot = Spot {
             site: Rc::clone(site),
@@ -178,24 +224,33 @@ impl Compiler<'_> {
             entry,
         };
         steps.extend(self.spot(&spot, is_settled));
-        self.guarded(&site.sections, base, &part, steps)
+        self.guarded(site, &site.sections, base, &part, steps)
     }
 
     /// Returns steps behind those of access control.
     pub(super) fn guarded(
         &mut self,
+        site: &Site,
         sections: &[Section],
         mapping: &Mapping,
         name: &str,
         mut steps: Vec<Value>,
     ) -> Vec<Value> {
         let doubts = self.doubts_address;
+        let environment = self.environment_of_host(site, Time::Early);
+        let meaning = self.meaning_of(site, environment, Time::Early);
+        let refusal = self.refusal(sections, mapping, &meaning);
         for ask in [access::ordered, access::required, access::closed] {
-            let rules = access::rules((sections, doubts), mapping, self.findings, ask);
+            let mut access = Access {
+                findings: self.findings,
+                meaning: &meaning,
+                sources: self.sources,
+            };
+            let rules = access::rules((sections, doubts), mapping, &mut access, ask);
             if rules.is_empty() {
                 continue;
             }
-            let (_, only_refusals) = access::steps(&rules, &|| Value::Null, &access::refusal());
+            let (_, only_refusals) = access::steps(&rules, &|| Value::Null, &refusal);
             if !only_refusals {
                 let destination = self.out.add_route(&format!("{name}-content"), steps);
                 steps = vec![json!({"action": {"pass": destination}})];
@@ -205,7 +260,7 @@ impl Compiler<'_> {
                 .and_then(|step| step.get("action"))
                 .cloned()
                 .unwrap_or_default();
-            let (guards, _) = access::steps(&rules, &|| next.clone(), &access::refusal());
+            let (guards, _) = access::steps(&rules, &|| next.clone(), &refusal);
             let ends = guards
                 .last()
                 .is_some_and(|step| step.get("match").is_none());
@@ -350,6 +405,7 @@ fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
     {
         let is_of_content = |directive: &Directive| {
             OF_CONTENT.contains(&directive.key)
+                || super::delivery::OF_PLACE.contains(&directive.key)
                 || super::redirect::NAMES.contains(&directive.key.as_str())
         };
         let no_links = |directive: &Directive| {

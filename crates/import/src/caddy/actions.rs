@@ -8,7 +8,7 @@ use super::{Caddy, Scope, finished, trim};
 use crate::finding::SourceLocation;
 use crate::output::{one_or_many, step, unused, when};
 use crate::template::{Piece, Text, quoted};
-use crate::units::whole_seconds;
+use crate::units::{seconds, whole_seconds};
 
 impl Caddy<'_> {
     /// `rewrite`, `try_files` and `uri`: the directives behind them see the new path, in a route of their own.
@@ -52,6 +52,23 @@ impl Caddy<'_> {
                 }
                 action
             }
+            "uri" if matches!(arguments, [verb, _] if verb == "strip_suffix") => {
+                let suffix = arguments.get(1).map_or("", String::as_str);
+                let suffix = quoted(suffix);
+                let script = format!(
+                    "uri.endsWith({suffix}) ? uri.slice(0, uri.length - {suffix}.length) : uri"
+                );
+                let text = Text(vec![Piece::Script(script)]);
+                json!({"rewrite": text.template(), "pass": next})
+            }
+            "uri" if matches!(arguments, [verb, _, _] if verb == "replace") => {
+                let find = quoted(arguments.get(1).map_or("", String::as_str));
+                let with = quoted(arguments.get(2).map_or("", String::as_str));
+                let text = Text(vec![Piece::Script(format!(
+                    "uri.replaceAll({find}, () => {with})"
+                ))]);
+                json!({"rewrite": text.template(), "pass": next})
+            }
             "uri" if arguments.first().is_some_and(|verb| verb == "strip_prefix") => {
                 let prefix = arguments.get(1).map_or("", String::as_str);
                 let prefix = quoted(&format!("/{}", prefix.trim_matches('/')));
@@ -84,16 +101,10 @@ impl Caddy<'_> {
         place: &SourceLocation,
         name: &str,
     ) -> Option<Text> {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        if !matches!(query, "" | "{query}" | "{http.request.uri.query}") {
-            let hint = "write it into the `rewrite` (`docs/http/rewriting.md`), unless the application reads `REQUEST_URI`, as most do";
-            self.findings.lost(
-                place,
-                name,
-                &format!("the query `{query}` is not carried over: the client's query is kept"),
-                hint,
-            );
-        }
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
         let path = if path.starts_with('/') || path.starts_with('{') {
             path.to_owned()
         } else {
@@ -103,6 +114,28 @@ impl Caddy<'_> {
         for piece in &mut text.0 {
             if let Piece::Text(text) = piece {
                 *text = text.replace('%', "%25");
+            }
+        }
+        // A query replaces the client's; without one, it is kept.
+        match query {
+            None | Some("{query}" | "{http.request.uri.query}") => {}
+            Some("") => text.push("?"),
+            Some(query) => {
+                let (query, is_all) = match query.strip_suffix("&{query}") {
+                    Some(query) => (query, true),
+                    None => (query, false),
+                };
+                text.push("?");
+                text.extend(self.text(query, place, name)?);
+                let is_script = text.0.iter().any(|piece| matches!(piece, Piece::Script(_)));
+                match (is_all, is_script) {
+                    (true, false) => {
+                        text.push("&");
+                        text.0.push(Piece::Variable("query".to_owned()));
+                    }
+                    (true, true) => {}
+                    (false, _) => text.push("?"),
+                }
             }
         }
         Some(text)
@@ -125,13 +158,35 @@ impl Caddy<'_> {
                 continue;
             };
             rest = tail;
+            // Other braces are part of the text.
+            let is_name = |one: char| one.is_ascii_alphanumeric() || "._-/:$>".contains(one);
+            if placeholder.is_empty() || !placeholder.chars().all(is_name) {
+                text.push("{");
+                rest = after;
+                continue;
+            }
             let short = placeholder
                 .strip_prefix("http.request.")
                 .unwrap_or(placeholder);
             let variable = match short {
                 "path" | "uri.path" => "uri".to_owned(),
                 "uri" => "request_uri".to_owned(),
-                "err.status_code" | "http.error.status_code" => "error_status".to_owned(),
+                "query" | "uri.query" => "query".to_owned(),
+                "http.error.status_text" | "err.status_text" | "err.message" => {
+                    // The server's own page has it.
+                    text.push("");
+                    continue;
+                }
+                "port" | "local.port" => "server_port".to_owned(),
+                "remote_port" | "remote.port" => "remote_port".to_owned(),
+                "client_ip" | "vars.client_ip" => "remote_addr".to_owned(),
+                "http.auth.user.id" => "remote_user".to_owned(),
+                "uuid" => "request_id".to_owned(),
+                "system.hostname" => "hostname".to_owned(),
+                "tls_version" | "tls.version" => "tls_protocol".to_owned(),
+                "err.status_code" | "http.error.status_code" | "error.status_code" => {
+                    "error_status".to_owned()
+                }
                 "host" => "host".to_owned(),
                 "hostport" => "header_host".to_owned(),
                 "method" => "method".to_owned(),
@@ -141,10 +196,19 @@ impl Caddy<'_> {
                         format!("header_{}", field.to_ascii_lowercase().replace('-', "_"))
                     }
                     None => {
+                        let cookie = short.strip_prefix("cookie.");
+                        let argument = short
+                            .strip_prefix("query.")
+                            .or_else(|| short.strip_prefix("uri.query."));
+                        if let Some(name) = cookie {
+                            text.0.push(Piece::Variable(format!("cookie_{name}")));
+                            continue;
+                        }
+                        if let Some(name) = argument {
+                            text.0.push(Piece::Variable(format!("arg_{name}")));
+                            continue;
+                        }
                         let script = match short {
-                            "query" | "uri.query" => {
-                                r"(/\?([^]*)/.exec(vars.request_uri) ?? [])[1] ?? ''"
-                            }
                             "scheme" => "vars.tls_protocol ? 'https' : 'http'",
                             _ => {
                                 let problem =
@@ -205,25 +269,32 @@ impl Caddy<'_> {
     ) -> Option<Value> {
         let place = &directive.place;
         let mut servers: Vec<String> = arguments.to_vec();
-        let mut upstream = Map::new();
+        let mut group = Group::default();
+        let mut downs = Map::new();
         let mut fields = scope.request_headers.clone();
         let mut is_tls = false;
         let mut tls: Option<Map<String, Value>> = None;
         for option in directive.inner() {
+            if group.takes(option) {
+                continue;
+            }
             match (option.name(), option.argument(0)) {
                 ("to", _) => servers.extend_from_slice(option.arguments()),
-                ("lb_policy", "least_conn") => {
-                    drop(upstream.insert("balance".to_owned(), "least_connections".into()))
-                }
-                ("lb_policy", "ip_hash" | "client_ip_hash") => {
-                    drop(upstream.insert("balance".to_owned(), "hash".into()))
-                }
-                ("lb_policy", "round_robin" | "random") => {}
-                ("health_uri", uri) => {
-                    drop(upstream.insert("health_check".to_owned(), json!({"uri": uri})))
+                ("header_down", name) => {
+                    let words = option.arguments().to_vec();
+                    let bare = name.trim_start_matches('>');
+                    match self.changed(option, &words, bare, None, scope) {
+                        Some((name, value)) => drop(downs.insert(name, value)),
+                        None => {
+                            let hint = "write it in `response_headers_always` of the action";
+                            let problem = "it is not carried over";
+                            self.findings
+                                .lost(&option.place, "header_down", problem, hint);
+                        }
+                    }
                 }
                 ("flush_interval", "-1") => {
-                    drop(upstream.insert("buffering".to_owned(), false.into()))
+                    drop(group.upstream.insert("buffering".to_owned(), false.into()))
                 }
                 ("header_up", name) if option.arguments().len() == 2 => {
                     match self.text(option.argument(1), place, "header_up") {
@@ -262,34 +333,15 @@ impl Caddy<'_> {
                 ),
             }
         }
-        let mut group = Map::new();
         let tls = tls.unwrap_or_default();
-        for server in &servers {
-            is_tls |= server.starts_with("https://");
-            let default_port = if is_tls { 443 } else { 80 };
-            let Some(address) = server_address(server, default_port) else {
-                self.findings.lost(
-                    place,
-                    "reverse_proxy",
-                    &format!("`{server}` is not the address of a server"),
-                    "name the server with its port",
-                );
-                return None;
-            };
-            group.insert(address, json!({}));
-        }
-        if group.is_empty() {
-            self.findings.lost(
-                place,
-                "reverse_proxy",
-                "it does not name a server",
-                "add one, or a group in `upstreams`",
-            );
-            return None;
+        let members = self.members(&servers, group.is_first, &mut is_tls, place)?;
+        let mut upstream = group.upstream;
+        if !group.health.is_empty() {
+            upstream.insert("health_check".to_owned(), group.health.into());
         }
         // Caddy sends the client's address to the server.
         upstream.insert("forwarded_headers".to_owned(), "x-forwarded".into());
-        upstream.insert("servers".to_owned(), group.into());
+        upstream.insert("servers".to_owned(), members.into());
         if is_tls {
             let value = match tls.is_empty() {
                 true => true.into(),
@@ -303,7 +355,52 @@ impl Caddy<'_> {
         if !fields.is_empty() {
             action.insert("request_headers".to_owned(), fields.into());
         }
+        if !downs.is_empty() {
+            let mut all = scope.always.clone();
+            all.extend(downs);
+            action.insert("response_headers_always".to_owned(), all.into());
+        }
         Some(action.into())
+    }
+
+    /// The servers of a group; `None` where the reason against it has been reported.
+    fn members(
+        &mut self,
+        servers: &[String],
+        is_first: bool,
+        is_tls: &mut bool,
+        place: &SourceLocation,
+    ) -> Option<Map<String, Value>> {
+        let mut members = Map::new();
+        for server in servers {
+            *is_tls |= server.starts_with("https://");
+            let default_port = if *is_tls { 443 } else { 80 };
+            let Some(address) = server_address(server, default_port) else {
+                self.findings.lost(
+                    place,
+                    "reverse_proxy",
+                    &format!("`{server}` is not the address of a server"),
+                    "name the server with its port",
+                );
+                return None;
+            };
+            // Those behind the first one are for the time without it.
+            let options = match is_first && !members.is_empty() {
+                true => json!({"backup": true}),
+                false => json!({}),
+            };
+            members.insert(address, options);
+        }
+        if members.is_empty() {
+            self.findings.lost(
+                place,
+                "reverse_proxy",
+                "it does not name a server",
+                "add one, or a group in `upstreams`",
+            );
+            return None;
+        }
+        Some(members)
     }
 
     /// `php_fastcgi`: folders get their slash, scripts run, files are served, all else is the front controller's.
@@ -385,6 +482,9 @@ impl Caddy<'_> {
             .template()
         };
         let files = rest.iter().find(|one| one.name() == "file_server");
+        if files.is_some() {
+            self.name_texts();
+        }
         let hidden =
             files.map(|files| hidden(files, scope).unwrap_or_else(|| vec!["*".to_owned()]));
         let front = run(Some("/index.php"));
@@ -408,6 +508,92 @@ impl Caddy<'_> {
         let pass = self.out.add_route(&format!("{}-php", self.site), inner);
         steps.push(step(conditions.clone(), json!({"pass": pass})));
         conditions.is_empty()
+    }
+}
+
+/// The options of a group of servers.
+#[derive(Default)]
+struct Group {
+    upstream: Map<String, Value>,
+    health: Map<String, Value>,
+    /// Only the first server that is there gets requests.
+    is_first: bool,
+}
+
+impl Group {
+    /// Takes an option about the selection of servers and their health; false if it is another one.
+    fn takes(&mut self, option: &Directive) -> bool {
+        match (option.name(), option.argument(0)) {
+            ("lb_policy", "least_conn") => drop(
+                self.upstream
+                    .insert("balance".to_owned(), "least_connections".into()),
+            ),
+            ("lb_policy", "ip_hash" | "client_ip_hash") => {
+                drop(self.upstream.insert("balance".to_owned(), "hash".into()))
+            }
+            ("lb_policy", "uri_hash" | "header" | "query") => {
+                let key = match option.argument(0) {
+                    "uri_hash" => "$uri".to_owned(),
+                    "header" => format!(
+                        "$header_{}",
+                        option.argument(1).to_ascii_lowercase().replace('-', "_")
+                    ),
+                    _ => format!("$arg_{}", option.argument(1)),
+                };
+                self.upstream.insert("balance".to_owned(), "hash".into());
+                self.upstream.insert("key".to_owned(), key.into());
+            }
+            ("lb_policy", "cookie") => {
+                let cookie = match option.argument(1) {
+                    "" => "lb",
+                    name => name,
+                };
+                self.upstream
+                    .insert("sticky".to_owned(), json!({"cookie": cookie}));
+            }
+            ("lb_policy", "first") => self.is_first = true,
+            ("lb_policy", "round_robin" | "random" | "random_choose") => {}
+            ("lb_retries", number) if number.parse::<u32>().is_ok() => {
+                let number = number.parse::<u32>().unwrap_or_default();
+                self.upstream.insert("retries".to_owned(), number.into());
+            }
+            ("lb_try_interval", _) => {}
+            ("health_uri", uri) => drop(self.health.insert("uri".to_owned(), uri.into())),
+            ("health_interval", time) if seconds(time).is_some() => drop(
+                self.health
+                    .insert("interval".to_owned(), json!(seconds(time))),
+            ),
+            ("health_timeout", time) if seconds(time).is_some() => drop(
+                self.health
+                    .insert("timeout".to_owned(), json!(seconds(time))),
+            ),
+            ("health_fails", number) if number.parse::<u32>().is_ok() => drop(
+                self.health
+                    .insert("fails".to_owned(), json!(number.parse::<u32>().ok())),
+            ),
+            ("health_passes", number) if number.parse::<u32>().is_ok() => drop(
+                self.health
+                    .insert("passes".to_owned(), json!(number.parse::<u32>().ok())),
+            ),
+            ("health_status", status) if status.parse::<u16>().is_ok() => drop(
+                self.health
+                    .insert("status".to_owned(), json!(status.parse::<u16>().ok())),
+            ),
+            ("fail_duration", time) if seconds(time).is_some() => drop(
+                self.upstream
+                    .insert("fail_timeout".to_owned(), json!(seconds(time))),
+            ),
+            ("max_fails", number) if number.parse::<u32>().is_ok() => drop(
+                self.upstream
+                    .insert("max_fails".to_owned(), json!(number.parse::<u32>().ok())),
+            ),
+            (
+                "request_buffers" | "response_buffers" | "stream_timeout" | "stream_close_delay",
+                _,
+            ) => {}
+            _ => return false,
+        }
+        true
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::certificates::ACCOUNT;
+use super::certificates::{ACCOUNT, INTERNAL};
 use super::{Caddy, Listens};
+use crate::output::when;
 
 impl Caddy<'_> {
     /// Adds an automatic certificate to a listener, and the account that gets it.
@@ -15,8 +16,15 @@ impl Caddy<'_> {
         if let Some(directory) = &self.certificates.directory {
             account.insert("directory".to_owned(), directory.clone().into());
         }
-        let accounts = json!({ACCOUNT: account});
-        self.out.settings.insert("acme".to_owned(), accounts);
+        let is_internal = certificate.get("acme").and_then(Value::as_str) == Some(INTERNAL);
+        let (name, account) = match is_internal {
+            true => (INTERNAL, when("directory", "internal")),
+            false => (ACCOUNT, account),
+        };
+        let accounts = self.out.settings.entry("acme").or_insert_with(|| json!({}));
+        if let Some(accounts) = accounts.as_object_mut() {
+            accounts.insert(name.to_owned(), account.into());
+        }
         self.put_certificate(listen, certificate);
     }
 

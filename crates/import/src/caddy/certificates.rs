@@ -22,6 +22,9 @@ const LOCAL: &[&str] = &[
 /// The name of the account.
 pub(super) const ACCOUNT: &str = "automatic";
 
+/// The account with Tutti's own authority, in place of Caddy's.
+pub(super) const INTERNAL: &str = "internal";
+
 /// The options of all sites about certificates.
 #[derive(Default)]
 pub(super) struct Certificates {
@@ -29,6 +32,8 @@ pub(super) struct Certificates {
     pub(super) directory: Option<String>,
     pub(super) is_off: bool,
     pub(super) redirects_not: bool,
+    /// All certificates are from the own authority.
+    pub(super) are_local: bool,
 }
 
 impl Certificates {
@@ -50,19 +55,30 @@ impl Certificates {
     /// `certificate` for a site by name, if an authority gives one.
     pub(super) fn of(&mut self, site: &Directive, host: &str) -> Option<Value> {
         let mut said = site.inner().iter().filter(|inner| inner.name() == "tls");
+        let mut is_internal = self.are_local;
         if let Some(tls) = said.next() {
-            if !tls.argument(0).contains('@') || !tls.inner().is_empty() {
+            if !tls.inner().is_empty() {
                 return None;
             }
-            self.email.get_or_insert_with(|| tls.argument(0).to_owned());
+            match tls.argument(0) {
+                "internal" => is_internal = true,
+                email if email.contains('@') => {
+                    self.email.get_or_insert_with(|| email.to_owned());
+                }
+                _ => return None,
+            }
         }
         let host = host.to_ascii_lowercase();
-        let (_, end) = host.rsplit_once('.')?;
+        let (_, end) = host.rsplit_once('.').unwrap_or(("", &host));
         let is_name = host.split('.').all(|label| {
             let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             !label.is_empty() && label.len() < 64 && label.bytes().all(is_of_names)
         });
         let is_public = end.bytes().all(|byte| byte.is_ascii_alphabetic()) && !LOCAL.contains(&end);
+        let is_host = host.parse::<std::net::IpAddr>().is_err();
+        if is_name && is_host && (is_internal || !is_public && !self.is_off) {
+            return Some(json!({"acme": INTERNAL, "names": [host]}));
+        }
         (is_name && is_public && !self.is_off).then(|| json!({"acme": ACCOUNT, "names": [host]}))
     }
 }

@@ -28,8 +28,7 @@ impl Caddy<'_> {
             }
             "http_port" => option.argument(0).clone_into(&mut self.ports.0),
             "https_port" => option.argument(0).clone_into(&mut self.ports.1),
-            // No public authority vouches for such certificates.
-            "local_certs" => self.certificates.is_off = true,
+            "local_certs" => self.certificates.are_local = true,
             "order" => {
                 let name = option.argument(0).to_owned();
                 let other = option.argument(2);

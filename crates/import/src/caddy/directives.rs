@@ -30,26 +30,51 @@ impl Caddy<'_> {
         refuses
     }
 
-    pub(super) fn respond(&mut self, directive: &Directive, arguments: &[String]) -> Value {
-        let status = arguments
-            .iter()
-            .find_map(|argument| argument.parse::<u16>().ok())
-            .unwrap_or(200);
-        if arguments.len() > 1
-            || arguments
-                .first()
-                .map_or("", String::as_str)
-                .parse::<u16>()
-                .is_err()
-        {
-            self.findings.lost(
-                &directive.place,
-                directive.name(),
-                "the status is carried over, but not its text",
-                "write the text as `body` of the action (`docs/http/delivery.md`)",
-            );
+    /// `respond` and `error`: a status with a text.
+    pub(super) fn respond(
+        &mut self,
+        directive: &Directive,
+        arguments: &[String],
+        scope: &Scope,
+    ) -> Value {
+        let is_status = |word: &String| word.len() == 3 && word.parse::<u16>().is_ok();
+        let mut status = scope.error_status();
+        let mut text = None;
+        match arguments {
+            [one] if is_status(one) => status = one.parse().unwrap_or(200).into(),
+            [text_of] => text = Some(text_of.clone()),
+            [text_of, number, ..] => {
+                text = Some(text_of.clone());
+                status = number.parse::<u16>().map_or(json!(200), Value::from);
+            }
+            [] => {}
         }
-        json!({"return": status})
+        for option in directive.inner() {
+            match option.name() {
+                "body" => text = Some(option.argument(0).to_owned()),
+                // The connection is closed after the response.
+                "close" => {}
+                name => {
+                    let hint = "write the text as `body` of the action (`docs/http/delivery.md`)";
+                    self.findings
+                        .lost(&option.place, name, "it is not carried over", hint);
+                }
+            }
+        }
+        let mut action = when("return", status);
+        let text = text.filter(|text| !text.is_empty());
+        if let Some(text) = text {
+            match self.text(&text, &directive.place, directive.name()) {
+                Some(text) => {
+                    let kind = kind_of(scope).unwrap_or("text/plain; charset=utf-8");
+                    action.insert("body".to_owned(), text.template().into());
+                    action.insert("content_type".to_owned(), kind.into());
+                }
+                // It has been reported.
+                None => return json!({"return": 403}),
+            }
+        }
+        action.into()
     }
 
     pub(super) fn handle(&mut self, directive: &Directive, token: &str, scope: &Scope) -> Value {
@@ -74,18 +99,22 @@ impl Caddy<'_> {
         Value::Object(action)
     }
 
+    /// Makes files of texts say their encoding, as Caddy does.
+    pub(super) fn name_texts(&mut self) {
+        let texts = json!({"text/html; charset=utf-8": [".html", ".htm"], "text/css; charset=utf-8": ".css", "text/javascript; charset=utf-8": [".js", ".mjs"],
+                           "text/plain; charset=utf-8": ".txt"});
+        self.out
+            .http
+            .insert("static".to_owned(), json!({"mime_types": texts}));
+    }
+
     pub(super) fn file_server(
         &mut self,
         directive: &Directive,
         arguments: &[String],
         scope: &Scope,
     ) -> Value {
-        // Caddy names the encoding of texts.
-        let texts = json!({"text/html; charset=utf-8": [".html", ".htm"], "text/css; charset=utf-8": ".css", "text/javascript; charset=utf-8": [".js", ".mjs"],
-                           "text/plain; charset=utf-8": ".txt"});
-        self.out
-            .http
-            .insert("static".to_owned(), json!({"mime_types": texts}));
+        self.name_texts();
         let words = || {
             let inner = directive.inner().iter();
             arguments
@@ -94,27 +123,18 @@ impl Caddy<'_> {
         };
         // A list would show the hidden names.
         let is_listed = words().any(|word| word == "browse") && !words().any(|word| word == "hide");
-        if let Some(browse) = arguments
-            .iter()
-            .chain(
-                directive
-                    .inner()
-                    .iter()
-                    .filter_map(|inner| inner.words.first()),
-            )
-            .find(|word| {
-                matches!(
-                    word.as_str(),
-                    "precompressed" | "status" | "index" | "pass_thru"
-                )
-            })
-        {
-            self.findings.lost(
-                &directive.place,
-                directive.name(),
-                &format!("`{browse}` is not carried over"),
-                "folders without an index are 404",
-            );
+        for inner in directive.inner() {
+            if matches!(
+                inner.name(),
+                "status" | "pass_thru" | "etag_file_extensions"
+            ) {
+                self.findings.lost(
+                    &directive.place,
+                    directive.name(),
+                    &format!("`{}` is not carried over", inner.name()),
+                    "see `share` in `docs/reference/options.md`",
+                );
+            }
         }
         let mut scope = scope.clone();
         let named = directive.inner().iter().find(|one| one.name() == "root");
@@ -130,8 +150,47 @@ impl Caddy<'_> {
                 .lost(&directive.place, directive.name(), problem, hint);
             return json!({"return": 403});
         };
-        self.files(&scope, is_listed, hidden, &directive.place)
+        let share = self.files(&scope, is_listed, hidden, &directive.place);
+        self.with_options(directive, share)
     }
+
+    /// `index` and `precompressed` of a `file_server`.
+    fn with_options(&mut self, directive: &Directive, mut share: Value) -> Value {
+        let named = |name: &str| directive.inner().iter().find(|one| one.name() == name);
+        let Some(options) = share
+            .as_object_mut()
+            .filter(|share| share.contains_key("share"))
+        else {
+            return share;
+        };
+        if let Some(index) = named("index") {
+            options.insert("index".to_owned(), index.argument(0).into());
+            if index.arguments().len() > 1 {
+                let hint = "write a `share` with a `fallback` for each of them";
+                let problem = "only the first name of an index is looked for";
+                self.findings.lost(&index.place, "index", problem, hint);
+            }
+        }
+        if let Some(precompressed) = named("precompressed") {
+            let words: Vec<&str> = match precompressed.arguments() {
+                [] => vec!["br", "zstd", "gzip"],
+                words => words.iter().map(String::as_str).collect(),
+            };
+            let known: Vec<&str> = words
+                .into_iter()
+                .filter(|word| ["br", "zstd", "gzip"].contains(word))
+                .collect();
+            options.insert("precompressed".to_owned(), json!(known));
+        }
+        share
+    }
+}
+
+/// The type that the block's fields say.
+fn kind_of(scope: &Scope) -> Option<&str> {
+    let mut fields = scope.always.iter();
+    let (_, kind) = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
+    kind.as_str().filter(|kind| !kind.contains('$'))
 }
 
 /// Returns the patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and the paths that it hides.

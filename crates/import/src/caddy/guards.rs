@@ -94,17 +94,24 @@ impl Caddy<'_> {
     /// `error_pages` of a site, from `handle_errors`.
     pub(super) fn error_pages(&mut self, block: &[Directive], scope: &Scope) -> Map<String, Value> {
         let mut scope = scope.clone();
+        let named = block.iter().filter(|one| one.name().starts_with('@'));
+        scope.named.extend(named.cloned());
         for directive in block {
             self.settle(directive, &mut scope);
         }
         let mut pages = Map::new();
         for directive in block.iter().filter(|one| one.name() == "handle_errors") {
-            if says_no_status(directive) {
-                let problem = "a `respond` without a status is not carried over";
-                let hint = "write the page into a file, and serve it";
+            // The status of the error is kept, where only one can be meant.
+            scope.status = match directive.arguments() {
+                [only] => only.parse().ok(),
+                _ => None,
+            };
+            if scope.status.is_none() && says_no_status(directive) {
+                let problem = "a `respond` without a status is carried over with status 500 only";
+                let hint = "write the status into `respond`, or into `handle_errors`";
                 self.findings
                     .lost(&directive.place, directive.name(), problem, hint);
-                continue;
+                scope.status = Some(500);
             }
             let mut steps = self.steps(directive.inner(), &scope);
             steps.push(json!({"action": {"return": 404}}));

@@ -1,9 +1,11 @@
 //! Caddy's matchers, as conditions of a step.
 
 use serde_json::{Map, Value};
+use tutti_config::pattern::Case;
 
 use super::tree::Directive;
 use crate::output::{literal, one_or_many, when};
+use crate::template::{quoted, regex};
 
 /// Conditions for the token that stands before a directive's arguments: `*`, `/path*` or `@name`. `None`: they cannot be written.
 pub(super) fn of_token(token: &str, named: &[Directive]) -> Option<Map<String, Value>> {
@@ -56,6 +58,35 @@ fn both(one: Value, other: Value) -> Option<Value> {
     // One of the patterns must match, and none of those with `!`.
     (one.iter().all(is_negative) || other.iter().all(is_negative))
         .then(|| one.into_iter().chain(other).collect::<Vec<_>>().into())
+}
+
+/// The conditions as a test in JavaScript; `None` where there is none.
+pub(super) fn as_test(conditions: &Map<String, Value>) -> Option<String> {
+    let mut tests = Vec::new();
+    for (name, condition) in conditions {
+        let patterns: Vec<&str> = match condition {
+            Value::Array(all) => all.iter().map(Value::as_str).collect::<Option<_>>()?,
+            Value::String(one) => vec![one],
+            _ => return None,
+        };
+        let mut any = Vec::new();
+        for pattern in patterns {
+            any.push(match name.as_str() {
+                "uri" => {
+                    let source = pattern.strip_prefix("~(?is)")?;
+                    // Before a directive changes it.
+                    let path = "(vars.request_uri ?? '').replace(/\\?[^]*$/, '')";
+                    format!("{}.test({path})", regex(source, Case::Ignore)?)
+                }
+                "method" if !pattern.starts_with(['!', '~']) && !pattern.contains('*') => {
+                    format!("vars.method === {}", quoted(&pattern.to_ascii_uppercase()))
+                }
+                _ => return None,
+            });
+        }
+        tests.push(format!("({})", any.join(" || ")));
+    }
+    Some(tests.join(" && "))
 }
 
 /// True for a token that is a matcher.

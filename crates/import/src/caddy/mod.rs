@@ -65,9 +65,7 @@ const OPTION_HINT: &str = "see `docs/reference/command-line.md` for the server's
 /// The fate of a directive, for the table of all directives.
 pub(crate) fn fate(name: &str) -> Fate {
     if name == "log" {
-        Fate::different(
-            "logs of sites are not carried over: write `access_log` into the listener or the action",
-        )
+        Fate::different("its lines have the members of Caddy's that Tutti knows")
     } else if CARRIED.contains(name) {
         Fate::carried()
     } else if HARMLESS.contains(name) {
@@ -200,6 +198,14 @@ struct Scope {
     request_headers: Map<String, Value>,
     /// Directives act as they are written: in `route`.
     is_in_order: bool,
+    /// The status of a `respond` in `handle_errors` that says none.
+    status: Option<u16>,
+}
+
+impl Scope {
+    fn error_status(&self) -> Value {
+        self.status.unwrap_or(200).into()
+    }
 }
 
 impl Caddy<'_> {
@@ -259,16 +265,23 @@ impl Caddy<'_> {
             always: Map::new(),
             request_headers: Map::new(),
             is_in_order: false,
+            status: None,
         };
         let mut steps = self.steps(site.inner(), &scope);
-        steps.push(json!({"action": {"return": 404}}));
+        // A request that no directive answers gets 200 without a body.
+        steps.push(json!({"action": {"return": 200}}));
         trim(&mut steps);
         let name = self.site.clone();
         self.out.routes.insert(name.clone(), steps.into());
         let pages = self.error_pages(site.inner(), &scope);
+        let mut options = self.options_of_site(site.inner());
         if !pages.is_empty() {
-            let steps = vec![json!({"action": {"pass": destination, "error_pages": pages}})];
-            destination = self.out.add_route(&format!("{name}-errors"), steps);
+            options.insert("error_pages".to_owned(), pages.into());
+        }
+        if !options.is_empty() {
+            options.insert("pass".to_owned(), destination.into());
+            let steps = vec![json!({"action": options})];
+            destination = self.out.add_route(&format!("{name}-options"), steps);
         }
         for address in addresses {
             self.listen(site, &address, destination.clone(), listens);
@@ -311,11 +324,12 @@ impl Caddy<'_> {
                 },
             ),
         };
+        let has_tls = site.inner().iter().any(|one| one.name() == "tls");
         let is_tls = scheme == "https"
             || (scheme.is_empty()
                 && port != self.ports.0
                 && (!host.is_empty() || port == self.ports.1))
-            || (tls.is_some() && scheme != "http");
+            || (has_tls && scheme != "http");
         let automatic = match is_tls && tls.is_none() {
             true => self.certificates.of(site, host),
             false => None,
@@ -491,7 +505,7 @@ impl Caddy<'_> {
             "basicauth" | "basic_auth" | "forward_auth" => {
                 self.guard(directive, arguments, rest, scope)
             }
-            "respond" => self.respond(directive, arguments),
+            "respond" => self.respond(directive, arguments, scope),
             "redir" => {
                 let status = match argument(1) {
                     "permanent" => 301,
@@ -505,6 +519,7 @@ impl Caddy<'_> {
                 }
             }
             "abort" => json!({"return": 403}),
+            // Pages for errors answer it, whatever its message is.
             "error" => {
                 let mut statuses = arguments.iter().filter_map(|word| word.parse::<u16>().ok());
                 let status = statuses.find(|status| (400..600).contains(status));
@@ -557,10 +572,9 @@ fn finished(mut action: Value, scope: &Scope) -> Value {
             .and_then(Value::as_str)
             .is_some_and(|pass| pass.starts_with("routes/"))
     {
-        options.insert(
-            "response_headers_always".to_owned(),
-            scope.always.clone().into(),
-        );
+        options
+            .entry("response_headers_always")
+            .or_insert_with(|| scope.always.clone().into());
     }
     action
 }

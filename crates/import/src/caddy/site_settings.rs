@@ -1,10 +1,11 @@
 //! Directives that are settings of a block: its folder, fields, limits, compression.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tutti_config::pattern::Case;
 
 use super::tree::{Directive, folder};
 use super::{Caddy, Scope, matching};
-use crate::units::bytes;
+use crate::template::{Text, quoted, regex, script_text};
 
 impl Caddy<'_> {
     /// Settings of a block, which hold for all of it.
@@ -55,49 +56,9 @@ impl Caddy<'_> {
                     "write it in `request_headers` of the action",
                 );
             }
-            "request_body" => {
-                let size = directive
-                    .inner()
-                    .iter()
-                    .find(|inner| inner.name() == "max_size")
-                    .and_then(|inner| bytes(inner.argument(0).trim_end_matches(['B', 'b'])));
-                match size {
-                    Some(size) if !self.out.http.contains_key("max_body_size") => drop(
-                        self.out
-                            .http
-                            .insert("max_body_size".to_owned(), size.into()),
-                    ),
-                    _ => self.findings.lost(
-                        place,
-                        "request_body",
-                        "the first limit applies to the whole server: `settings.http.max_body_size`",
-                        "write `max_body_size` into `http` of the action (`docs/http/delivery.md`)",
-                    ),
-                }
-            }
-            "encode" => {
-                let known = ["gzip", "zstd", "br"];
-                let named = directive.arguments().iter().chain(
-                    directive
-                        .inner()
-                        .iter()
-                        .filter_map(|inner| inner.words.first()),
-                );
-                let compressors: Vec<Value> = named
-                    .filter(|name| known.contains(&name.as_str()))
-                    .map(|name| json!({"encoding": name, "min_length": 512}))
-                    .collect();
-                self.out.http.insert(
-                    "compression".to_owned(),
-                    json!({"compressors": compressors}),
-                );
-            }
-            "log" => self.findings.note(
-                place,
-                "log",
-                "logs of sites are not carried over",
-                "write `access_log` into the listener or the action (`docs/http/delivery.md`)",
-            ),
+            // Options of the whole site, or of the blocks in it.
+            "request_body" | "encode" | "log" => {}
+            "tls" if directive.argument(0) == "internal" && directive.inner().is_empty() => {}
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(
                 place,
@@ -108,6 +69,100 @@ impl Caddy<'_> {
             "bind" | "tls" => {}
             _ => {}
         }
+    }
+
+    /// The options of a site: the size of bodies, compression, logs.
+    pub(super) fn options_of_site(&mut self, block: &[Directive]) -> Map<String, Value> {
+        let mut options = Map::new();
+        let mut http = Map::new();
+        let mut logs: Vec<Value> = Vec::new();
+        for directive in block {
+            match directive.name() {
+                "request_body" => self.request_body(directive, &mut http),
+                "encode" => drop(http.insert("compression".to_owned(), compression(directive))),
+                "log" => logs.extend(self.log(directive)),
+                _ => {}
+            }
+        }
+        if !http.is_empty() {
+            options.insert("http".to_owned(), http.into());
+        }
+        match logs.len() {
+            0 => {}
+            1 => drop(options.insert("access_log".to_owned(), logs.remove(0))),
+            _ => drop(options.insert("access_log".to_owned(), logs.into())),
+        }
+        options
+    }
+
+    fn request_body(&mut self, directive: &Directive, http: &mut Map<String, Value>) {
+        let is_for_all = directive.arguments().iter().all(|word| word == "*");
+        for option in directive.inner() {
+            let size = size(option.argument(0));
+            match (option.name(), size) {
+                ("max_size", Some(size)) if is_for_all => {
+                    http.insert("max_body_size".to_owned(), size.into());
+                }
+                // A limit for some requests is one for all: rather too little.
+                ("max_size", Some(size)) => {
+                    http.insert("max_body_size".to_owned(), size.into());
+                    let problem = "the limit applies to all requests of the site";
+                    let hint =
+                        "write `max_body_size` into `http` of an action (`docs/http/delivery.md`)";
+                    self.findings
+                        .lost(&directive.place, "request_body", problem, hint);
+                }
+                (name, _) => {
+                    let hint = "write it into `http` of the action (`docs/http/delivery.md`)";
+                    self.findings
+                        .lost(&option.place, name, "it is not carried over", hint);
+                }
+            }
+        }
+    }
+
+    /// `log`: a file, as lines of JSON with the members of Caddy's that Tutti knows.
+    fn log(&mut self, directive: &Directive) -> Option<Value> {
+        let named = |name: &str| directive.inner().iter().find(|one| one.name() == name);
+        for option in directive.inner() {
+            let is_known = matches!(option.name(), "output" | "format" | "level" | "hostnames");
+            if !is_known {
+                let hint = "see `access_log` in `docs/reference/options.md`";
+                self.findings
+                    .lost(&option.place, option.name(), "it is not carried over", hint);
+            }
+        }
+        let path = match named("output").map(|output| (output.argument(0), output.argument(1))) {
+            Some(("discard", _)) => return None,
+            Some(("file", path)) if path.starts_with('/') => path.to_owned(),
+            Some(("stdout", _)) => "/dev/stdout".to_owned(),
+            None | Some(("stderr", _)) => "/dev/stderr".to_owned(),
+            Some((other, _)) => {
+                let problem = format!("the output `{other}` is not carried over");
+                let hint = "`access_log` takes files with their full path, and syslog servers (`docs/operate/logs.md`)";
+                self.findings.lost(&directive.place, "log", &problem, hint);
+                return None;
+            }
+        };
+        let format = named("format");
+        if format.is_some_and(|format| {
+            !matches!(format.argument(0), "json" | "console") || !format.inner().is_empty()
+        }) {
+            let problem = "its format is that of JSON, with members of Caddy's";
+            let hint = "write `format` into `access_log` (`docs/operate/logs.md`)";
+            self.findings.lost(&directive.place, "log", problem, hint);
+        } else {
+            let problem = "lines have the address, the method, the address of the page, the status, the size and the time, not the fields of requests and responses";
+            let hint = "write other members into `format` of `access_log` (`docs/operate/logs.md`)";
+            self.findings.note(&directive.place, "log", problem, hint);
+        }
+        let number = |text: &str| json!({"number": text});
+        Some(json!({"path": path, "format": {
+            "level": "info", "ts": number("$msec"), "logger": "http.log.access", "msg": "handled request",
+            "remote_ip": "$remote_addr", "remote_port": "$remote_port", "proto": "$protocol", "method": "$method",
+            "host": "$host", "uri": "$request_uri", "user_id": "$remote_user", "duration": number("$request_time"),
+            "size": number("$body_bytes_sent"), "status": number("$status")
+        }}))
     }
 
     pub(super) fn header(&mut self, directive: &Directive, scope: &mut Scope) {
@@ -121,17 +176,40 @@ impl Caddy<'_> {
             lines.push(arguments.to_vec());
         }
         lines.extend(directive.inner().iter().map(|inner| inner.words.clone()));
+        let test = match matcher {
+            "*" => Some(None),
+            _ => matching::of_token(matcher, &scope.named)
+                .and_then(|conditions| matching::as_test(&conditions))
+                .map(Some),
+        };
         for words in lines {
             let name = words.first().cloned().unwrap_or_default();
             let value = words.get(1).cloned().unwrap_or_default();
             if name == "defer" {
                 continue;
             }
-            let is_plain = matcher == "*"
-                && words.len() <= 2
-                && !value.contains('{')
-                && !name.starts_with(['+', '?', '>']);
-            if !is_plain {
+            // `>` sets a field after all others: as here.
+            let name = name.strip_prefix('>').map(str::to_owned).unwrap_or(name);
+            if let Some(test) = &test
+                && !name
+                    .trim_start_matches(['-', '+', '?'])
+                    .eq_ignore_ascii_case("server")
+                && let Some((name, value)) =
+                    self.changed(directive, &words, &name, test.as_deref(), scope)
+            {
+                scope.always.insert(name, value);
+                continue;
+            }
+            if name.trim_start_matches('-').eq_ignore_ascii_case("server") && matcher == "*" {
+                // A value that another server has is not Tutti's to say.
+                scope.always.insert("Server".to_owned(), Value::Null);
+                if !name.starts_with('-') {
+                    let problem = format!("responses have no field `Server` instead of `{value}`");
+                    let hint = "see `response_headers` in `docs/reference/options.md`";
+                    self.findings
+                        .note(&directive.place, "header", &problem, hint);
+                }
+            } else {
                 let hint = "write it in `response_headers` of the action";
                 self.findings.lost(
                     &directive.place,
@@ -141,24 +219,122 @@ impl Caddy<'_> {
                     ),
                     hint,
                 );
-            } else if name.trim_start_matches('-').eq_ignore_ascii_case("server") {
-                // The field is the server's own.
-                self.out
-                    .http
-                    .insert("server_version".to_owned(), false.into());
-                self.findings.note(
-                    &directive.place,
-                    "header",
-                    "responses keep the field `Server`, without the version",
-                    "remove it with `\"response_headers_always\": {\"Server\": null}` in the action",
-                );
-            } else if let Some(removed) = name.strip_prefix('-') {
-                scope.always.insert(removed.to_owned(), Value::Null);
-            } else {
-                scope
-                    .always
-                    .insert(name, value.replace('$', "${dollar}").into());
             }
         }
     }
+
+    /// The new value of a field; `None` if it cannot be written.
+    pub(super) fn changed(
+        &mut self,
+        directive: &Directive,
+        words: &[String],
+        name: &str,
+        test: Option<&str>,
+        scope: &Scope,
+    ) -> Option<(String, Value)> {
+        let (verb, bare) = match name.chars().next()? {
+            verb @ ('-' | '+' | '?') => (verb, name.get(1..)?),
+            _ => ('=', name),
+        };
+        if bare.is_empty() || bare.contains(['*', '{']) {
+            return None;
+        }
+        let existing = format!(
+            "response_header_{}",
+            bare.to_ascii_lowercase().replace('-', "_")
+        );
+        let known = scope
+            .always
+            .iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(bare));
+        // The values of a field that is set twice would have to be combined.
+        if known && (verb != '=' || test.is_some()) {
+            return None;
+        }
+        let base = crate::template::script_of(&existing);
+        let text = match (verb, words) {
+            ('-', [_]) => Text::default(),
+            ('=', [_, find, with]) => {
+                let expression = regex(find, Case::Exact)?;
+                if with.contains(['{', '`', '\\']) {
+                    return None;
+                }
+                script_text(format!("{base}.replace({expression}g, {})", quoted(with)))
+            }
+            (_, [_, value]) => {
+                let value = self.text(value, &directive.place, "header")?;
+                match verb {
+                    '=' => value,
+                    '?' => script_text(format!("{base} !== '' ? {base} : {}", value.expression())),
+                    // Cookies are no list.
+                    _ if bare.eq_ignore_ascii_case("set-cookie") => return None,
+                    _ => {
+                        let value = value.expression();
+                        script_text(format!("{base} !== '' ? {base} + ', ' + {value} : {value}"))
+                    }
+                }
+            }
+            _ => return None,
+        };
+        let value = match test {
+            None if text == Text::default() => Value::Null,
+            None => text.template().into(),
+            Some(test) => {
+                let script = format!("{test} ? {} : {base}", text.expression());
+                script_text(script).template().into()
+            }
+        };
+        Some((bare.to_owned(), value))
+    }
+}
+
+/// `encode`: the encodings that Tutti knows.
+fn compression(directive: &Directive) -> Value {
+    let known = ["gzip", "zstd", "br"];
+    let inner = directive.inner().iter();
+    let named = directive
+        .arguments()
+        .iter()
+        .chain(inner.filter_map(|inner| inner.words.first()));
+    let named: Vec<&str> = named
+        .map(String::as_str)
+        .filter(|name| known.contains(name))
+        .collect();
+    // Without a name, those that Caddy has.
+    let named = match named.is_empty() {
+        true => vec!["zstd", "gzip"],
+        false => named,
+    };
+    let least = directive
+        .inner()
+        .iter()
+        .find(|one| one.name() == "minimum_length");
+    let least: u64 = least
+        .and_then(|least| least.argument(0).parse().ok())
+        .unwrap_or(512);
+    let compressors: Vec<Value> = named
+        .into_iter()
+        .map(|name| json!({"encoding": name, "min_length": least}))
+        .collect();
+    json!({"compressors": compressors})
+}
+
+/// A size: `10MB` is ten million bytes, `10MiB` some more.
+fn size(text: &str) -> Option<u64> {
+    let end = text
+        .find(|end: char| !end.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "ki" | "kib" => 1 << 10,
+        "mi" | "mib" => 1 << 20,
+        "gi" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
