@@ -220,9 +220,6 @@ pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
     Some(script)
 }
 
-/// The expression for the query string.
-pub(crate) const QUERY: &str = r"(/\?([^]*)/.exec(vars.request_uri) ?? [])[1] ?? ''";
-
 /// A text that an expression gives.
 pub(crate) fn script_text(script: String) -> Text {
     Text(vec![Piece::Script(script)])
