@@ -1444,3 +1444,43 @@ fn rules_skip_others_look_into_maps_and_set_the_query() {
         with_map("RewriteCond %{HTTPS} =maybe\nRewriteRule ^/x /y [C]\nRewriteRule ^ - [F]");
     assert_ne!(steps[0]["action"], json!({"return": 403}), "{steps}");
 }
+
+/// The sites of GitLab and Redmine: the path of members, the fields of requests and an alternative with a file were lost without a report.
+#[test]
+fn members_have_a_path_and_rules_send_all_fields() {
+    let redmine = imported(
+        "<Proxy balancer://b>\nBalancerMember http://10.0.0.1:80/redmine\nBalancerMember http://10.0.0.2:80/redmine/\n</Proxy>\n\
+         <VirtualHost *:80>\nServerName s\nDocumentRoot /srv\nProxyPass /app balancer://b\n</VirtualHost>",
+    );
+    assert_eq!(lost(&redmine), []);
+    let text = redmine.configuration.to_string();
+    assert!(
+        text.contains(r#""rewrite":"`/redmine${(vars.uri ?? '').slice('/app'.length) || '/'}`""#),
+        "{text}"
+    );
+    let different = imported(
+        "<Proxy balancer://b>\nBalancerMember http://10.0.0.1:80/a\nBalancerMember http://10.0.0.2:80/b\n</Proxy>\n\
+         <VirtualHost *:80>\nServerName s\nDocumentRoot /srv\nProxyPass /app balancer://b\n</VirtualHost>",
+    );
+    assert_eq!(lost(&different), [(6 + 2, "ProxyPass")]);
+
+    let gitlab = host(
+        "RequestHeader set X-Forwarded-Proto https\nRewriteEngine on\nRewriteCond %{DOCUMENT_ROOT}/%{REQUEST_FILENAME} !-f [OR]\n\
+         RewriteCond %{REQUEST_URI} ^/uploads/.*\nRewriteRule .* http://10.0.0.1:81%{REQUEST_URI} [P]",
+    );
+    assert_eq!(lost(&gitlab), [], "{:#?}", gitlab.findings);
+    let steps = gitlab.configuration["routes"]["s"].as_array().unwrap();
+    let uploads = steps[0].to_string();
+    assert!(uploads.contains("uploads"), "{uploads}");
+    let text = gitlab.configuration.to_string();
+    assert_eq!(
+        text.matches(r#""proxy":"http://10.0.0.1:81""#).count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(
+        text.matches(r#""X-Forwarded-Proto":"https""#).count(),
+        2,
+        "{text}"
+    );
+}

@@ -211,29 +211,27 @@ impl Compiler<'_> {
             .meaning
             .text(path, captured)
             .map_err(|name| format!("there is no equivalent of `{name}`"))?;
-        let text = with_query(text, query, &rule.flags(), &state.meaning, captured)?;
+        let mut text = with_query(text, query, &rule.flags(), &state.meaning, captured)?;
+        let server = format!("{scheme}://{authority}");
+        let members = self.path_of_members(&rules.spot.site, &rule.directive, &server);
+        let members = members.ok_or_else(|| "the servers have different paths".to_owned())?;
+        text.0.insert(
+            0,
+            Piece::Text(members.replace('%', "%25").replace('?', "%3F")),
+        );
         let mapping = Mapping {
             at: String::new(),
             folder: String::new(),
         };
         let mut action = self
-            .server(
-                &rules.spot.site,
-                &rule.directive,
-                &format!("{scheme}://{authority}"),
-            )
+            .server(&rules.spot.site, &rule.directive, &server)
             .ok_or_else(|| "the server is not valid".to_owned())?;
         action.insert("rewrite".to_owned(), text.template().into());
         // Access is checked with the original path.
         let site = &rules.spot.site;
         let part = format!("{}-proxy", site.name);
-        let inner = self.guarded(
-            site,
-            &guards(site),
-            &mapping,
-            &part,
-            vec![json!({"action": action})],
-        );
+        let steps = self.answered(&rules.spot, action);
+        let inner = self.guarded(site, &guards(site), &mapping, &part, steps);
         Ok(match inner.as_slice() {
             [only] if only.get("match").is_none() => {
                 only.get("action").cloned().unwrap_or_default()

@@ -106,6 +106,10 @@ impl Compiler<'_> {
 
     fn passed(&mut self, site: &Rc<Site>, pass: &Pass) -> Option<Map<String, Value>> {
         let (authority, path) = split(&pass.target)?;
+        let members = self.path_of_members(site, &pass.directive, &authority)?;
+        // Where no path is left, Apache asks for `/` behind the address.
+        let may_be_bare = path.is_empty() && !pass.from.ends_with('/');
+        let path = members + &path;
         let mut action = self.server(site, &pass.directive, &authority)?;
         let is_raw = pass
             .directive
@@ -126,13 +130,17 @@ impl Compiler<'_> {
                 return None;
             };
             action.insert("rewrite".to_owned(), text.template().into());
-        } else if pass.at.is_none() || pass.from == path {
+        } else if pass.at.is_none() || (pass.from == path && !may_be_bare) {
             // The path is passed on normalised: without periods and needless encoding.
             if !is_raw {
                 action.insert("rewrite".to_owned(), "$uri".into());
             }
         } else {
             let script = format!("(vars.uri ?? '').slice({}.length)", quoted(&pass.from));
+            let script = match may_be_bare {
+                true => format!("{script} || '/'"),
+                false => script,
+            };
             let text = Text(vec![
                 Piece::Text(path.replace('%', "%25")),
                 Piece::Script(script),
@@ -223,6 +231,36 @@ impl Compiler<'_> {
             .filter(|member| member.is("balancermember"))
             .map(|member| format!("{}/{path}", member.argument(0).trim_end_matches('/')))
             .collect()
+    }
+
+    /// The path that the addresses of all members of a group have; it comes before the path of a request.
+    pub(super) fn path_of_members(
+        &mut self,
+        site: &Site,
+        directive: &Directive,
+        url: &str,
+    ) -> Option<String> {
+        let group = url
+            .strip_prefix("balancer://")
+            .and_then(|name| site.groups.get(name));
+        let members = group.map(Directive::inner).unwrap_or_default();
+        let members = members.iter().filter(|member| member.is("balancermember"));
+        let paths = members.map(|member| split(member.argument(0)).unwrap_or_default().1);
+        let mut paths: Vec<String> = paths
+            .map(|path| path.trim_end_matches('/').to_owned())
+            .collect();
+        paths.dedup();
+        match paths.len() {
+            0 | 1 => Some(paths.pop().unwrap_or_default()),
+            _ => {
+                let problem =
+                    "the servers of the group have different paths: requests here get 503";
+                let hint = "write an upstream without paths, and `rewrite` with the path that all of them have";
+                self.findings
+                    .lost(&directive.place, &directive.name, problem, hint);
+                None
+            }
+        }
     }
 
     /// The action that hands a request to a server or a group, without its path.

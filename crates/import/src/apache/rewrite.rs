@@ -219,7 +219,42 @@ impl Compiler<'_> {
                 Err(why) => return self.unset(rules, rule, &why, state),
             }
         }
-        let (looks, scheme) = match conditions(&compiled, &mut place) {
+        let captured = Captures {
+            rule: rule_captures,
+            condition: last.as_deref(),
+        };
+        let mut steps = Vec::new();
+        if !rule.is_chained()
+            && let Some([first, second]) = alternatives(&compiled)
+        {
+            let (more, ends) = self.applied(
+                rules,
+                rule,
+                &mut state.clone(),
+                (&first, place.clone()),
+                captured,
+            );
+            steps.extend(more);
+            if ends {
+                return (steps, true);
+            }
+            compiled = second;
+        }
+        let (more, ends) = self.applied(rules, rule, state, (&compiled, place), captured);
+        steps.extend(more);
+        (steps, ends)
+    }
+
+    /// Steps for a rule where these conditions hold.
+    fn applied(
+        &mut self,
+        rules: &Rules,
+        rule: &Rule,
+        state: &mut State,
+        (compiled, mut place): (&[Compiled], Where),
+        captured: Captures<'_>,
+    ) -> (Vec<Value>, bool) {
+        let (looks, scheme) = match conditions(compiled, &mut place) {
             Ok(Some(found)) => found,
             // A chain that begins with it never applies.
             Ok(None) => {
@@ -229,10 +264,6 @@ impl Compiler<'_> {
                 return (Vec::new(), false);
             }
             Err(why) => return self.unset(rules, rule, why, state),
-        };
-        let captured = Captures {
-            rule: rule_captures,
-            condition: last.as_deref(),
         };
         self.variables(rule, &place, captured, state, &looks);
         let effect = match self.effect(rules, rule, captured, state) {
@@ -420,6 +451,40 @@ fn behind_chain(rules: &Rules, state: &mut State) {
         state.index += 1;
     }
     state.index = (state.index + 1).min(rules.list.len());
+}
+
+/// Two lists of conditions of which one has to hold, if one alternative (`[OR]`) has tests of a file and other tests.
+fn alternatives(compiled: &[Compiled]) -> Option<[Vec<Compiled>; 2]> {
+    let is_file = |one: &Compiled| {
+        matches!(
+            one.condition,
+            Condition::Asked { .. } | Condition::File { .. }
+        )
+    };
+    let mut start = 0;
+    loop {
+        let rest = compiled.get(start..).filter(|rest| !rest.is_empty())?;
+        let count = rest.iter().take_while(|one| one.or_next).count() + 1;
+        let end = compiled.len().min(start + count);
+        let group = compiled.get(start..end)?;
+        if group.iter().any(is_file) && !group.iter().all(is_file) {
+            let with = |wanted: bool| {
+                let mut chosen: Vec<Compiled> = group
+                    .iter()
+                    .filter(|one| is_file(one) == wanted)
+                    .cloned()
+                    .collect();
+                if let Some(last) = chosen.last_mut() {
+                    last.or_next = false;
+                }
+                let before = compiled.get(..start).unwrap_or_default();
+                let after = compiled.get(end..).unwrap_or_default();
+                [before, &chosen, after].concat()
+            };
+            return Some([with(false), with(true)]);
+        }
+        start = end;
+    }
 }
 
 /// The files that conditions test, and the protocol that they require.
