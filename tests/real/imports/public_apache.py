@@ -325,4 +325,222 @@ class JenkinsOnApache(ReverseProxyApache):
         return made
 
 
-PUBLIC_APACHE = (DrupalOnApache, MatomoOnApache, Boilerplate, JoomlaOnApache, MediaWikiOnApache, WordPressMultisite, TypoOnApache, JenkinsOnApache)
+class NextcloudOnApache(WithAccessFile):
+    """Nextcloud's `.htaccess`: addresses of calendars and of WebDAV, closed folders, fields of security, clean addresses."""
+
+    name = "apache-nextcloud"
+    scripts = ("/index.php", "/remote.php", "/public.php", "/status.php", "/lib/base.php", "/config/config.php")
+    folders = ("/", "/core/", "/apps/", "/data/", "/config/", "/3rdparty/")
+    programs = ("index.php", "remote.php", "public.php", "status.php", "ocs/v2.php", "lib/base.php", "config/config.php", "console.php")
+    names = ("robots.txt", "core/css/a.css", "core/js/b.js", "core/img/c.svg", "apps/d.woff2", "apps/e.json", "data/f.txt", "3rdparty/g.js", "occ", "core/js/h.mjs", "core/i.wasm", "templates/j.html", "AUTHORS", "core/fonts/k.otf")
+    fields = ("referrer-policy", "x-content-type-options", "x-frame-options", "x-permitted-cross-domain-policies", "x-robots-tag")
+    access = r"""
+<IfModule mod_headers.c>
+  <IfModule mod_setenvif.c>
+    <IfModule mod_env.c>
+      Header onsuccess unset Referrer-Policy
+      Header always set Referrer-Policy "no-referrer"
+      Header onsuccess unset X-Content-Type-Options
+      Header always set X-Content-Type-Options "nosniff"
+      Header onsuccess unset X-Frame-Options
+      Header always set X-Frame-Options "SAMEORIGIN"
+      Header onsuccess unset X-Permitted-Cross-Domain-Policies
+      Header always set X-Permitted-Cross-Domain-Policies "none"
+      Header onsuccess unset X-Robots-Tag
+      Header always set X-Robots-Tag "noindex, nofollow"
+      SetEnv modHeadersAvailable true
+    </IfModule>
+  </IfModule>
+  <FilesMatch "\.(css|js|mjs|svg|gif|png|jpg|webp|ico|wasm|tflite)$">
+    Header set Cache-Control "max-age=15778463, immutable"
+  </FilesMatch>
+  <FilesMatch "\.(otf|woff2?)$">
+    Header set Cache-Control "max-age=604800"
+  </FilesMatch>
+</IfModule>
+<IfModule mod_rewrite.c>
+  RewriteEngine on
+  RewriteCond %{HTTP_USER_AGENT} DavClnt
+  RewriteRule ^$ /remote.php/webdav/ [L,R=302]
+  RewriteRule .* - [env=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+  RewriteRule ^\.well-known/carddav /remote.php/dav/ [R=301,L]
+  RewriteRule ^\.well-known/caldav /remote.php/dav/ [R=301,L]
+  RewriteRule ^remote/(.*) remote.php [QSA,L]
+  RewriteRule ^(?:build|tests|config|lib|3rdparty|templates)/.* - [R=404,L]
+  RewriteRule ^\.well-known/(?!acme-challenge|pki-validation) /index.php [QSA,L]
+  RewriteRule ^ocm-provider/?$ index.php [QSA,L]
+  RewriteRule ^(?:\.(?!well-known)|autotest|occ|issue|indie|db_|console).* - [R=404,L]
+</IfModule>
+AddDefaultCharset utf-8
+Options -Indexes
+<IfModule mod_rewrite.c>
+  RewriteCond %{REQUEST_FILENAME} !-f
+  RewriteCond %{REQUEST_FILENAME} !-d
+  RewriteRule . index.php [L]
+</IfModule>
+"""
+
+    def prepare(self):
+        super().prepare()
+        self.write("data/.htaccess", "Require all denied\nDeny from all\nSatisfy All\n<IfModule mod_autoindex.c>\n  IndexIgnore *\n</IfModule>\n")
+
+    def extra(self):
+        return ["/remote/webdav", "/.well-known/carddav", "/.well-known/caldav", "/.well-known/webfinger?resource=a", "/ocm-provider", "/ocm-provider/", "/apps/files", "/s/share",
+                "/data", "/data/none", "/config", "/3rdparty", "/occ/x", "/db_structure.xml", "/console.php", "/issue_template.md", "/login?clear=1"]
+
+
+class MoodleOnApache(WithAccessFile):
+    """Moodle as its documentation closes it: sources, tests and read-me files; slash arguments of its scripts."""
+
+    name = "apache-moodle"
+    allowed = (("a file with a path behind it: with `AcceptPathInfo` Apache sends the file, Tutti says 404", lambda request, old, new, differing: (old.status, new.status) == (200, 404) and request.target.endswith("/")),
+               ("a script that is not there: Apache shows the page of `ErrorDocument`, Tutti that of the language", lambda request, old, new, differing: old.status == new.status == 404 and ".php" in request.target and b"/error/index.php" in old.body),
+               ("the query of a missing page: Apache gives it to the script of the error page under another name", lambda request, old, new, differing: differing == ["body"] and old.status == new.status == 404 and "?" in request.target))
+    scripts = ("/index.php", "/pluginfile.php", "/login/index.php", "/config.php")
+    folders = ("/", "/login/", "/theme/", "/vendor/", "/lib/", "/node_modules/")
+    programs = ("index.php", "pluginfile.php", "login/index.php", "config.php", "error/index.php", "vendor/x.php")
+    names = ("robots.txt", "theme/a.css", "theme/b.js", "lib/c.svg", "lib/readme_moodle.txt", "lib/README", "mod/upgrade.txt", "vendor/d.js", "node_modules/e.js", "composer.json", "composer.lock", "admin/environment.xml", "mod/db/install.xml", "phpunit.xml.dist", "lib/tests/behat/f.txt", "lib/fixtures/g.txt", "behat.yml", "pix/h.png")
+    access = r"""
+RewriteEngine On
+RewriteRule "(\/vendor\/)" - [F]
+RewriteRule "(\/node_modules\/)" - [F]
+RewriteRule "^(vendor|node_modules)\/" - [F]
+RewriteRule "(^|/)\.(?!well-known\/)" - [F]
+RewriteRule "(composer\.json)" - [F]
+RewriteRule "(\.lock)" - [F]
+RewriteRule "(\/environment.xml)" - [F]
+RewriteRule "(\/install.xml)" - [F]
+RewriteRule "(\/README)" - [F]
+RewriteRule "(\/readme)" - [F]
+RewriteRule "(\/upgrade\.txt)" - [F]
+RewriteRule "(phpunit\.xml\.dist)" - [F]
+RewriteRule "(\/tests\/behat\/)" - [F]
+RewriteRule "(\/fixtures\/)" - [F]
+RewriteRule "(behat\.yml)" - [F]
+Options -Indexes
+AcceptPathInfo On
+ErrorDocument 404 /error/index.php
+"""
+
+    def extra(self):
+        return ["/pluginfile.php/1/course/image.png", "/pluginfile.php/1/x?forcedownload=1", "/course/view.php?id=2", "/login", "/theme/none.css", "/vendor", "/lib/.git/config", "/.well-known/x", "/mod/quiz/readme.md"]
+
+
+# Differences of what Apache forwards, beyond those of all its sites.
+FORWARDED = (
+    ("Apache cuts a range out of an answer, Tutti leaves it to the server behind", lambda request, old, new, differing: old.status in (206, 416) and new.status == 200 and b"range:" in new.body),
+    ("a script that is not there and has no handler: Tutti says 403 to all of them", lambda request, old, new, differing: (old.status, new.status) == (404, 403) and ".php" in request.target),
+    ("a path with a space that a rule sends to another server: Apache says 403, Tutti sends it encoded", lambda request, old, new, differing: (old.status, new.status) == (403, 200) and "%20" in request.target),
+)
+
+
+class Forwarded(ReverseProxyApache):
+    """Files of an application in Apache, and all else behind it: rules that ask whether a file exists."""
+
+    scripts = ()
+    def prepare(self):
+        from harness.servers import free_port
+        self.backend_port = free_port()
+        for name in self.names:
+            self.write(name, f"the content of {name}\n" * 3)
+
+    def requests(self):
+        paths = [f"{self.prefix}/group/project/{number}?ref=main&n={number}" for number in range(70)] + list(self.extra())
+        made = requests_for(self.paths(), self.folders, self.hosts, (), paths)
+        made += [Request(method, path, body=b"a=b" if method in ("POST", "PUT", "PATCH") else b"") for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD") for path in (f"{self.prefix}/x", f"{self.prefix}/redirect", f"{self.prefix}/error")]
+        return made
+
+
+class GitLabOnApache(Forwarded):
+    """GitLab behind Apache: files of `public`, everything else and all uploads to workhorse, pages for its failures."""
+
+    name = "apache-gitlab"
+    allowed = FORWARDED
+    modules = ("proxy", "proxy_http")
+    prefix = ""
+    folders = ("/", "/assets/", "/uploads/")
+    names = ("assets/a.css", "assets/b.js", "assets/c.svg", "robots.txt", "404.html", "422.html", "500.html", "502.html", "deploy.html", "uploads/d.png", "favicon.ico")
+
+    def configuration(self, port):
+        return f"""
+<VirtualHost *:{port}>
+    ServerName site.example
+    ServerSignature Off
+    ProxyPreserveHost On
+    AllowEncodedSlashes NoDecode
+    <Location />
+        Require all granted
+        ProxyPassReverse http://127.0.0.1:{self.backend_port}
+        ProxyPassReverse http://site.example/
+    </Location>
+    RewriteEngine on
+    RewriteCond %{{DOCUMENT_ROOT}}/%{{REQUEST_FILENAME}} !-f [OR]
+    RewriteCond %{{REQUEST_URI}} ^/uploads/.*
+    RewriteRule .* http://127.0.0.1:{self.backend_port}%{{REQUEST_URI}} [P,QSA,NE]
+    RequestHeader set X-Forwarded-Proto "http"
+    DocumentRoot {self.root}
+    <Directory {self.root}>
+        Require all granted
+    </Directory>
+    ErrorDocument 404 /404.html
+    ErrorDocument 422 /422.html
+    ErrorDocument 500 /500.html
+    ErrorDocument 502 /502.html
+    ErrorDocument 503 /deploy.html
+    LogFormat "%{{X-Forwarded-For}}i %l %u %t \\"%r\\" %>s %b" common_forwarded
+    CustomLog {self.folder}/forwarded.log common_forwarded
+</VirtualHost>
+"""
+
+    def extra(self):
+        return ["/api/v4/projects/group%2Fproject", "/group/project.git/info/refs?service=git-upload-pack", "/uploads/none.png", "/-/health", "/users/sign_in", "/assets/none.css"]
+
+
+class RedmineOnApache(Forwarded):
+    """Redmine on a path of its own, behind a balancer: assets with lifetimes, an interface for one network."""
+
+    name = "apache-redmine"
+    allowed = FORWARDED
+    modules = ("proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm")
+    prefix = "/redmine"
+    folders = ("/", "/redmine/", "/redmine/assets/")
+    names = ("assets/a.css", "assets/b.js", "assets/c.png", "plugin_assets/d.css", "help/e.html", "index.html")
+
+    def configuration(self, port):
+        return f"""
+<Proxy balancer://redmine>
+    BalancerMember http://127.0.0.1:{self.backend_port}/redmine
+</Proxy>
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.root}
+    ProxyPreserveHost On
+    ProxyTimeout 60
+    LimitRequestBody 5242880
+    Alias /redmine/assets {self.root}/assets
+    Alias /redmine/plugin_assets {self.root}/plugin_assets
+    <Directory {self.root}>
+        Options -Indexes
+        Require all granted
+    </Directory>
+    <LocationMatch "^/redmine/(assets|plugin_assets)/">
+        Header set Cache-Control "public, max-age=86400"
+    </LocationMatch>
+    <Location /redmine/sys>
+        Require ip 192.0.2.0/24
+    </Location>
+    ProxyPass /redmine/assets !
+    ProxyPass /redmine/plugin_assets !
+    ProxyPass /redmine balancer://redmine
+    ProxyPassReverse /redmine balancer://redmine
+    ProxyPassReverse /redmine http://127.0.0.1:{self.backend_port}/redmine
+    RequestHeader set X-Forwarded-Proto "http"
+</VirtualHost>
+"""
+
+    def extra(self):
+        return ["/redmine", "/redmine/sys/projects", "/redmine/sys", "/redmine/issues.json?limit=1", "/redmine/assets/a.css", "/redmine/assets/none.css", "/redmine/plugin_assets/d.css", "/redminex"]
+
+
+PUBLIC_APACHE = (DrupalOnApache, MatomoOnApache, Boilerplate, JoomlaOnApache, MediaWikiOnApache, WordPressMultisite, TypoOnApache, JenkinsOnApache,
+                 NextcloudOnApache, MoodleOnApache, GitLabOnApache, RedmineOnApache)
