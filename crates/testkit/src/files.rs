@@ -1,7 +1,7 @@
 //! Folders and programs for tests.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,13 +19,14 @@ pub fn public_folder() -> TempDir {
     folder
 }
 
-/// Copies a program so that it can be executed at once.
+/// Copies a program so that it can be executed at once. There is always a file at `to` if there was one before.
 ///
 /// A separate process writes it: were it written here, a child that another test forks meanwhile would hold the
 /// descriptor
 /// until it executes its own program, and the kernel refuses to execute a file that is open for writing (`ETXTBSY`).
 pub fn install(from: &Path, to: &Path) {
-    let _ = fs::remove_file(to);
+    let inode = || fs::metadata(to).ok().map(|found| found.ino());
+    let before = inode();
     let mut child = Command::new("/bin/sh")
         .args([
             "-c",
@@ -44,7 +45,7 @@ pub fn install(from: &Path, to: &Path) {
             "{} cannot be installed",
             to.display()
         );
-        to.exists()
+        inode().is_some_and(|now| Some(now) != before)
     });
     let _ = child.wait();
 }
