@@ -206,7 +206,7 @@ pub enum TemplateError {
         nearest: Option<String>,
     },
     /// A script that reads a group of a regular expression.
-    #[error("scripts have no groups of `match`, such as `{0}`")]
+    #[error("scripts cannot use groups of `match`, such as `{0}`")]
     ScriptGroup(String),
     /// A JavaScript template literal that cannot be compiled.
     #[error("{}{}", .0.message, placed(.0))]

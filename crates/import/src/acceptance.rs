@@ -88,7 +88,7 @@ fn close(configuration: &mut Value, way: &[String]) -> &'static str {
         ["maps", name, ..] => {
             // Its users are rejected and closed next.
             remove(configuration, &["maps", *name]);
-            "it has been left out, and what uses it is closed"
+            "it is left out, and requests that need it are refused"
         }
         ["limits", name, ..] => {
             remove(configuration, &["limits", *name]);

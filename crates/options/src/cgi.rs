@@ -48,7 +48,7 @@ impl CgiTarget {
             if !extension.starts_with('.') || extension.contains('/') || extension.len() < 2 {
                 complaints.value_with_hint(
                     &format!("extensions/{index}"),
-                    "this is not the ending of a file's name",
+                    "this is not a file extension",
                     "write it with its dot: `.cgi`",
                 );
             }

@@ -162,9 +162,9 @@ impl Slices<'_> {
     fn cut(&self, request: &Request<'_>, slice: Slice, is_changed: bool) -> Gone {
         let why = match is_changed {
             true => {
-                "it has changed since its beginning was stored, and all its slices are removed from the cache"
+                "the file changed after its beginning was stored; all its slices are removed from the cache"
             }
-            false => "the server did not answer with these bytes, or they may not be stored",
+            false => "the upstream server did not send this range, or it may not be stored",
         };
         if is_changed {
             let key = self.asked.key.text.to_vec();

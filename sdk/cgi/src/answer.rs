@@ -57,15 +57,13 @@ pub(crate) enum Failure {
     Unusable(ResponseHeadError),
     #[error("its `Content-Length` is wrong: {0}")]
     Body(BodyError),
-    #[error(
-        "it {end} before it had written the {left} bytes that its `Content-Length` announces in addition"
-    )]
+    #[error("it {end}, {left} bytes short of its `Content-Length`")]
     CutShort { left: u64, end: Ended },
     #[error(
-        "it uses {0} bytes of memory, with all that it has started, more than `limits.memory_max`, and is killed"
+        "it and its child processes use {0} bytes of memory, more than `limits.memory_max`, and are killed"
     )]
     Memory(u64),
-    #[error("it {0} within its answer")]
+    #[error("it {0} during its response")]
     Killed(Ended),
 }
 

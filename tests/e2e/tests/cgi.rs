@@ -490,11 +490,11 @@ fn an_answer_that_is_cut_short_does_not_look_whole() {
     for (target, reason) in [
         (
             "/killed",
-            "it exited on signal 9 (SIGKILL) within its answer",
+            "it exited on signal 9 (SIGKILL) during its response",
         ),
         (
             "/short",
-            "before it had written the 5 bytes that its `Content-Length` announces",
+            "5 bytes short of its `Content-Length`",
         ),
     ] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -719,7 +719,7 @@ fn a_script_that_takes_too_much_memory_is_killed_and_nothing_else() {
     let workers = site.server.workers("scripts");
     assert_eq!(site.get("/grows").status, 502);
     site.server
-        .wait_for_log("more than `limits.memory_max`, and is killed");
+        .wait_for_log("more than `limits.memory_max`, and are killed");
     site.wait_for_no_zombie();
     assert_eq!(site.server.workers("scripts"), workers);
 }

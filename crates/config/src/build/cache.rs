@@ -137,7 +137,7 @@ impl<'d> Builder<'d> {
             && let Some((node, pointer)) = reader.get(&CacheOptions::slice)
         {
             let message = format!(
-                "`slice` is {slice} bytes, and the store `{}` takes responses of up to {most}",
+                "`slice` is {slice} bytes, but the store `{}` accepts only responses of up to {most} bytes",
                 shorten(&options.store)
             );
             let hint = "raise `max_object` of the store or lower `slice`";

@@ -174,7 +174,7 @@ impl<'d> Maps<'d> {
             let message = format!(
                 "a value of this map may need {evaluations} maps, itself included; at most {MOST_EVALUATIONS} are allowed"
             );
-            let hint = "each variable `$map_NAME` counts, as often as it occurs";
+            let hint = "each occurrence of a variable `$map_NAME` counts";
             self.fault(reader.node, reader.pointer.clone(), &message, Some(hint));
         }
         template::declare_map(VariableMap {
@@ -306,7 +306,7 @@ impl<'d> Maps<'d> {
         if values.insert(key, value).is_some() {
             let message = format!("there are two values for `{}`", shorten(text));
             let place = pointer.child(&member.name);
-            let hint = "upper and lower case are the same";
+            let hint = "case is ignored";
             self.fault(&member.node, place, &message, Some(hint));
         }
     }
@@ -364,7 +364,12 @@ impl<'d> Maps<'d> {
             shares.push((sum * u64::from(u32::MAX) / 10_000, value));
         }
         if sum > 10_000 {
-            self.fault(node, pointer.clone(), "the shares are more than 100%", None);
+            self.fault(
+                node,
+                pointer.clone(),
+                "the shares add up to more than 100%",
+                None,
+            );
         } else if let (10_000, Some((end, _))) = (sum, shares.last_mut()) {
             // The highest hash of all, too.
             *end = u64::from(u32::MAX) + 1;

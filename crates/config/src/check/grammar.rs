@@ -227,7 +227,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
             let is_part = |one: char| one.is_ascii_alphanumeric() || one == '_';
             match !value.is_empty() && value.chars().all(is_part) {
                 true => Ok(()),
-                false => bad("the name of a variable has letters, digits and `_`"),
+                false => bad("names of variables consist of letters, digits and `_`"),
             }
         }
         Names::Addresses => match AddressPattern::parse(value) {

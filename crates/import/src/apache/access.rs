@@ -179,7 +179,7 @@ fn one(directive: &Directive, login: Option<&Login>, access: &mut Access<'_>) ->
                 let next = one(inner, login, access);
                 who = match who.and(next) {
                     Some(who) => who,
-                    None => refuse(inner, "two lists of addresses that must both hold", access),
+                    None => refuse(inner, "two lists of addresses that must both match", access),
                 };
             }
             who

@@ -38,7 +38,7 @@ const NOTHING: &[(Words, &str)] = &[
     (Words("traceenable"), "Tutti refuses TRACE with 405"),
     (
         Words("substitutemaxlinelength substituteinheritbefore filtertrace filterprotocol"),
-        "Tutti needs no such detail of rules, filters and scripts",
+        "Tutti does not need this setting of rules, filters or scripts",
     ),
     (
         Words(
@@ -84,7 +84,7 @@ const NOTHING: &[(Words, &str)] = &[
             acceptpathinfo fileetag mergeslashes regexdefaultoptions passenv xbithack
             ssiendtag ssistarttag scriptsock scriptlog",
         ),
-        "Tutti needs no such detail of rules, filters and scripts",
+        "Tutti does not need this setting of rules, filters or scripts",
     ),
 ];
 

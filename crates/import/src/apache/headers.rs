@@ -423,7 +423,7 @@ impl Compiler<'_> {
         if is_cookie && (verb.starts_with("edit") || !tests.is_empty()) {
             return lost(
                 self,
-                "cookies of responses are not changed: several of them are one text",
+                "cookies are not changed: several `Set-Cookie` fields cannot be distinguished",
             );
         }
         let change = Change {

@@ -338,7 +338,8 @@ impl Compiler<'_> {
         };
         let directives = section.directives.iter().filter(is_alias);
         for directive in directives.filter(|_| section.stage != Stage::Server) {
-            let problem = "a folder is mapped in a section: nothing is served from it";
+            let problem =
+                "`Alias` within a section is not carried over: nothing is served from its folder";
             let hint = "write it outside of the section, with its path, then import again";
             self.findings
                 .lost(&directive.place, &directive.name, problem, hint);

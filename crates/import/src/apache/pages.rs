@@ -73,6 +73,12 @@ impl Compiler<'_> {
                 None if text.is_ascii() => kind.push_str("; charset=iso-8859-1"),
                 None => kind.push_str("; charset=utf-8"),
             }
+            if text.contains("%{") {
+                lost(
+                    "the expressions in the text are not evaluated",
+                    "write `error_pages` with a `return` whose `body` has variables (`docs/http/delivery.md`)",
+                );
+            }
             let body = Text::literal(text).template();
             return Some(json!({"return": status, "body": body, "content_type": kind}));
         }
@@ -83,7 +89,7 @@ impl Compiler<'_> {
         }
         let Some(entry) = entry else {
             lost(
-                "a page of a part of a site that is no folder is not carried over",
+                "an `ErrorDocument` in a section other than a folder is not carried over",
                 "write `error_pages` into the action of that part (`docs/http/delivery.md`)",
             );
             return None;

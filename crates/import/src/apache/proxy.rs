@@ -392,7 +392,7 @@ impl Compiler<'_> {
         );
         let hint = "see `sticky` in `docs/proxy/upstreams.md`";
         let problem = format!(
-            "clients are kept at a server by a signed cookie `{cookie}` of Tutti: those with a session may change the server once"
+            "Tutti's own signed cookie `{cookie}` keeps clients at a server: those with a session may be moved to another one once"
         );
         self.findings
             .note(&directive.place, &directive.name, &problem, hint);

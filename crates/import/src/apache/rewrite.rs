@@ -170,7 +170,7 @@ impl Compiler<'_> {
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         if rule.restarts() {
-            return self.unwritable(rules, rule, "rules that begin anew are not carried over");
+            return self.unwritable(rules, rule, "rules with the flag `N` are not carried over");
         }
         let case = case(has(&["NC", "NOCASE"]));
         let (negated, pattern) = match rule.directive.argument(0).strip_prefix('!') {
@@ -561,7 +561,7 @@ fn conditions(
                     found = Some(match found {
                         None => (path, outcomes),
                         Some((known, before)) if known == path => (path, before.or(outcomes)),
-                        Some(_) => return Err("one of two files is tested"),
+                        Some(_) => return Err("conditions that test two files"),
                     });
                 }
                 Condition::Scheme(scheme) => tests.push(format!(

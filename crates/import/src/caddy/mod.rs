@@ -65,7 +65,7 @@ const OPTION_HINT: &str = "see `docs/reference/command-line.md` for the server's
 /// The fate of a directive, for the table of all directives.
 pub(crate) fn fate(name: &str) -> Fate {
     if name == "log" {
-        Fate::different("its lines have the members of Caddy's that Tutti knows")
+        Fate::different("its lines have only those of Caddy's fields that Tutti knows")
     } else if CARRIED.contains(name) {
         Fate::carried()
     } else if HARMLESS.contains(name) {

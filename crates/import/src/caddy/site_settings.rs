@@ -148,7 +148,7 @@ impl Caddy<'_> {
         if format.is_some_and(|format| {
             !matches!(format.argument(0), "json" | "console") || !format.inner().is_empty()
         }) {
-            let problem = "its format is that of JSON, with members of Caddy's";
+            let problem = "lines are written as JSON with Caddy's names";
             let hint = "write `format` into `access_log` (`docs/operate/logs.md`)";
             self.findings.lost(&directive.place, "log", problem, hint);
         } else {
@@ -204,7 +204,7 @@ impl Caddy<'_> {
                 // A value that another server has is not Tutti's to say.
                 scope.always.insert("Server".to_owned(), Value::Null);
                 if !name.starts_with('-') {
-                    let problem = format!("responses have no field `Server` instead of `{value}`");
+                    let problem = format!("the field `Server: {value}` is left out of responses");
                     let hint = "see `response_headers` in `docs/reference/options.md`";
                     self.findings
                         .note(&directive.place, "header", &problem, hint);

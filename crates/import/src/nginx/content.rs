@@ -167,7 +167,7 @@ impl Compiler<'_> {
                 }
                 let action = self.behind(site, action);
                 if sees_new_path(&action) {
-                    let problem = "fields that depend on the path or its captures get the path that the server is sent";
+                    let problem = "fields with the path or its captures get the rewritten path";
                     let hint = "set them in a step before, or use `$request_uri`";
                     self.findings
                         .lost(&handler.place, handler.name(), problem, hint);

@@ -220,7 +220,7 @@ impl Scope {
                 ("non_idempotent", _) => is_for_all = true,
                 (_, Some(Ok(status @ 400..=599))) => statuses.push(status),
                 _ => {
-                    let problem = format!("`{word}` is no failure here");
+                    let problem = format!("`{word}` does not count as a failure in Tutti");
                     let hint =
                         "see `retry_failures` and `retry_statuses` in `docs/reference/options.md`";
                     findings.lost(&statement.place, statement.name(), &problem, hint);

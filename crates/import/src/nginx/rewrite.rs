@@ -361,7 +361,7 @@ impl Compiler<'_> {
         let mut pieces = path.0.iter().chain(&own.0);
         let has_script = pieces.any(|piece| matches!(piece, Piece::Script(_)));
         if has_script && own.0.iter().any(has_query) {
-            let problem = "the client's query stands before a part that would be a script";
+            let problem = "a client's query before a script is not carried over";
             let hint = "write the query into the `rewrite` (`docs/http/rewriting.md`)";
             self.findings.lost(place, name, problem, hint);
             return None;

@@ -159,6 +159,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
         | "connection"
         | "connection_requests"
         | "bytes_sent"
+        | "request_length"
         | "proxy_protocol_addr"
         | "proxy_protocol_port"
         | "proxy_protocol_server_addr"

@@ -198,7 +198,7 @@ fn a_response_that_changes_meanwhile_is_cut_off_and_fetched_anew() {
     assert!(cut.is_err() || cut.unwrap().text().len() == SLICE);
     wait_until("the reason is logged", || {
         server.log().contains(
-            "a response is cut off at byte 1024: it has changed since its beginning was stored",
+            "a response is cut off at byte 1024: the file changed after its beginning was stored",
         )
     });
     assert_eq!(get(&server, "/").text(), body(3000, 2));
@@ -226,7 +226,7 @@ fn a_slice_fits_the_store() {
     assert_eq!(status, 400);
     assert!(
         text.contains(
-            "`slice` is 2097152 bytes, and the store `pages` takes responses of up to 1048576"
+            "`slice` is 2097152 bytes, but the store `pages` accepts only responses of up to 1048576 bytes"
         ),
         "{text}"
     );
