@@ -495,7 +495,7 @@ class Guarded(ReverseProxy):
     """Passwords, another server's word, bounds, lists of folders, pages for errors, files by leave of a server behind, compressed files, a cache."""
 
     name = "guarded"
-    lost = ("error_page",)
+    lost = ()
     folders = ("/", "/list/", "/staff/", "/either/", "/asked/", "/app/", "/named/")
     fields = ("content-encoding",)
     http = "proxy_cache_path {folder}/cache keys_zone=pages:1m; limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m; limit_conn_zone $binary_remote_addr zone=conn:1m;"
