@@ -1577,3 +1577,24 @@ fn a_location_of_its_own_is_not_redirected() {
     let text = whole["routes"].to_string();
     assert!(!text.contains(r#"{"uri":"/app"}"#), "{text}");
 }
+
+/// nginx keeps the values that variables had before a `rewrite`; those of the new path would open what it refuses.
+#[test]
+fn a_condition_after_a_rewrite_does_not_see_the_new_path() {
+    for condition in [
+        "if ($deny) { set $x 1; } rewrite ^/secret/(.*)$ /public/$1; if ($deny) { return 403; }",
+        "set $d $deny; rewrite ^/secret/(.*)$ /public/$1; if ($d) { return 403; }",
+        "set $o $uri; rewrite ^/secret/(.*)$ /public/$1; if ($o ~ ^/secret) { return 403; }",
+    ] {
+        let imported = imported(&format!(
+            "http {{ map $uri $deny {{ default 0; ~^/secret 1; }} server {{ listen 80; root /srv; {condition} }} }}"
+        ));
+        let lost = imported
+            .findings
+            .iter()
+            .any(|finding| finding.importance == Importance::Lost && finding.directive == "if");
+        assert!(lost, "{condition}");
+        let text = imported.configuration.to_string();
+        assert!(text.contains(r#""action":{"return":403}"#), "{text}");
+    }
+}

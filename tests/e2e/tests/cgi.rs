@@ -492,10 +492,7 @@ fn an_answer_that_is_cut_short_does_not_look_whole() {
             "/killed",
             "it exited on signal 9 (SIGKILL) during its response",
         ),
-        (
-            "/short",
-            "5 bytes short of its `Content-Length`",
-        ),
+        ("/short", "5 bytes short of its `Content-Length`"),
     ] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let bytes = client::raw(site.server.address(), request.as_bytes());

@@ -1,5 +1,7 @@
 //! `map`, `geo` and `split_clients`, as `maps`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
@@ -105,6 +107,46 @@ impl Compiler<'_> {
         }
     }
 
+    /// Forgets the variables that depend on the path, after a `rewrite` has changed it: nginx keeps the values that they had before, and
+    /// Tutti would take those of the new path. A condition that names one cannot be carried over then, so it closes what it refuses.
+    pub(super) fn forget_path(&self, meaning: &mut Meaning) {
+        let mut forgotten: BTreeSet<String> = BTreeSet::new();
+        loop {
+            let known = forgotten.len();
+            for (name, text) in &meaning.named {
+                let is_map = |statement: &Statement| {
+                    let mut texts = vec![key_of(statement).unwrap_or_default()];
+                    texts.extend(entries(statement).map(|entry| entry.argument(0)));
+                    texts.into_iter().any(|text| {
+                        let mut others = forgotten.iter();
+                        has_path(text) || others.any(|other| text.contains(&format!("${other}")))
+                    })
+                };
+                let is_own = |piece: &Piece| match piece {
+                    Piece::Text(_) => false,
+                    Piece::Variable(text) | Piece::Script(text) => {
+                        let mut others = forgotten.iter();
+                        has_path(text) || others.any(|other| text.contains(&format!("map_{other}")))
+                    }
+                };
+                let depends = match self.maps.get(name) {
+                    Some(statement) => is_map(statement),
+                    None => text.0.iter().any(is_own),
+                };
+                if depends {
+                    forgotten.insert(name.clone());
+                }
+            }
+            if forgotten.len() == known {
+                break;
+            }
+        }
+        for name in forgotten {
+            meaning.named.remove(&name);
+            meaning.unknown.insert(name);
+        }
+    }
+
     /// A map like that of a variable, with other values; `None` if one of them cannot be changed.
     pub(super) fn changed_map(
         &mut self,
@@ -127,6 +169,14 @@ impl Compiler<'_> {
             .any(|name| expression.contains(name))
             || maps.any(|name| expression.contains(&format!("map_{name}")))
     }
+}
+
+/// True for a text with a variable that a `rewrite` changes.
+fn has_path(text: &str) -> bool {
+    let text = text.replace("request_uri", "");
+    ["uri", "request_filename", "fastcgi_script_name"]
+        .iter()
+        .any(|name| text.contains(name))
 }
 
 /// The entries of a block, without words that are none.

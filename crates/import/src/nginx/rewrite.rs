@@ -203,19 +203,14 @@ impl Compiler<'_> {
             let after = match flag {
                 "last" => site.entry.clone(),
                 "break" => exits.content.to_owned(),
-                _ => self.after_rewrite(site, rest, exits),
+                _ => self.rest(site, rest, exits, exits.rewritten),
             };
             Some(json!({"rewrite": rewritten, "pass": after}))
         };
         vec![step(conditions, action.unwrap_or(refusal))]
     }
 
-    /// A `rewrite` without a flag: what comes after it sees the new path, and at the end a location is found for it.
-    fn after_rewrite(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>) -> String {
-        self.rest(site, rest, exits, exits.rewritten)
-    }
-
-    /// The destination for the rest of a block, which ends at `then`. It is made once: else each `rewrite` would double the work.
+    /// The destination for the rest of a block after a `rewrite` without a flag, which ends at `then`. It is made once: else each `rewrite` would double the work.
     fn rest(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>, then: &str) -> String {
         let Some(first) = rest.first() else {
             return then.to_owned();
@@ -243,7 +238,9 @@ impl Compiler<'_> {
             return destination;
         }
         self.depth += 1;
-        let mut steps = self.rewrites(&mut site.clone(), rest, exits);
+        let mut changed = site.clone();
+        self.forget_path(&mut changed.meaning);
+        let mut steps = self.rewrites(&mut changed, rest, exits);
         self.depth -= 1;
         let destination = if steps.is_empty() {
             then.to_owned()
