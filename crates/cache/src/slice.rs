@@ -38,9 +38,11 @@ impl Slice {
         format!("bytes={}-{last}", self.start()).into_bytes()
     }
 
-    /// True if a response with this status and these fields is this slice, and not another part or the whole.
+    /// True if a response with this status and these fields is this slice, and not another part or the whole. Without a strong
+    /// validator, a slice of another version looks the same (RFC 9110 §15.3.7.3).
     pub(crate) fn is_in(self, status: u16, fields: &FieldLines) -> bool {
         status == 206
+            && has_strong_validator(fields)
             && content_range(fields).is_some_and(|(start, end, total)| {
                 start == self.start() && end == self.end(total) && start < end
             })
@@ -50,6 +52,14 @@ impl Slice {
 /// The length of the response that a stored slice is a part of.
 pub fn total(slice: &Stored) -> Option<u64> {
     content_range(&slice.fields).map(|(.., total)| total)
+}
+
+fn has_strong_validator(fields: &FieldLines) -> bool {
+    let mut tags = fields.get_all(b"ETag");
+    match tags.next() {
+        Some(tag) => !tag.starts_with(b"W/"),
+        None => fields.get_all(b"Last-Modified").next().is_some(),
+    }
 }
 
 /// First byte, byte behind the last one, and total in the `Content-Range` of a response with one part (RFC 9110 §14.4).
@@ -104,9 +114,15 @@ mod tests {
         let second = Slice::at(15, 10);
         assert_eq!((second.number, second.start()), (1, 10));
         assert_eq!(second.range_field(), b"bytes=10-19");
-        let is = |status, value: &str| {
-            second.is_in(status, &FieldLines::of("Content-Range", value.as_bytes()))
+        let is_tagged = |status, value: &str, tag: &[u8]| {
+            let mut fields = FieldLines::of("Content-Range", value.as_bytes());
+            fields.push(b"ETag", tag);
+            second.is_in(status, &fields)
         };
+        let is = |status, value: &str| is_tagged(status, value, b"\"a\"");
+        assert!(!is_tagged(206, "bytes 10-19/25", b"W/\"a\""));
+        let untagged = FieldLines::of("Content-Range", b"bytes 10-19/25");
+        assert!(!second.is_in(206, &untagged));
         assert!(is(206, "bytes 10-19/25"));
         assert!(is(206, "bytes 10-14/15"), "the last one is shorter");
         assert!(!is(200, "bytes 10-19/25"));

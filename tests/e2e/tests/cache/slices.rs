@@ -178,6 +178,21 @@ fn what_may_not_be_stored_is_forwarded() {
     assert_eq!((several.status, several.text().as_str()), (206, "1-"));
 }
 
+/// Two versions of one length could be mixed otherwise.
+#[test]
+fn a_response_without_a_validator_is_not_sliced() {
+    for fields in [
+        "Cache-Control: max-age=600\r\n",
+        "Cache-Control: max-age=600\r\nETag: W/\"a\"\r\n",
+    ] {
+        let origin = Origin::start(move |head| part(head, &body(3000, 1), fields));
+        let server = caching(&origin, &slicing());
+        assert_eq!(get(&server, "/").text(), body(3000, 1));
+        assert_eq!(ranges(&origin), ["bytes=0-1023", ""], "{fields}");
+        assert!(is_hit(&get(&server, "/")));
+    }
+}
+
 #[test]
 fn a_response_that_changes_meanwhile_is_cut_off_and_fetched_anew() {
     let version = Arc::new(AtomicUsize::new(1));
