@@ -165,12 +165,18 @@ impl Load {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until `count` more right answers have come in; false if that takes longer than `limit`.
+    /// Waits until `count` more right answers have come in; false if none has for as long as `limit`.
+    /// The limit is not one of the whole, which would depend on the speed of the machine.
     pub fn wait_for_answers(&self, count: u64, limit: Duration) -> bool {
-        let wanted = self.answered() + count;
-        let end = Instant::now() + limit;
-        while self.answered() < wanted {
-            if Instant::now() > end {
+        let mut last = self.answered();
+        let wanted = last + count;
+        let mut end = Instant::now() + limit;
+        while last < wanted {
+            let answered = self.answered();
+            if answered > last {
+                last = answered;
+                end = Instant::now() + limit;
+            } else if Instant::now() > end {
                 return false;
             }
             std::thread::park_timeout(Duration::from_millis(2));

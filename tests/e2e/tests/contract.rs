@@ -37,7 +37,7 @@ fn processes_that_end() {
 
 #[test]
 fn processes_that_have_served_enough() {
-    let members = json!({"processes": 2, "limits": {"requests": 60}});
+    let members = json!({"processes": 2, "limits": {"requests": faults::RETIRED_AFTER}});
     check(&members, &[("limits.requests", faults::retire)]);
 }
 

@@ -8,6 +8,9 @@ use crate::suite::Application;
 
 const CONNECTIONS: usize = 6;
 
+/// The `limits.requests` of the processes that [`retire`] ends.
+pub(crate) const RETIRED_AFTER: u64 = 60;
+
 /// Requests that a process had begun are answered 502, or broken off where the answer had begun; nothing else is touched.
 fn assert_only_begun_ones_failed(outcome: &Outcome, most: usize) {
     assert!(outcome.failures() <= most as u64, "{outcome}");
@@ -52,6 +55,9 @@ pub(crate) fn kill(application: &Application) {
 
 pub(crate) fn retire(application: &Application) {
     let load = application.load(CONNECTIONS);
+    // The limit of one of the two is reached by then. A script that has to be started for each may take a fifth of a second on a busy machine.
+    let both = 2 * RETIRED_AFTER;
+    assert!(load.wait_for_answers(both, PATIENCE), "the load goes on");
     application.wait_for_log("ended after");
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
