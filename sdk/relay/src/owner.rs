@@ -1,4 +1,4 @@
-//! Whether a program has its port, or another process has taken it.
+//! Finds out if another process has taken the port of a program.
 //!
 //! A port is chosen before the program listens on it. Another process that listens there by then would get requests that are not for it, and
 //! one that has connected from there makes the program end. The system is asked (proc(5), `net/tcp`) once: when the port takes its first
