@@ -3,7 +3,7 @@
 
 A suite is a module `tests/suites/NAME.py`. Its docstring is one line, which says what it covers; `VERSION` names the suite's version, or its
 source and the date of it; `QUICK = True` puts it into `make test`, where all of them have a minute together. `run(context)` returns or yields a
-`Case` for each case, under the suite's own name. `tests/conformance/NAME/known.txt` has the cases that are not met: a name and a reason a line.
+`Case` for each case, under the suite's own name; `MOST_WARNINGS` is the number of warnings that it may have. `tests/conformance/NAME/known.txt` has the cases that are not met: a name and a reason a line.
 A case that fails and is not there fails the run, and so does one that is there and passes.
 
 The results are written to docs/project/conformance.md. `--check` compares them instead.
@@ -38,6 +38,7 @@ class Suite:
         self.covers = self.module.__doc__.strip()
         self.version = self.module.VERSION
         self.is_quick = getattr(self.module, "QUICK", False)
+        self.most_warnings = getattr(self.module, "MOST_WARNINGS", None)
         if "\n" in self.covers:
             raise ValueError(f"{file}: the docstring is one line, which the results page shows")
 
@@ -77,7 +78,7 @@ def run_one(suite, options):
     if options.verbose:
         for case in cases:
             print(f"  {case.outcome} {case.name}{f': {case.detail}' if case.detail else ''}")
-    wrong = list(cases_of.complaints(cases, reasons))
+    wrong = list(cases_of.complaints(cases, reasons, suite.most_warnings))
     counts = ", ".join(f"{number} {outcome}" for outcome in cases_of.OUTCOMES if (number := sum(case.outcome == outcome for case in cases)))
     print(f"suite {suite.name}: {'FAILED' if wrong else 'ok'}, {len(cases)} cases: {counts}, {time.monotonic() - begin:.1f} s", flush=True)
     for line in wrong:

@@ -93,7 +93,7 @@ class Context:
     def sdist(self, pin):
         """The unpacked source package of `name==version`, which has the tests that a wheel lacks."""
         folder = self._kept("sdist", (pin,), lambda folder: [
-            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
             "--no-binary", ":all:", "--dest", folder, pin])
         unpacked = folder / "unpacked"
         if not unpacked.exists():
