@@ -425,6 +425,13 @@ def run(context):
     texts += [(f"mutations-of-{seed}+{name}", text) for seed, name, text in mutations()]
     names = {f"{number:06}": name for number, (name, _) in enumerate(texts)}
     numbered = {number: text.replace("NUMBER", number).encode("latin-1") for number, (_, text) in zip(names, texts)}
+    number = "999999"
+    for name, address, log, parse in servers:
+        # What the router has not seen is found out.
+        server = Server(name, address, log, parse)
+        found = server.seen({number: get(target=f"/smuggled-{number}").encode()})
+        if all(case.outcome == "pass" for case in judged(server, found, {number: "hidden"}, {number: b""})):
+            raise RuntimeError(f"a request that was hidden from the router is not seen at {name}")
     views = {}
     for name in applications:
         host = Host(name, ports[name])

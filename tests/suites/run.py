@@ -42,10 +42,11 @@ class Suite:
         if "\n" in self.covers:
             raise ValueError(f"{file}: the docstring is one line, which the results page shows")
 
-    def run(self, dist, kept):
+    def run(self, options, kept):
         """Its cases, from a folder that is removed afterwards."""
         folder = Path(tempfile.mkdtemp(prefix="tutti-suite-"))
         folder.chmod(0o755)
+        dist = dist_of(options.programs.resolve(), folder / "dist") if options.programs else options.dist
         context = Context(folder, dist, kept)
         try:
             return list(self.module.run(context))
@@ -62,12 +63,23 @@ def skipped(suite, reason):
             file.write(f"suite {suite.name}\t{reason}\n")
 
 
+def dist_of(programs, folder):
+    """What `make build` would have made of the programs that cargo has built, with links."""
+    for name in ("bin", "modules"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bin/tuttid").symlink_to(programs / "tutti")
+    for program in (*programs.glob("tutti-*"), programs / "java"):
+        if program.suffix != ".d" and (program.is_dir() or os.access(program, os.X_OK)):
+            (folder / "modules" / program.name).symlink_to(program)
+    return folder
+
+
 def run_one(suite, options):
     """(row, section) for the results page, or None, and what is wrong."""
     begin = time.monotonic()
     try:
         reasons = cases_of.known(suite.name)
-        cases = suite.run(options.dist, ROOT / ".work/suites")
+        cases = suite.run(options, ROOT / ".work/suites")
     except Missing as reason:
         skipped(suite, reason)
         return None, []
@@ -98,6 +110,7 @@ def compare(old, new):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
+    parser.add_argument("--programs", type=Path, help="in place of --dist, where cargo has built them: target/debug")
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--quick", action="store_true", help="those of `make test`")
     parser.add_argument("--check", action="store_true", help="compare the results page instead of writing it")
