@@ -9,7 +9,7 @@ from base.corpus import HTTP, application, invalid, valid, with_host
 
 # The package llhttp of npm has no tests; the source package of aiohttp has llhttp's.
 VERSION = "llhttp 9.3.0, of aiohttp 3.12.15"
-QUICK = True
+# Not quick: pip prepares aiohttp in an environment of its own, which takes a minute where nothing is kept.
 
 TEST = re.compile(r"^#+ (?P<title>[^\n]+)\n(?:(?!^#).)*?<!-- meta=(?P<meta>\{[^\n]*\}) -->\n```http\n(?P<input>.*?)```(?:(?!^#).)*?```log\n(?P<log>.*?)```", re.M | re.S)
 # How the log of a paused parser ends, which is no error of the request.
