@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -143,6 +143,7 @@ test-steps:
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
@@ -237,6 +238,11 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
 	    make build PROFILE=demo WASM= DIST=/srv/dist && make test-real LONG=--long DIST=/srv/dist'
+
+# `SUITES=--only NAME,…`, `--quick` or `--check`: see tests/suites/run.py.
+test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
+	@packaging/install-deps test
+	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
 test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge
