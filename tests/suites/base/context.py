@@ -121,6 +121,26 @@ class Context:
         go = self.program("go")
         return self._kept("go", (pin,), lambda folder: ["env", f"GOBIN={folder}", go, "install", pin])
 
+    def git(self, repository, commit):
+        """A work tree of a public repository (`host/owner/name`) at a commit, for what no registry has."""
+        git = self.program("git")
+        try:
+            return self._kept("git", (f"{repository.rpartition('/')[2]}@{commit}",), *[lambda _, words=words: [git, *words] for words in (
+                ("init", "--quiet"),
+                ("fetch", "--quiet", "--depth", "1", f"https://{repository}", commit),
+                ("-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"),
+            )])
+        except RuntimeError as reason:
+            raise Missing(f"{repository} cannot be fetched: {str(reason).strip().splitlines()[-1]}") from reason
+
+    def crate(self, name, version):
+        """The source of `name` at `version`, which may have its tests' data."""
+        cargo = self.program("cargo")
+        manifest = f'[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n{name} = "={version}"\n[workspace]\n'
+        write = ["sh", "-c", 'mkdir src && : > src/lib.rs && printf %s "$1" > Cargo.toml', "sh", manifest]
+        folder = self._kept("crate", (f"{name}@{version}",), lambda _: write, lambda _: [cargo, "vendor", "--quiet", "--versioned-dirs", "vendor"])
+        return folder / "vendor" / f"{name}-{version}"
+
     def _kept(self, kind, pins, *commands):
         name = "+".join(pin.replace("/", "_").replace(":", "_") for pin in pins)
         folder = self.kept / kind / name
