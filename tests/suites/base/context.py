@@ -1,5 +1,6 @@
 """What a suite is given: a folder of its own, servers, and packages at named versions."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -93,7 +94,7 @@ class Context:
     def sdist(self, pin):
         """The unpacked source package of `name==version`, which has the tests that a wheel lacks."""
         folder = self._kept("sdist", (pin,), lambda folder: [
-            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
             "--no-binary", ":all:", "--dest", folder, pin])
         unpacked = folder / "unpacked"
         if not unpacked.exists():
@@ -115,6 +116,14 @@ class Context:
         copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
         return self._kept("maven", pins, *[
             lambda folder, pin=pin: [mvn, "--quiet", "--batch-mode", copy, f"-Dartifact={pin}", f"-DoutputDirectory={folder}"] for pin in pins])
+
+    def maven_dependencies(self, pom):
+        """A folder with the archives that a pom.xml names, and what they need."""
+        mvn = self.program("mvn", "maven")
+        copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+        name = f"{pom.parent.name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+        return self._kept("maven", (name,), lambda folder: [
+            mvn, "--quiet", "--batch-mode", "--file", pom, copy, f"-DoutputDirectory={folder}"])
 
     def go(self, pin):
         """A folder with the programs of `module/path@version`."""
