@@ -143,6 +143,7 @@ test-steps:
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
@@ -240,6 +241,7 @@ test-real-debian: ## the same on SUITE (trixie), another Debian, with all that i
 
 # `SUITES=--only NAME,…`, `--quick` or `--check`: see tests/suites/run.py.
 test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
+	@packaging/install-deps test
 	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.

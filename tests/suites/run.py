@@ -3,7 +3,7 @@
 
 A suite is a module `tests/suites/NAME.py`. Its docstring is one line, which says what it covers; `VERSION` names the suite's version, or its
 source and the date of it; `QUICK = True` puts it into `make test`, where all of them have a minute together. `run(context)` returns or yields a
-`Case` for each case, under the suite's own name. `tests/conformance/NAME/known.txt` has the cases that are not met: a name and a reason a line.
+`Case` for each case, under the suite's own name; `MOST_WARNINGS` is the number of warnings that it may have. `tests/conformance/NAME/known.txt` has the cases that are not met: a name and a reason a line.
 A case that fails and is not there fails the run, and so does one that is there and passes.
 
 The results are written to docs/project/conformance.md. `--check` compares them instead.
@@ -38,13 +38,15 @@ class Suite:
         self.covers = self.module.__doc__.strip()
         self.version = self.module.VERSION
         self.is_quick = getattr(self.module, "QUICK", False)
+        self.most_warnings = getattr(self.module, "MOST_WARNINGS", None)
         if "\n" in self.covers:
             raise ValueError(f"{file}: the docstring is one line, which the results page shows")
 
-    def run(self, dist, kept):
+    def run(self, options, kept):
         """Its cases, from a folder that is removed afterwards."""
         folder = Path(tempfile.mkdtemp(prefix="tutti-suite-"))
         folder.chmod(0o755)
+        dist = dist_of(options.programs.resolve(), folder / "dist") if options.programs else options.dist
         context = Context(folder, dist, kept)
         try:
             return list(self.module.run(context))
@@ -61,12 +63,23 @@ def skipped(suite, reason):
             file.write(f"suite {suite.name}\t{reason}\n")
 
 
+def dist_of(programs, folder):
+    """What `make build` would have made of the programs that cargo has built, with links."""
+    for name in ("bin", "modules"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bin/tuttid").symlink_to(programs / "tutti")
+    for program in (*programs.glob("tutti-*"), programs / "java"):
+        if program.suffix != ".d" and (program.is_dir() or os.access(program, os.X_OK)):
+            (folder / "modules" / program.name).symlink_to(program)
+    return folder
+
+
 def run_one(suite, options):
     """(row, section) for the results page, or None, and what is wrong."""
     begin = time.monotonic()
     try:
         reasons = cases_of.known(suite.name)
-        cases = suite.run(options.dist, ROOT / ".work/suites")
+        cases = suite.run(options, ROOT / ".work/suites")
     except Missing as reason:
         skipped(suite, reason)
         return None, []
@@ -77,7 +90,7 @@ def run_one(suite, options):
     if options.verbose:
         for case in cases:
             print(f"  {case.outcome} {case.name}{f': {case.detail}' if case.detail else ''}")
-    wrong = list(cases_of.complaints(cases, reasons))
+    wrong = list(cases_of.complaints(cases, reasons, suite.most_warnings))
     counts = ", ".join(f"{number} {outcome}" for outcome in cases_of.OUTCOMES if (number := sum(case.outcome == outcome for case in cases)))
     print(f"suite {suite.name}: {'FAILED' if wrong else 'ok'}, {len(cases)} cases: {counts}, {time.monotonic() - begin:.1f} s", flush=True)
     for line in wrong:
@@ -97,6 +110,7 @@ def compare(old, new):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
+    parser.add_argument("--programs", type=Path, help="in place of --dist, where cargo has built them: target/debug")
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--quick", action="store_true", help="those of `make test`")
     parser.add_argument("--check", action="store_true", help="compare the results page instead of writing it")

@@ -88,14 +88,13 @@ class Context:
 
     def pip(self, *pins):
         """A folder for `PYTHONPATH` with these packages (`name==version`) and what they need."""
-        return self._kept("pip", pins, lambda folder: [
-            sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--target", folder, *pins])
+        pip = self._pip()
+        return self._kept("pip", pins, lambda folder: [*pip, "install", "--target", folder, *pins])
 
     def sdist(self, pin):
         """The unpacked source package of `name==version`, which has the tests that a wheel lacks."""
-        folder = self._kept("sdist", (pin,), lambda folder: [
-            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--no-binary", ":all:", "--dest", folder, pin])
+        pip = self._pip()
+        folder = self._kept("sdist", (pin,), lambda folder: [*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", folder, pin])
         unpacked = folder / "unpacked"
         if not unpacked.exists():
             archive = next(folder.glob("*.tar.gz"))
@@ -149,6 +148,13 @@ class Context:
         write = ["sh", "-c", 'mkdir src && : > src/lib.rs && printf %s "$1" > Cargo.toml', "sh", manifest]
         folder = self._kept("crate", (f"{name}@{version}",), lambda _: write, lambda _: [cargo, "vendor", "--quiet", "--versioned-dirs", "vendor"])
         return folder / "vendor" / f"{name}-{version}"
+
+    def _pip(self):
+        """pip of an environment of its own: Debian's Python has none."""
+        python = self.kept / "python/bin/python"
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True)
+        return [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
     def _kept(self, kind, pins, *commands):
         name = "+".join(pin.replace("/", "_").replace(":", "_") for pin in pins)
