@@ -1,6 +1,5 @@
 """Jakarta Servlet 6.1: the TCK's applications, deployed to the language host by a container adapter for Arquillian"""
 
-import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -67,13 +66,12 @@ def run(context):
         if resources.exists():
             shutil.copytree(resources, classes, dirs_exist_ok=True)
     server = context.server(lambda port: {"listeners": {f"127.0.0.1:{port}": {"pass": "routes"}}, "routes": [{"action": {"return": 404}}]})
-    only = os.environ.get("SERVLET_TCK", "")
     subprocess.run([
         "java", "-Xmx512m", f"-Djava.io.tmpdir={context.folder}", f"-Dtutti.control={server.control}", f"-Dtutti.folder={wars}",
         "-Dservlet.tck.support.crossContext=false", "-Dservlet.tck.support.http2Push=false", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
         "-cp", f"{adapter}:{classes}:{jars}", "org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details=none",
         f"--reports-dir={reports}", "--include-classname=.*Tests?", *(f"--exclude-classname={name}" for name in LEFT_OUT),
-        f"--select-package={only}" if only else f"--scan-classpath={classes}",
+        f"--scan-classpath={classes}",
     ], cwd=HERE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS, check=False)
     yield from results(reports / "TEST-junit-jupiter.xml")
     for name, reason in LEFT_OUT.items():
