@@ -1,5 +1,6 @@
 """What a suite is given: a folder of its own, servers, and packages at named versions."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -115,10 +116,38 @@ class Context:
         return self._kept("maven", pins, *[
             lambda folder, pin=pin: [mvn, "--quiet", "--batch-mode", copy, f"-Dartifact={pin}", f"-DoutputDirectory={folder}"] for pin in pins])
 
+    def maven_dependencies(self, pom):
+        """A folder with the archives that a pom.xml names, and what they need."""
+        mvn = self.program("mvn", "maven")
+        copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+        name = f"{pom.parent.name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+        return self._kept("maven", (name,), lambda folder: [
+            mvn, "--quiet", "--batch-mode", "--file", pom, copy, f"-DoutputDirectory={folder}"])
+
     def go(self, pin):
         """A folder with the programs of `module/path@version`."""
         go = self.program("go")
         return self._kept("go", (pin,), lambda folder: ["env", f"GOBIN={folder}", go, "install", pin])
+
+    def git(self, repository, commit):
+        """A work tree of a public repository (`host/owner/name`) at a commit, for what no registry has."""
+        git = self.program("git")
+        try:
+            return self._kept("git", (f"{repository.rpartition('/')[2]}@{commit}",), *[lambda _, words=words: [git, *words] for words in (
+                ("init", "--quiet"),
+                ("fetch", "--quiet", "--depth", "1", f"https://{repository}", commit),
+                ("-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"),
+            )])
+        except RuntimeError as reason:
+            raise Missing(f"{repository} cannot be fetched: {str(reason).strip().splitlines()[-1]}") from reason
+
+    def crate(self, name, version):
+        """The source of `name` at `version`, which may have its tests' data."""
+        cargo = self.program("cargo")
+        manifest = f'[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n{name} = "={version}"\n[workspace]\n'
+        write = ["sh", "-c", 'mkdir src && : > src/lib.rs && printf %s "$1" > Cargo.toml', "sh", manifest]
+        folder = self._kept("crate", (f"{name}@{version}",), lambda _: write, lambda _: [cargo, "vendor", "--quiet", "--versioned-dirs", "vendor"])
+        return folder / "vendor" / f"{name}-{version}"
 
     def _pip(self):
         """pip of an environment of its own: Debian's Python has none."""
