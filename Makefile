@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image test-entrypoint image images chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -252,6 +252,7 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 	packaging/build-deb --dist $(DIST) --out $(DEBS)/new $(QUICK) --revision 2
 	$(if $(QUICK),,lintian --allow-root --fail-on error,warning --tag-display-limit 0 $(DEBS)/old/*.changes)
 	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
+	$(MAKE) --no-print-directory test-entrypoint
 
 test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	@packaging/install-deps packages
@@ -266,11 +267,19 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
+# ONLY: names of packaging/image/tags.toml, with commas.
+images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
+	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) --sizes
+
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
 
-test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
+test-image: test-chart ## the image as Compose runs it, and public users of Unit's images on those of `make images`; the Dockerfile is linted
 	python3 tests/packages/image.py
+	python3 tests/packages/unit_users.py
+
+test-entrypoint: ## the entry point of the images that replace NGINX Unit's, without images (root only; half a minute)
+	python3 tests/packages/entrypoint.py --dist $(DIST)
 
 chart: ## the Helm chart, as dist/tutti-VERSION.tgz
 	mkdir -p $(DIST)
@@ -306,6 +315,7 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	$(MAKE) --no-print-directory test-packages
 	$(MAKE) --no-print-directory dist
 	$(MAKE) --no-print-directory image
+	$(MAKE) --no-print-directory images
 	$(MAKE) --no-print-directory chart site
 	$(MAKE) --no-print-directory test-image
 	$(MAKE) --no-print-directory fuzz
