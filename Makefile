@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image test-entrypoint image images chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image test-entrypoint image images chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -175,6 +175,12 @@ test-miri: ## the wire's lock-free parts and tables and the workers' base under 
 	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation" CARGO_TARGET_DIR=$(TARGET)/miri \
 	    $(CARGO) +nightly miri test -p tutti-wire -p tutti-worker --lib
+
+# Each seed is another order of threads, and other choices of what the memory orderings let a load see. Rustix makes addresses of numbers.
+test-miri-seeds: ## the models of the wire's lock-free parts (those of loom) under Miri with its weak memory, for SEEDS (64) seeds
+	@$(call NIGHTLY,miri)
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-many-seeds=0..$(or $(SEEDS),64)" \
+	    CARGO_TARGET_DIR=$(TARGET)/miri $(CARGO) +nightly miri test -p tutti-wire --lib -- models::
 
 SANITIZED = $(TARGET)/sanitized/$(HOST)/debug
 test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer over the C code of PHP's, Perl's and Ruby's hosts, and a program in C
