@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-suites test-packages test-packages-debian test-chart test-image test-entrypoint image images chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-entrypoint image images chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -240,6 +240,7 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_run.py --dist $(DIST)
 	python3 tests/real/snippets_run.py --dist $(DIST)
 	python3 tests/real/imports_cases.py --dist $(DIST)
+	python3 tests/agents/run.py --quick --dist $(DIST)
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
@@ -249,6 +250,11 @@ test-real-debian: ## the same on SUITE (trixie), another Debian, with all that i
 test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
 	@packaging/install-deps test
 	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
+
+# Each tool is fetched once, below the target folder.
+test-agents: ## agents, debuggers, profilers and coverage tools on applications of DIST (a quarter of an hour): docs/languages/agents.md
+	@packaging/install-deps real
+	python3 tests/agents/run.py --dist $(DIST)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
 test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge

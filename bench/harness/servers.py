@@ -57,7 +57,7 @@ class Place:
 
     def port(self):
         """Free on loopback; in a namespace of our own no other program takes one, so they are counted up."""
-        return next(self.ports) if self.prefix else free_port()
+        return next(self.ports) if self.prefix else free_port(self.host)
 
 
 class Server:
