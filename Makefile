@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image test-release test-reproducible image chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -99,6 +99,7 @@ server:
 	ln -sfn tutti $(DIST)/bin/unitd
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-php $(DIST)/modules $(TARGET)
 	install -m 644 sdk/php/resident/*.php $(DIST)/share/tutti/php/
+	install -m 755 packaging/install.sh $(DIST)/share/tutti/install.sh
 
 demo: ## install what is missing, build the server with PHP, serve a small site on port 8080 and check it
 	@packaging/install-deps server demo
@@ -146,6 +147,7 @@ test-steps:
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
+	$(call IN,packages) --after "building for the real sites" "release" $(MAKE) --no-print-directory test-release DIST=$(DEV)
 
 # The commands of a newcomer, each by itself; of `bench` only the round that shows that it works, since all of it takes hours.
 FRESH ?= build test bench-quick dist site
@@ -256,6 +258,14 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
 
+test-release: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
+	@packaging/install-deps release
+	python3 tests/packages/release.py --dist $(DIST)
+
+test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM= or CRATES=tutti-perl: sooner)
+	@packaging/install-deps build packages release
+	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)",PROFILE=$(PROFILE) WASM=$(WASM))
+
 # LANGUAGES: those that it has (Dockerfile).
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
@@ -266,17 +276,34 @@ test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and
 test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
 	python3 tests/packages/image.py
 
+# Helm gives each file the present time.
 chart: ## the Helm chart, as dist/tutti-VERSION.tgz
 	mkdir -p $(DIST)
 	helm="$$(packaging/fetch-tool helm)" && "$$helm" package --destination $(DIST) packaging/helm/tutti
+	folder="$$(mktemp -d)" && for chart in $(DIST)/tutti-*.tgz; do \
+	    tar -C "$$folder" -xf "$$chart" && packaging/archive "$$chart" "$$folder" tutti; done && rm -r "$$folder"
 
-dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
+# Debian's own languages, wherever this is built.
+DEBIANS = PYTHONS=/usr/bin/python3 PHPS="$$(php-config --version | cut -d. -f1,2)"
+dist: deps ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums; the same bytes each time
 	@packaging/install-deps packages
+	$(DEBIANS) packaging/reproducible $(MAKE) --no-print-directory build
 	$(CARGO) xtask notices $(DIST)/third-party.txt
 	rm -rf $(DIST)/deb
-	packaging/build-deb --dist $(DIST) --out $(DIST)/deb
-	packaging/bill-of-materials $(DIST)/deb
+	packaging/reproducible packaging/build-deb --dist $(DIST) --out $(DIST)/deb
+	packaging/reproducible packaging/bill-of-materials $(DIST)
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
+
+# `IMAGE=` leaves out the image, which is root's to make.
+IMAGE = 1
+RELEASE = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
+release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
+	@$(RELEASE) --check
+	$(MAKE) --no-print-directory dist
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
+	packaging/reproducible $(MAKE) --no-print-directory chart
+	$(MAKE) --no-print-directory site
+	@$(RELEASE)
 
 site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
