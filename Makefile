@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image test-release test-reproducible image chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image test-verify test-reproducible image chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -147,7 +147,7 @@ test-steps:
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
-	$(call IN,packages) --after "building for the real sites" "release" $(MAKE) --no-print-directory test-release DIST=$(DEV)
+	$(call IN,packages) --after "building for the real sites" "release" $(MAKE) --no-print-directory test-verify DIST=$(DEV)
 
 # The commands of a newcomer, each by itself; of `bench` only the round that shows that it works, since all of it takes hours.
 FRESH ?= build test bench-quick dist site
@@ -258,7 +258,7 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
 
-test-release: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
+test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
 	@packaging/install-deps release
 	python3 tests/packages/release.py --dist $(DIST)
 
@@ -296,14 +296,15 @@ dist: deps ## dist/deb: packages for this Debian, with the licences of what is i
 
 # `IMAGE=` leaves out the image, which is root's to make.
 IMAGE = 1
-RELEASE = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
+PUT_TOGETHER = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
-	@$(RELEASE) --check
+	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
+	$(if $(wildcard packaging/build-repository),packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=)
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	$(MAKE) --no-print-directory site
-	@$(RELEASE)
+	@$(PUT_TOGETHER)
 
 site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book

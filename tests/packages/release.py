@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Releases as `make release` publishes them, without building them: `release.py --dist DIST`, for `make test-release`.
+"""Releases as `make release` publishes them, without building them: `release.py --dist DIST`, for `make test-verify`.
 
 A clone with a contact, an address and a test's own key is released from the programs in DIST; a second time in another folder, with the same bytes.
 Releases that may not be are refused. Then third parties use it: the commands of VERIFY.md are run, and find what has been changed; Tutti
