@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image test-verify test-reproducible image chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image test-verify test-reproducible image chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -300,11 +300,45 @@ PUT_TOGETHER = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY
 release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
 	@$(PUT_TOGETHER) --check
 	$(MAKE) --no-print-directory dist
-	$(if $(wildcard packaging/build-repository),packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=)
+	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
 	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
 	packaging/reproducible $(MAKE) --no-print-directory chart
 	$(MAKE) --no-print-directory site
 	@$(PUT_TOGETHER)
+
+# VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
+PACKAGES_OF = $(or $(PACKAGES_FOLDER),$(DIST))
+packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
+	@packaging/install-deps repository
+	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable gnu $(DIST) $(TARGET)/portable/gnu
+	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable musl $(DIST) $(TARGET)/portable/musl
+	packaging/build-packages rpm --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/rpm $(if $(VERSION),--version $(VERSION))
+	packaging/build-packages tar --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/tar $(if $(VERSION),--version $(VERSION))
+	packaging/build-packages apk --dist $(TARGET)/portable/musl --out $(PACKAGES_OF)/apk $(if $(VERSION),--version $(VERSION))
+
+# GPG_KEY and APK_KEY: files with the secret keys, without which the lists are not signed. Keep packages of earlier versions in the folders.
+repository: ## dist/repository: what `make dist` and `make packages` have made, as repositories for apt, dnf and apk; static files
+	@packaging/install-deps repository
+	packaging/build-repository --out $(DIST)/repository --deb $$(. /etc/os-release && echo $$VERSION_CODENAME)=$(DIST)/deb --rpm $(DIST)/rpm --apk $(DIST)/apk \
+	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
+
+# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's.
+RELEASE := $(CURDIR)/.work/release
+OLD = 0.1.0-rc.1
+NEW = 0.1.0-rc.2
+test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, upgrade under load, roll back (root only; hours)
+	@packaging/install-deps packages repository
+	rm -rf $(RELEASE)
+	mkdir -p $(RELEASE)/old $(RELEASE)/new
+	$(if $(PREVIOUS),cp -r $(PREVIOUS)/. $(RELEASE)/old/)
+	for one in $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW); do \
+	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
+	    $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
+	done
+	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
+	    for one in old:$(OLD) new:$(NEW); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
+	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
+	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
 
 site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
