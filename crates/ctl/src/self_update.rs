@@ -12,7 +12,11 @@ use super::report::CommandError;
 #[derive(Args)]
 pub(super) struct SelfUpdateArguments {
     /// Options of install.sh: `--version VERSION`, `--dry-run`, `--from ADDRESS`, `--key KEY`
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "OPTION"
+    )]
     options: Vec<OsString>,
 }
 

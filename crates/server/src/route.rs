@@ -61,10 +61,8 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     };
     // A response would repeat fields that scripts of a page must not read (RFC 9110 §9.3.8).
     if request.view.method() == Method::Trace {
-        return Plan::new(Act::Page {
-            status: 405,
-            fields: FieldLines::of("Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
-        });
+        let methods = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+        return Plan::new(not_allowed(methods));
     }
     if request.snapshot.logs_routes {
         let local = &request.client.local;
@@ -126,10 +124,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             }
             DecisionKind::Metrics => match request.view.method() {
                 Method::Get | Method::Head => Act::Metrics,
-                _ => Act::Page {
-                    status: 405,
-                    fields: FieldLines::of("Allow", b"GET, HEAD"),
-                },
+                _ => not_allowed(b"GET, HEAD"),
             },
             DecisionKind::Spooler(index) => spooler(request, index),
             DecisionKind::NotFound => Act::page(404),
@@ -631,12 +626,18 @@ fn is_index_denied(
 const METHODS_OF_FILES: &[u8] = b"GET, HEAD, OPTIONS";
 
 fn refusal(status: u16) -> Act {
-    // RFC 9110 §15.5.6: a 405 names the methods.
-    let fields = match status {
-        405 => FieldLines::of("Allow", METHODS_OF_FILES),
-        _ => FieldLines::new(),
-    };
-    Act::Page { status, fields }
+    match status {
+        405 => not_allowed(METHODS_OF_FILES),
+        _ => Act::page(status),
+    }
+}
+
+/// RFC 9110 §15.5.6: a 405 names the methods.
+fn not_allowed(methods: &'static [u8]) -> Act {
+    Act::Page {
+        status: 405,
+        fields: FieldLines::of("Allow", methods),
+    }
 }
 
 /// A `return`, with its `location` and its body.
