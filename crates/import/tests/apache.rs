@@ -1484,3 +1484,37 @@ fn members_have_a_path_and_rules_send_all_fields() {
         "{text}"
     );
 }
+
+/// All steps of a host, those of the routes that it is made of included.
+fn all_routes(imported: &Imported) -> String {
+    imported.configuration["routes"].to_string()
+}
+
+#[test]
+fn hosts_of_one_name_share_no_routes() {
+    let imported = imported(
+        "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv/open\n</VirtualHost>\n\
+         <VirtualHost *:443>\nServerName s\nDocumentRoot /srv/closed\n<Files index.html>\nRequire all denied\n</Files>\n</VirtualHost>",
+    );
+    let routes = imported.configuration["routes"].as_object().unwrap();
+    let of = |folder: &str| -> Vec<&String> {
+        let named = routes
+            .iter()
+            .filter(|(_, steps)| steps.to_string().contains(folder));
+        named.map(|(name, _)| name).collect()
+    };
+    let (open, closed) = (of("/srv/open"), of("/srv/closed"));
+    assert!(
+        closed.len() > 1,
+        "the index goes back to a route of its own: {routes:#?}"
+    );
+    for name in &closed {
+        for other in &open {
+            let destination = format!("\"routes/{other}\"");
+            assert!(
+                !routes[*name].to_string().contains(&destination),
+                "{name} leads to {other}"
+            );
+        }
+    }
+}

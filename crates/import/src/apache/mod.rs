@@ -305,6 +305,8 @@ impl Compiler<'_> {
             (server, _) => server,
         };
         site.name = self.out.route_name(wanted);
+        // The name is taken before those of other sites, and before what leads back to it is made.
+        self.out.routes.insert(site.name.clone(), Value::Null);
         site.mappings = self.mappings(&site, reader);
         site.maps = self.maps(&site, reader.root.first().map(PathBuf::as_path));
         let scripts = self.scripts_elsewhere(&site);
