@@ -1518,3 +1518,21 @@ fn hosts_of_one_name_share_no_routes() {
         }
     }
 }
+
+#[test]
+fn a_folder_with_wildcards_counts_like_any_other() {
+    let steps = steps(
+        "<Directory /srv>\nRequire all granted\n</Directory>\n<Directory /srv/*/private>\nRequire all denied\n</Directory>",
+    );
+    assert_eq!(steps[0]["action"]["return"], 403, "{steps:#}");
+    let test = steps[0]["match"]["if"].as_str().unwrap();
+    assert!(test.contains("private"), "{test}");
+}
+
+#[test]
+fn a_wildcard_of_a_location_ends_at_a_slash() {
+    let steps = steps(
+        "<Location />\nRequire all denied\n</Location>\n<Location /a/*>\nRequire all granted\n</Location>",
+    );
+    assert_eq!(steps[0]["match"]["uri"], "~^/a/[^/]*$", "{steps:#}");
+}
