@@ -1536,3 +1536,52 @@ fn a_wildcard_of_a_location_ends_at_a_slash() {
     );
     assert_eq!(steps[0]["match"]["uri"], "~^/a/[^/]*$", "{steps:#}");
 }
+
+#[test]
+fn rules_of_a_section_that_is_no_single_folder_refuse() {
+    for (begin, end) in [
+        ("Directory /srv/*", "Directory"),
+        ("DirectoryMatch /private", "DirectoryMatch"),
+        ("FilesMatch \\.txt$", "FilesMatch"),
+        ("LocationMatch /private", "LocationMatch"),
+        ("If \"%{QUERY_STRING} == 'x'\"", "If"),
+    ] {
+        let rules = "RewriteEngine On\nRewriteRule . - [F]";
+        let imported = host(&format!("<{begin}>\n{rules}\n</{end}>"));
+        assert_eq!(lost(&imported), [(6, "RewriteRule")], "{begin}");
+        assert!(
+            all_routes(&imported).contains(r#"},"action":{"return":403}}"#),
+            "{begin}: {}",
+            all_routes(&imported)
+        );
+    }
+    let harmless =
+        host("<FilesMatch \\.txt$>\nRewriteEngine On\nRewriteRule . - [E=a:1]\n</FilesMatch>");
+    assert!(lost(&harmless).iter().all(|(line, _)| *line != 6));
+}
+
+#[test]
+fn an_alternative_to_nothing_holds() {
+    let rules = |conditions: &str| {
+        let text = format!("RewriteEngine On\n{conditions}\nRewriteRule ^/x - [F]");
+        steps(&text)[0].clone()
+    };
+    let agent = "RewriteCond %{HTTP_USER_AGENT} bad [OR]";
+    assert_eq!(rules(&format!("{agent}\n{agent}")), rules(""));
+    let method = "RewriteCond %{REQUEST_METHOD} POST";
+    assert_eq!(rules(&format!("{method}\n{agent}")), rules(method));
+}
+
+#[test]
+fn rules_that_refuse_see_the_index_of_a_folder() {
+    let imported =
+        host("<Directory /srv>\nRewriteEngine On\nRewriteRule ^index - [F]\n</Directory>");
+    let looks_again = r#""found":{"rewrite":"${uri}index.html","pass":"routes/s-settled"}"#;
+    assert!(
+        all_routes(&imported).contains(looks_again),
+        "{}",
+        all_routes(&imported)
+    );
+    let settled = imported.configuration["routes"]["s-settled"].to_string();
+    assert!(settled.contains("403"), "{settled}");
+}

@@ -322,6 +322,7 @@ impl Compiler<'_> {
         self.report_environment(&site);
         for section in &site.sections {
             access::report_satisfy(section, self.findings);
+            restrict::report_rules(section, self.findings);
             self.report_aliases(section);
         }
         for section in &mut site.sections {
