@@ -1598,3 +1598,41 @@ fn a_condition_after_a_rewrite_does_not_see_the_new_path() {
         assert!(text.contains(r#""action":{"return":403}"#), "{text}");
     }
 }
+
+#[test]
+fn a_location_in_another_is_found_where_nginx_looks_for_it() {
+    // Each level has its longest prefix; the locations of the others are not looked at.
+    let text = "location / { return 201; location /a/b/ { return 202; } location = /a/c { return 203; } location ~ x { return 204; } }
+        location /a/ { return 205; }";
+    assert_eq!(
+        uris(text),
+        [
+            json!(["~x", "!~^(?!/)", "!/a/*"]),
+            json!("/a/*"),
+            Value::Null
+        ]
+    );
+}
+
+#[test]
+fn an_inner_location_ends_the_search_on_its_own_level() {
+    let text = "location / { return 201; location ^~ /a/ { return 202; } location ~ y { return 203; } } location ~ x { return 204; }";
+    assert_eq!(
+        uris(text),
+        [
+            json!(["~y", "!~^(?!/)", "!/a/*"]),
+            json!("~x"),
+            json!("/a/*"),
+            Value::Null
+        ]
+    );
+}
+
+#[test]
+fn a_location_in_an_internal_one_is_internal() {
+    let steps = steps("location /a/ { internal; root /srv/a; location /a/b/ { return 200 x; } }");
+    let refused = steps.as_array().unwrap().iter();
+    let refused = refused.filter(|step| step["action"]["return"] == 404);
+    let uris: Vec<&Value> = refused.map(|step| &step["match"]["uri"]).collect();
+    assert_eq!(uris, [&json!("/a/b/*"), &json!("/a/*")]);
+}

@@ -6,9 +6,8 @@ use tutti_config::table::DECODED;
 
 use super::closing;
 use super::if_block::is_handler;
-use super::location::{
-    Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
-};
+use super::kept;
+use super::location::{Location, Match, Way, collect, found, named_paths, order, redirects, steps};
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
@@ -32,9 +31,7 @@ impl Compiler<'_> {
         self.out.routes.insert(name.clone(), Value::Null);
         site.name.clone_from(&name);
         let locations = self.understood(collect(block, &mut Vec::new()));
-        let has_internal = locations
-            .iter()
-            .any(|location| is_internal(location.statement));
+        let has_internal = locations.iter().any(Location::is_internal);
         let acts = |statement: &Statement| {
             matches!(statement.name(), "return" | "rewrite" | "if" | "break")
         };
