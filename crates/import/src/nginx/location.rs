@@ -300,6 +300,29 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
     ordered
 }
 
+/// Patterns against the paths of the prefixes beside a regular expression after which none is tried.
+fn stopped_beside(location: &Location<'_>, all: &[&Location<'_>]) -> Vec<String> {
+    let mut beside: Vec<(&str, bool)> = Vec::new();
+    for other in all.iter().filter(|other| other.is_beside(location)) {
+        if let Match::Prefix(path, stops) = &other.how {
+            beside.push((path, *stops));
+        }
+    }
+    let stopping = beside.iter().filter(|(_, stops)| *stops);
+    let patterns = stopping.map(|(path, _)| {
+        let longer = beside.iter().filter(|(_, stops)| !stops);
+        let longer = longer
+            .filter_map(|(other, _)| other.strip_prefix(path))
+            .filter(|rest| !rest.is_empty());
+        let longer: Vec<String> = longer.map(escaped).collect();
+        match longer.is_empty() {
+            true => format!("!{}", beginning(path)),
+            false => format!("!~^{}(?!{})", escaped(path), longer.join("|")),
+        }
+    });
+    patterns.collect()
+}
+
 /// `/path` is redirected to `/path/`, where that is a location that a server behind answers.
 pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
     let mut redirects = Vec::new();
