@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -99,6 +99,7 @@ server:
 	ln -sfn tutti $(DIST)/bin/unitd
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-php $(DIST)/modules $(TARGET)
 	install -m 644 sdk/php/resident/*.php $(DIST)/share/tutti/php/
+	install -m 755 packaging/install.sh $(DIST)/share/tutti/install.sh
 
 demo: ## install what is missing, build the server with PHP, serve a small site on port 8080 and check it
 	@packaging/install-deps server demo
@@ -143,9 +144,11 @@ test-steps:
 	$(call IN,http) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
+	$(call IN,packages) --after "building for the real sites" "release" $(MAKE) --no-print-directory test-verify DIST=$(DEV)
 
 # The commands of a newcomer, each by itself; of `bench` only the round that shows that it works, since all of it takes hours.
 FRESH ?= build test bench-quick dist site
@@ -174,6 +177,12 @@ test-miri: ## the wire's lock-free parts and tables and the workers' base under 
 	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation" CARGO_TARGET_DIR=$(TARGET)/miri \
 	    $(CARGO) +nightly miri test -p tutti-wire -p tutti-worker --lib
+
+# Each seed is another order of threads, and other choices of what the memory orderings let a load see. Rustix makes addresses of numbers.
+test-miri-seeds: ## the models of the wire's lock-free parts (those of loom) under Miri with its weak memory, for SEEDS (64) seeds
+	@$(call NIGHTLY,miri)
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-many-seeds=0..$(or $(SEEDS),64)" \
+	    CARGO_TARGET_DIR=$(TARGET)/miri $(CARGO) +nightly miri test -p tutti-wire --lib -- models::
 
 SANITIZED = $(TARGET)/sanitized/$(HOST)/debug
 test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer over the C code of PHP's, Perl's and Ruby's hosts, and a program in C
@@ -233,10 +242,21 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/imports_run.py --dist $(DIST)
 	python3 tests/real/snippets_run.py --dist $(DIST)
 	python3 tests/real/imports_cases.py --dist $(DIST)
+	python3 tests/agents/run.py --quick --dist $(DIST)
 
 test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
 	    make build PROFILE=demo WASM= DIST=/srv/dist && make test-real LONG=--long DIST=/srv/dist'
+
+# `SUITES=--only NAME,…`, `--quick` or `--check`: see tests/suites/run.py.
+test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
+	@packaging/install-deps test
+	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
+
+# Each tool is fetched once, below the target folder.
+test-agents: ## agents, debuggers, profilers and coverage tools on applications of DIST (a quarter of an hour): docs/languages/agents.md
+	@packaging/install-deps real
+	python3 tests/agents/run.py --dist $(DIST)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
 test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge
@@ -246,6 +266,7 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 	packaging/build-deb --dist $(DIST) --out $(DEBS)/new $(QUICK) --revision 2
 	$(if $(QUICK),,lintian --allow-root --fail-on error,warning --tag-display-limit 0 $(DEBS)/old/*.changes)
 	python3 tests/packages/run.py --packages $(DEBS)/old --newer $(DEBS)/new $(if $(QUICK),,--all)
+	$(MAKE) --no-print-directory test-entrypoint
 
 test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	@packaging/install-deps packages
@@ -256,27 +277,95 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
 
+test-verify: ## a release of what DIST has: refused, signed, verified by VERIFY.md, installed and updated by install.sh
+	@packaging/install-deps release
+	python3 tests/packages/release.py --dist $(DIST)
+
+test-reproducible: ## a release built twice, the second time as VERIFY.md says, by another user in another folder: the same bytes (hours; PROFILE=demo WASM= or CRATES=tutti-perl: sooner)
+	@packaging/install-deps build packages release
+	python3 tests/packages/reproducible.py $(if $(CRATES),--crates "$(CRATES)",PROFILE=$(PROFILE) WASM=$(WASM))
+
 # LANGUAGES: those that it has (Dockerfile).
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
+# ONLY: names of packaging/image/tags.toml, with commas.
+images: ## the images that replace NGINX Unit's, one for each language that Debian has in the version of the packages of `make dist` (root only)
+	packaging/build-images $(DIST)/deb $(if $(ONLY),--only $(ONLY)) --sizes
+
 test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
 
-test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
+test-image: test-chart ## the image as Compose runs it, and public users of Unit's images on those of `make images`; the Dockerfile is linted
 	python3 tests/packages/image.py
+	python3 tests/packages/unit_users.py
 
+test-entrypoint: ## the entry point of the images that replace NGINX Unit's, without images (root only; half a minute)
+	python3 tests/packages/entrypoint.py --dist $(DIST)
+
+# Helm gives each file the present time.
 chart: ## the Helm chart, as dist/tutti-VERSION.tgz
 	mkdir -p $(DIST)
 	helm="$$(packaging/fetch-tool helm)" && "$$helm" package --destination $(DIST) packaging/helm/tutti
+	folder="$$(mktemp -d)" && for chart in $(DIST)/tutti-*.tgz; do \
+	    tar -C "$$folder" -xf "$$chart" && packaging/archive "$$chart" "$$folder" tutti; done && rm -r "$$folder"
 
-dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
+# Debian's own languages, wherever this is built.
+DEBIANS = PYTHONS=/usr/bin/python3 PHPS="$$(php-config --version | cut -d. -f1,2)"
+dist: deps ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums; the same bytes each time
 	@packaging/install-deps packages
+	$(DEBIANS) packaging/reproducible $(MAKE) --no-print-directory build
 	$(CARGO) xtask notices $(DIST)/third-party.txt
 	rm -rf $(DIST)/deb
-	packaging/build-deb --dist $(DIST) --out $(DIST)/deb
-	packaging/bill-of-materials $(DIST)/deb
+	packaging/reproducible packaging/build-deb --dist $(DIST) --out $(DIST)/deb
+	packaging/reproducible packaging/bill-of-materials $(DIST)
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
+
+# `IMAGE=` leaves out the image, which is root's to make.
+IMAGE = 1
+PUT_TOGETHER = packaging/release $(or $(VERSION),none) --dist $(DIST) $(if $(KEY),--key $(KEY)) $(if $(UNSIGNED),--unsigned) $(if $(REHEARSAL),--rehearsal)
+release: ## dist/release: all that is published of VERSION, signed with KEY or UNSIGNED=1; the same bytes each time (docs/project/releasing.md)
+	@$(PUT_TOGETHER) --check
+	$(MAKE) --no-print-directory dist
+	packaging/reproducible $(MAKE) --no-print-directory packages repository VERSION=
+	$(if $(IMAGE),packaging/reproducible $(MAKE) --no-print-directory image)
+	packaging/reproducible $(MAKE) --no-print-directory chart
+	$(MAKE) --no-print-directory site
+	@$(PUT_TOGETHER)
+
+# VERSION: another than that of Cargo.toml, for a release candidate. PACKAGES: where they are written.
+PACKAGES_OF = $(or $(PACKAGES_FOLDER),$(DIST))
+packages: ## packages for other systems, of DIST (`make build`): rpm and a tar archive for glibc 2.28 and later, apk for musl; each in DIST/KIND
+	@packaging/install-deps repository
+	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable gnu $(DIST) $(TARGET)/portable/gnu
+	PROFILE=$(PROFILE) WASM=$(WASM) packaging/build-portable musl $(DIST) $(TARGET)/portable/musl
+	packaging/build-packages rpm --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/rpm $(if $(VERSION),--version $(VERSION))
+	packaging/build-packages tar --dist $(TARGET)/portable/gnu --out $(PACKAGES_OF)/tar $(if $(VERSION),--version $(VERSION))
+	packaging/build-packages apk --dist $(TARGET)/portable/musl --out $(PACKAGES_OF)/apk $(if $(VERSION),--version $(VERSION))
+
+# GPG_KEY and APK_KEY: files with the secret keys, without which the lists are not signed. Keep packages of earlier versions in the folders.
+repository: ## dist/repository: what `make dist` and `make packages` have made, as repositories for apt, dnf and apk; static files
+	@packaging/install-deps repository
+	packaging/build-repository --out $(DIST)/repository --deb $$(. /etc/os-release && echo $$VERSION_CODENAME)=$(DIST)/deb --rpm $(DIST)/rpm --apk $(DIST)/apk \
+	    $(if $(GPG_KEY),--gpg-key $(GPG_KEY)) $(if $(APK_KEY),--apk-key $(APK_KEY))
+
+# PREVIOUS: the folder with the last release's packages by kind (deb/SUITE, rpm, apk, tar), in place of the first candidate's.
+RELEASE := $(CURDIR)/.work/release
+OLD = 0.1.0-rc.1
+NEW = 0.1.0-rc.2
+test-release: ## publish a release candidate, install it on fresh Debian 12 and 13, an rpm- and a musl-based system, upgrade under load, roll back (root only; hours)
+	@packaging/install-deps packages repository
+	rm -rf $(RELEASE)
+	mkdir -p $(RELEASE)/old $(RELEASE)/new
+	$(if $(PREVIOUS),cp -r $(PREVIOUS)/. $(RELEASE)/old/)
+	for one in $(if $(PREVIOUS),,old:$(OLD)) new:$(NEW); do \
+	    packaging/build-packages deb --quick --dist $(DIST) --version $${one#*:} --out $(RELEASE)/$${one%:*}/deb/$$(. /etc/os-release && echo $$VERSION_CODENAME); \
+	    $(MAKE) --no-print-directory packages PACKAGES_FOLDER=$(RELEASE)/$${one%:*} VERSION=$${one#*:}; \
+	done
+	packaging/test-debian trixie bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= DIST=/srv/dist && rm -rf /srv/release && \
+	    for one in old:$(OLD) new:$(NEW); do packaging/build-packages deb --quick --dist /srv/dist --version $${one#*:} --out /srv/release/$${one%:*}/deb/trixie; done'
+	cp -rn .work/debian/trixie/srv/release/. $(RELEASE)/
+	python3 tests/packages/rehearsal.py --packages $(RELEASE) --dist $(DIST)
 
 site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
@@ -300,6 +389,7 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	$(MAKE) --no-print-directory test-packages
 	$(MAKE) --no-print-directory dist
 	$(MAKE) --no-print-directory image
+	$(MAKE) --no-print-directory images
 	$(MAKE) --no-print-directory chart site
 	$(MAKE) --no-print-directory test-image
 	$(MAKE) --no-print-directory fuzz

@@ -24,10 +24,22 @@ WORKER_GROUP = "nogroup"
 THREADS = 2
 
 
+# Below those that the kernel hands out (ip_local_port_range), which any process may get before they are used here; each only once, and
+# programs that run side by side begin at different ones. `tutti_testkit::free_port` does the same.
+PORTS = itertools.cycle((number + os.getpid() * 97) % 20_000 + 12_000 for number in range(20_000))
+
+
 def free_port(host="127.0.0.1"):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+    for port in itertools.islice(PORTS, 20_000):
+        with socket.socket() as probe:
+            # One that a closed connection still holds is free for a server, which sets this, too.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("there is no free port")
 
 
 def takes_connections(host, port):
@@ -45,7 +57,7 @@ class Place:
 
     def port(self):
         """Free on loopback; in a namespace of our own no other program takes one, so they are counted up."""
-        return next(self.ports) if self.prefix else free_port()
+        return next(self.ports) if self.prefix else free_port(self.host)
 
 
 class Server:

@@ -12,6 +12,7 @@ import base64
 import http.client
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -38,9 +39,16 @@ OTHERS = ("./var/lib/dpkg", "./var/lib/apt", "./var/cache", "./var/log", "./var/
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that is free, and stays free: connections of others take theirs from the kernel's range, which is above."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    while True:
+        port = random.randrange(10000, first)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def get(port, path="/", host="127.0.0.1"):
@@ -80,8 +88,8 @@ def component():
 class Load:
     """Clients that ask all the time, some on a new connection each time, some on one that is kept; counts what is lost."""
 
-    def __init__(self, port):
-        self.port, self.asked, self.lost, self.end = port, 0, [], threading.Event()
+    def __init__(self, port, says="PHP says"):
+        self.port, self.says, self.asked, self.lost, self.end = port, says, 0, [], threading.Event()
         self.lock = threading.Lock()
         self.clients = [threading.Thread(target=self._client, args=(number % 2 == 0,)) for number in range(6)]
         for client in self.clients:
@@ -95,7 +103,7 @@ class Load:
                 connection.request("GET", "/?load")
                 answer = connection.getresponse()
                 body = answer.read().decode()
-                lost = None if answer.status == 200 and "PHP says" in body else f"{answer.status} {body[:80]}"
+                lost = None if answer.status == 200 and self.says in body else f"{answer.status} {body[:80]}"
                 if not keep or answer.getheader("Connection", "").lower() == "close":
                     connection.close()
                     connection = None
@@ -107,6 +115,12 @@ class Load:
                 self.asked += 1
                 if lost:
                     self.lost.append(lost)
+
+    def wait(self, more):
+        """Waits for answers, of which none is lost."""
+        wanted = self.asked + more
+        while self.asked < wanted and not self.lost:
+            time.sleep(0.05)
 
     def stop(self):
         self.end.set()
@@ -199,13 +213,10 @@ class Walk:
         router = self.machine.run("pgrep -f '^tutti: router'").stdout.split()
         load = Load(self.port)
         try:
-            while load.asked < 200 and not load.lost:
-                time.sleep(0.05)
+            load.wait(200)
             said = self.machine.run(f"apt-get install -y -qq {self.files(self.newer, [SERVER, 'tutti-php'])}")
-            upgraded = load.asked
             # The new version has answered for a while.
-            while load.asked < upgraded + 500 and not load.lost:
-                time.sleep(0.05)
+            load.wait(500)
         finally:
             load.stop()
         assert not load.lost, f"{len(load.lost)} of {load.asked} requests lost, the first: {load.lost[0]}"

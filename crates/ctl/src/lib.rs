@@ -29,6 +29,7 @@ mod paths;
 mod program;
 pub mod report;
 mod run;
+mod self_update;
 mod site;
 mod status;
 mod stop;
@@ -92,6 +93,8 @@ enum Command {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Install the newest version of the archive that install.sh has installed; packages are upgraded by the system
+    SelfUpdate(self_update::SelfUpdateArguments),
     /// Stop a running server, after the requests in progress are answered
     Stop(stop::StopArguments),
     /// Print a shell's completion script
@@ -144,6 +147,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Reload { control } => reload(&control),
         Command::Maintenance(arguments) => maintenance::run(&arguments),
         Command::Upgrade { control } => upgrade(&control),
+        Command::SelfUpdate(arguments) => self_update::run(&arguments),
         Command::Stop(arguments) => stop::run(&arguments),
         Command::Version => {
             report::write(concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n").as_bytes())

@@ -78,7 +78,7 @@ pub fn port_or_default(authority: &[u8], is_https: bool) -> &[u8] {
 }
 
 /// Checks `host[:port]` and returns the name that routing compares: without port and without one trailing period. The caller converts the
-/// case. Empty is permitted here: RFC 9112 §3.2 has clients send it if there is no authority.
+/// case. Empty is permitted here: HTTP/1.0 has requests without a host.
 pub(crate) fn name_of(authority: &[u8]) -> Result<&[u8], HeadError> {
     if authority.is_empty() {
         return Ok(authority);

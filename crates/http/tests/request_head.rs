@@ -482,6 +482,12 @@ fn long_heads_are_refused_in_one_piece_and_in_many() {
             &limits,
             HeadError::RequestLineTooLong,
         ),
+        // There is no target that could be too long.
+        (
+            format!("{long} / HTTP/1.1\r\nHost: h\r\n\r\n"),
+            &limits,
+            HeadError::StartLine,
+        ),
         (
             format!("GET / HTTP/1.1\r\nHost: h\r\nX: {long}\r\n\r\n"),
             &limits,

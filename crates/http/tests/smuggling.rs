@@ -114,6 +114,8 @@ fn framing_fields_with_two_readings_are_refused() {
         "400 negative length | Content-Length: -5\r\n",
         "400 hexadecimal length | Content-Length: 0x5\r\n",
         "400 length with a letter | Content-Length: 5a\r\n",
+        "400 length with a leading zero | Content-Length: 05\r\n",
+        "400 length of zeros | Content-Length: 00\r\n",
         "400 length with a fraction | Content-Length: 5.0\r\n",
         "400 length with an exponent | Content-Length: 1e1\r\n",
         "400 length with an underscore | Content-Length: 1_0\r\n",
@@ -365,6 +367,9 @@ fn targets_and_hosts_with_two_readings_are_refused() {
         "400 two Hosts in HTTP/1.0 | GET / HTTP/1.0\r\nHost: h\r\nHost: g\r\n\r\n",
         "400 Host with white space before the colon | GET / HTTP/1.1\r\nHost : h\r\n\r\n",
         "400 folded Host | GET / HTTP/1.1\r\nHost: h\r\n g\r\n\r\n",
+        "400 empty Host | GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        "400 blank Host | GET / HTTP/1.1\r\nHost: \t\r\n\r\n",
+        "400 empty Host in HTTP/1.0 | GET / HTTP/1.0\r\nHost:\r\n\r\n",
         "400 list of Hosts | GET / HTTP/1.1\r\nHost: h, g\r\n\r\n",
         // Issue 10: names that no DNS has, and that applications compare with the names they know.
         "400 two dots in a Host | GET / HTTP/1.1\r\nHost: a..b\r\n\r\n",
@@ -405,6 +410,8 @@ fn targets_and_hosts_with_two_readings_are_refused() {
         "400 backslash authority | GET \\\\a/ HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 space in the target | GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 tab in the target | GET /a\tb HTTP/1.1\r\nHost: a\r\n\r\n",
+        "400 UTF-8 in the target | GET /café HTTP/1.1\r\nHost: a\r\n\r\n",
+        "400 UTF-8 in the query | GET /?café HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 NUL in the target | GET /a\0b HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 escaped NUL in the target | GET /a%00b HTTP/1.1\r\nHost: a\r\n\r\n",
         "400 broken escape | GET /a%2 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -459,11 +466,6 @@ fn unusual_but_unambiguous_requests_are_read() {
             requests(&["GET /a "]),
         ),
         (
-            "empty Host",
-            "GET / HTTP/1.1\r\nHost:\r\n\r\n",
-            requests(&["GET / "]),
-        ),
-        (
             "no Host in HTTP/1.0",
             "GET / HTTP/1.0\r\n\r\n",
             requests(&["GET / "]),
@@ -472,11 +474,6 @@ fn unusual_but_unambiguous_requests_are_read() {
             "GET with a body",
             "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\nHost: h\r\n\r\n",
             requests(&["GET / abc", "GET /b "]),
-        ),
-        (
-            "length with leading zeros",
-            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 003\r\n\r\nabc",
-            requests(&["POST / abc"]),
         ),
         (
             "body that is a request",

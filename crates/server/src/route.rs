@@ -126,7 +126,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             }
             DecisionKind::Metrics => match request.view.method() {
                 Method::Get | Method::Head => Act::Metrics,
-                _ => refusal(405),
+                _ => Act::Page {
+                    status: 405,
+                    fields: FieldLines::of("Allow", b"GET, HEAD"),
+                },
             },
             DecisionKind::Spooler(index) => spooler(request, index),
             DecisionKind::NotFound => Act::page(404),
@@ -353,8 +356,18 @@ fn serve(
         return Err(NoFile::Denied);
     }
     // If a share only checks for a file, its `found` action decides about the method.
-    if !share.has_found() && !matches!(request.view.method(), Method::Get | Method::Head) {
-        return Err(NoFile::Status(405));
+    if !share.has_found() {
+        match request.view.method() {
+            Method::Get | Method::Head => {}
+            // What stands in for another response is no file of the target, and a fallback may have its own methods.
+            Method::Options if request.substitute.is_none() && !share.has_fallback() => {
+                return Ok(Act::Page {
+                    status: 204,
+                    fields: FieldLines::of("Allow", METHODS_OF_FILES),
+                });
+            }
+            _ => return Err(NoFile::Status(405)),
+        }
     }
     let below = decision.below(share, request);
     let below = below.map_err(|NotBelow| {
@@ -614,10 +627,13 @@ fn is_index_denied(
     is_denied(request, share, &[folder, b"/", index].concat())
 }
 
+/// The methods that a share without a fallback answers.
+const METHODS_OF_FILES: &[u8] = b"GET, HEAD, OPTIONS";
+
 fn refusal(status: u16) -> Act {
     // RFC 9110 §15.5.6: a 405 names the methods.
     let fields = match status {
-        405 => FieldLines::of("Allow", b"GET, HEAD"),
+        405 => FieldLines::of("Allow", METHODS_OF_FILES),
         _ => FieldLines::new(),
     };
     Act::Page { status, fields }

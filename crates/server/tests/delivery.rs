@@ -256,7 +256,7 @@ fn errors_of_the_server_get_their_pages_and_keep_their_status() {
         if method == "POST" {
             assert_eq!(
                 (reply.status, reply.field("Allow")),
-                (405, Some("GET, HEAD"))
+                (405, Some("GET, HEAD, OPTIONS"))
             );
             continue;
         }

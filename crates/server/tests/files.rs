@@ -353,13 +353,28 @@ fn clients_that_take_large_files_slowly_do_not_hold_up_others() {
 fn only_get_and_head_read_files() {
     let site = Site::sharing("{}");
     site.write("a", "x");
-    for method in ["POST", "PUT", "DELETE", "OPTIONS", "get"] {
+    for method in ["POST", "PUT", "DELETE", "get"] {
         let response = site.request(method, "/a", "");
         assert_eq!(
             (response.status, response.field("Allow")),
-            (405, Some("GET, HEAD")),
+            (405, Some("GET, HEAD, OPTIONS")),
             "{method}"
         );
+    }
+}
+
+#[test]
+fn options_names_the_methods_of_files() {
+    let site = Site::sharing("{}");
+    site.write("a", "x");
+    for target in ["/a", "/none", "*"] {
+        let response = site.request("OPTIONS", target, "");
+        assert_eq!(
+            (response.status, response.field("Allow")),
+            (204, Some("GET, HEAD, OPTIONS")),
+            "{target}"
+        );
+        assert_eq!(response.field("Content-Length"), None, "RFC 9110 §8.6");
     }
 }
 

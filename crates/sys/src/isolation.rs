@@ -172,7 +172,7 @@ fn bring_up_loopback() {
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads an ifreq with name and flags set, which lives until the call returns.
-    unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request) };
+    unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS as _, &raw const request) };
     // SAFETY: closes the descriptor made above, or does nothing for -1.
     unsafe { libc::close(socket) };
 }

@@ -35,7 +35,7 @@ pub fn write_spans(fd: BorrowedFd<'_>, spans: &[MemorySpan]) -> io::Result<usize
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
     }; INLINE];
-    let mut count = 0;
+    let mut count: usize = 0;
     for (part, span) in parts.iter_mut().zip(spans) {
         *part = libc::iovec {
             iov_base: span.ptr.cast_mut().cast(),
@@ -43,12 +43,11 @@ pub fn write_spans(fd: BorrowedFd<'_>, spans: &[MemorySpan]) -> io::Result<usize
         };
         count += 1;
     }
-    let message = libc::msghdr {
-        msg_iov: parts.as_mut_ptr(),
-        msg_iovlen: count,
-        // SAFETY: msghdr is a C struct of integers and pointers, for which all zeroes is a valid value.
-        ..unsafe { std::mem::zeroed() }
-    };
+    // SAFETY: msghdr is a C struct of integers and pointers, for which all zeroes is a valid value.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    // Its type differs between C libraries.
+    message.msg_iovlen = count as _;
     // SAFETY: `message` points at `count` initialised iovecs that live through the call; the kernel only reads
     // what they name, checking each address (EFAULT).
     let written = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };

@@ -12,9 +12,11 @@ mod context;
 mod exporter;
 mod otlp;
 mod span;
+mod state;
 mod tracer;
 
 pub use context::{Parent, TraceContext};
 pub use exporter::{Exporters, SpanCounts};
 pub use span::{MAX_TEXT, Span};
+pub use state::is_tracestate;
 pub use tracer::Tracer;

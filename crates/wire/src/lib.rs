@@ -53,7 +53,7 @@ pub mod worker;
 
 #[cfg(all(test, not(loom)))]
 mod golden;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, miri)))]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod properties;

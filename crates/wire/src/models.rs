@@ -1,12 +1,20 @@
-//! Loom models: every interleaving (within a bound on preemptions) of the lock-free parts.
+//! Models of the lock-free parts: a lost wake-up shows as a deadlock, a request claimed twice or lost as a failed assertion.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tutti-wire --release`. A lost wake-up shows as a deadlock, a request claimed twice
-//! or lost as a failed assertion.
+//! Loom tries every interleaving, within a bound on preemptions (`make test-loom`), but knows less of what a processor may reorder than
+//! the language allows. Miri runs each model once for each seed (`make test-miri-seeds`), and draws by the seed which thread goes on and
+//! which of the values that the orderings allow a load sees.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use loom::sync::Arc;
-use loom::sync::atomic::AtomicUsize;
-use loom::thread;
+#[cfg(loom)]
+use loom::{
+    sync::{Arc, atomic::AtomicUsize},
+    thread,
+};
+#[cfg(not(loom))]
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    thread,
+};
 
 use crate::idle::{ASLEEP, Idle, IdlePair, notify, notify_sleeper, wake_one};
 use crate::pull::{Field, Puller};
@@ -153,10 +161,16 @@ fn worker(model: &Model, number: usize, claimed: &AtomicUsize, total: usize) {
     }
 }
 
+#[cfg(loom)]
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
+}
+
+#[cfg(not(loom))]
+fn check(_: usize, model: impl Fn() + Sync + Send + 'static) {
+    model();
 }
 
 #[test]

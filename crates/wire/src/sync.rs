@@ -18,6 +18,12 @@ pub(crate) struct Futex(AtomicU32);
 
 #[cfg(not(loom))]
 impl Futex {
+    /// Of a model that Miri runs; else it is a part of shared memory.
+    #[cfg(all(test, miri))]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
     /// The word itself.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.0

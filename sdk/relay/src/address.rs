@@ -1,4 +1,4 @@
-//! The place where a program listens: chosen, and kept from others for as long as somebody may connect to it there.
+//! The place where a program listens: it is chosen, and kept from other programs for as long as connections to it may be made.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::folder::Folder;
 use crate::options::Listen;
 
-/// So many ports are looked at for one that no other worker has reserved. Somebody may have reserved them all, out of malice: then none is.
+/// So many ports are looked at for one that no other worker has reserved. A hostile user may have reserved them all: then none is.
 const MOST_PORTS: usize = 32;
 
 /// Where the program listens.

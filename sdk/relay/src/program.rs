@@ -20,7 +20,7 @@ use tutti_worker::{Handover, Process, Program, StartError};
 use crate::address::{Address, Chosen, Reserved, choose};
 use crate::line::{Heard, Line};
 use crate::options::{Listen, RelayOptions};
-use crate::owner::is_strange;
+use crate::owner::{Taking, is_taken};
 use crate::preload::{InheritedDescriptors, ListenError, Preload, PreloadFiles};
 
 /// First and longest pause between two looks, and what part of the time so far one is: a start is noticed a thirtieth too late at most.
@@ -34,7 +34,7 @@ const ANSWER_START: usize = 12;
 /// The longest time that it may take to leave.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// So many other ports are tried where somebody else has taken the one that was chosen.
+/// So many other ports are tried where another process has taken the one that was chosen.
 const OTHER_PORTS: u32 = 3;
 
 /// The hint about a program that ends with success instead of serving.
@@ -42,8 +42,8 @@ const STAYS: &str = "a program that serves must stay in the foreground: turn off
 
 /// The reason why it does not listen.
 enum NotListening {
-    /// Somebody else does, on its port.
-    Taken,
+    /// Another process has its port. An ended program has an error, which may have another cause.
+    Taken(Option<StartError>),
     Failed(StartError),
 }
 
@@ -85,14 +85,16 @@ impl Child {
             let mut child = Child::launch(launch)?;
             match child.wait_until_it_listens(options, &must_stop) {
                 Ok(address) => return Ok((child, address)),
-                Err(NotListening::Taken) if tries < OTHER_PORTS => tries += 1,
-                Err(NotListening::Taken) => {
+                Err(NotListening::Taken(_)) if tries < OTHER_PORTS => tries += 1,
+                Err(NotListening::Taken(Some(error)) | NotListening::Failed(error)) => {
+                    return Err(error);
+                }
+                Err(NotListening::Taken(None)) => {
                     let step = format!("waiting until the program listens on {}", child.address);
                     let message = "another program listens there";
                     return Err(StartError::new(step, message)
                         .hint("free ports, or use `\"listen\": \"unix\"`"));
                 }
-                Err(NotListening::Failed(error)) => return Err(error),
             }
         }
     }
@@ -200,15 +202,18 @@ impl Child {
             let limit = left.clamp(FIRST_PAUSE, LONGEST_LOOK);
             let looked = look(&self.address, options.probe.as_deref(), limit);
             let ended = self.ended();
-            if (looked.is_ok() || ended.is_some()) && self.is_taken() {
-                return Err(NotListening::Taken);
+            if looked.is_ok() && ended.is_none() && self.is_taken(Taking::Listening) {
+                return Err(NotListening::Taken(None));
             }
             if let Some(how) = ended {
                 let mut error = self.failed(options, step, format!("it {how} before it listened"));
                 if matches!(how, Ended::Code(0)) && options.preload.is_none() {
                     error = error.hint(STAYS);
                 }
-                return Err(NotListening::Failed(error));
+                return Err(match self.is_taken(Taking::Any) {
+                    true => NotListening::Taken(Some(error)),
+                    false => NotListening::Failed(error),
+                });
             }
             let reason = match looked {
                 Ok(()) if self.has_chosen() => return Ok(self.address.clone()),
@@ -275,10 +280,10 @@ impl Child {
         }
     }
 
-    /// Somebody else listens where it should.
-    fn is_taken(&self) -> bool {
+    /// True if another process has the port that it should listen on.
+    fn is_taken(&self, by: Taking) -> bool {
         match &self.address {
-            Address::Tcp(address) => is_strange(address.port(), self.pid),
+            Address::Tcp(address) => is_taken(address.port(), self.pid, by),
             Address::Unix(_) => false,
         }
     }

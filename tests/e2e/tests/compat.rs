@@ -43,6 +43,7 @@ fn ambiguous_framing_is_refused_and_the_connection_closed() {
         ("Content-Length: 1\r\nContent-Length: 2\r\n", "400"),
         ("Content-Length: 1, 1\r\n", "400"),
         ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", "400"),
+        ("Content-Length: 01\r\n", "400"),
         ("Transfer-Encoding: gzip, chunked\r\n", "501"),
         ("Transfer-Encoding: identity\r\n", "400"),
         ("X-Folded: a\r\n b\r\n", "400"),
@@ -183,7 +184,9 @@ fn what_is_no_request_target_is_400() {
     let server = start(&always());
     for request in [
         "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost:\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a..b\r\n\r\n",
+        "GET /café HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /a\tb HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",

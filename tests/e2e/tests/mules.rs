@@ -382,12 +382,13 @@ fn isolation_is_that_of_the_application() {
         "{}",
         processes::title(pid)
     );
-    let all = processes::tree(site.server.pid());
-    let all: Vec<_> = all
-        .into_iter()
-        .filter(|one| one.title.contains("4718") || one.pid == pid)
-        .collect();
-    assert_eq!(all.len(), 2, "{all:?}");
+    let mut all = Vec::new();
+    // A process that executes a program has no title for a moment.
+    wait_until("the mule and its child process have their titles", || {
+        all = processes::tree(site.server.pid());
+        all.retain(|one| one.title.contains("4718") || one.pid == pid);
+        all.len() == 2
+    });
     site.server
         .put("/config/applications/app/mules", &json!({}));
     processes::wait_until_gone(&all);

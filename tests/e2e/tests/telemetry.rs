@@ -221,6 +221,13 @@ fn the_next_server_gets_our_span() {
         assert!(value.len() == 55 && !value.contains(TRACE), "{value}");
         assert_eq!(shown["HTTP_TRACESTATE"], Value::Null, "{fields}");
     }
+    // Nor is a state that is not valid, though its parent is (§3.3.1.3).
+    for state in ["A=1", "a=1,b", "a=b=c"] {
+        let shown = told(&format!("traceparent: {PARENT}\r\ntracestate: {state}\r\n"));
+        let value = shown["HTTP_TRACEPARENT"].as_str().unwrap();
+        assert!(value.contains(TRACE), "{value}");
+        assert_eq!(shown["HTTP_TRACESTATE"], Value::Null, "{state}");
+    }
     // Issue 11: the configured one was left out with the client's.
     config["routes"] = json!([
         {"action": {"pass": "applications/app", "request_headers": {"tracestate": "b=2"}}},

@@ -218,6 +218,10 @@ impl RequestHead {
             match field.known {
                 Known::Host if !is_first => return Err(HeadError::HostConflict),
                 Known::ContentLength if !is_first => return Err(HeadError::ContentLengthRepeated),
+                // A leading zero makes an octal number for some readers.
+                Known::ContentLength if matches!(value(), [b'0', _, ..]) => {
+                    return Err(HeadError::ContentLength);
+                }
                 Known::ContentLength => {
                     self.facts.content_length =
                         Some(parse_content_length(value()).ok_or(HeadError::ContentLength)?);
@@ -256,8 +260,9 @@ impl RequestHead {
 
     fn examine_target(&mut self, buffer: &[u8], limits: &MessageLimits) -> Result<(), HeadError> {
         let target = self.target.of(buffer);
-        if memchr::memchr(b'#', target).is_some() {
-            return Err(HeadError::Target); // a fragment is never sent (RFC 9110 §7.1)
+        // A fragment is never sent (RFC 9110 §7.1), and a URI has only ASCII (RFC 3986 §2).
+        if memchr::memchr(b'#', target).is_some() || !target.is_ascii() {
+            return Err(HeadError::Target);
         }
         self.host = BufferSpan::default();
         self.query = None;
@@ -350,14 +355,13 @@ impl RequestHead {
         let name = match field {
             None if self.version > Version::Http10 => return Err(HeadError::HostMissing),
             None => host::name_of(self.host.of(buffer))?,
+            // It means that the target has no authority (RFC 9110 §7.2), which every target of HTTP has (§4.2.1).
+            Some(field) if field.value.is_empty() => return Err(HeadError::HostInvalid),
             Some(field) => {
                 let name = host::name_of(field.value.of(buffer))?;
                 if self.host.is_empty() {
                     self.host = field.value;
                     name
-                } else if name.is_empty() {
-                    // An empty field means that the target has no authority (RFC 9110 §7.2).
-                    return Err(HeadError::HostInvalid);
                 } else {
                     field.value = self.host;
                     host::name_of(self.host.of(buffer))?

@@ -16,7 +16,7 @@ pub(super) fn of_part(part: &[u8], limits: &MessageLimits) -> Result<(), HeadErr
     let line = part.rsplit(|byte| *byte == b'\n').next().unwrap_or(part);
     // A CR at its end may belong to the line end.
     if without_cr(line).len() > longest {
-        return Err(of_line(part, part.len() - line.len()));
+        return Err(of_line(part, part.len() - line.len(), longest));
     }
     // At least one more byte must follow.
     if part.len() < limits.max_head_bytes() {
@@ -36,7 +36,7 @@ pub(super) fn of_whole(head: &[u8], limits: &MessageLimits) -> Result<(), HeadEr
     for end in memchr::memchr_iter(b'\n', head) {
         let line = head.get(start..end).unwrap_or_default();
         if without_cr(line).len() > longest {
-            return Err(of_line(head, start));
+            return Err(of_line(head, start, longest));
         }
         start = end + 1;
     }
@@ -51,13 +51,18 @@ fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The request line and a field have different statuses. Empty lines may precede the request line (RFC 9112 §2.2).
-fn of_line(head: &[u8], start: usize) -> HeadError {
+/// The request line and a field have different statuses, and a line whose first word does not end is no request line: it has no target
+/// that could be too long. Empty lines may precede the request line (RFC 9112 §2.2).
+fn of_line(head: &[u8], start: usize, longest: usize) -> HeadError {
     let request_line = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
-    if request_line.is_none_or(|at| start <= at) {
+    if request_line.is_some_and(|at| start > at) {
+        return HeadError::FieldsTooLarge;
+    }
+    let line = head.get(start..start + longest).unwrap_or_default();
+    if memchr::memchr(b' ', line).is_some() {
         HeadError::RequestLineTooLong
     } else {
-        HeadError::FieldsTooLarge
+        HeadError::StartLine
     }
 }
 
@@ -77,8 +82,10 @@ mod tests {
     fn each_line_and_the_whole_are_limited() {
         for (head, outcome) in [
             ("0123456789\r\n\r\n", Ok(())),
-            ("0123456789a\r\n\r\n", Err(HeadError::RequestLineTooLong)),
-            ("\r\n0123456789a\n\n", Err(HeadError::RequestLineTooLong)),
+            ("G 23456789a\r\n\r\n", Err(HeadError::RequestLineTooLong)),
+            ("\r\nG 23456789a\n\n", Err(HeadError::RequestLineTooLong)),
+            ("0123456789a\r\n\r\n", Err(HeadError::StartLine)),
+            ("\r\n0123456789 b\n\n", Err(HeadError::StartLine)),
             ("x\r\n0123456789\n\n", Ok(())),
             ("x\r\n0123456789a\n\n", Err(HeadError::FieldsTooLarge)),
             ("0123456789\n0123456789\n012345\n\n", Ok(())),
@@ -100,8 +107,12 @@ mod tests {
     fn an_incomplete_head_is_refused_as_soon_as_it_cannot_fit() {
         assert_eq!(of_part(b"0123456789\r", &limits()), Ok(()));
         assert_eq!(
-            of_part(b"0123456789a", &limits()),
+            of_part(b"G 23456789a", &limits()),
             Err(HeadError::RequestLineTooLong)
+        );
+        assert_eq!(
+            of_part(b"0123456789a", &limits()),
+            Err(HeadError::StartLine)
         );
         assert_eq!(
             of_part(b"x\n0123456789a", &limits()),

@@ -83,7 +83,7 @@ impl Supervisor {
             .note_end(doom.unwrap_or_else(|| end_of(&ended, status)));
         match ended {
             Ended::BeforeReady(report) => {
-                self.worker_not_started(prototype, since, report, status);
+                self.worker_not_started(prototype, since, report, status, "before it was ready");
             }
             Ended::Leaving => {}
             Ended::WhileReady { .. } if status == ProcessExit::Code(0) => {
@@ -109,7 +109,8 @@ impl Supervisor {
                 self.shared.note_restart();
                 let is_young = requests == 0 && since.elapsed() < INFANCY;
                 if is_young && !self.died_with_prototype(prototype, status) {
-                    self.worker_not_started(prototype, since, report, status);
+                    let moment = "before its first request";
+                    self.worker_not_started(prototype, since, report, status, moment);
                 }
             }
         }
@@ -131,9 +132,10 @@ impl Supervisor {
         begun: Instant,
         report: Report,
         status: ProcessExit,
+        moment: &str,
     ) {
         let failure = report.failure.unwrap_or_else(|| {
-            let message = format!("a new process {status} before it was ready");
+            let message = format!("a new process {status} {moment}");
             let step = "start worker".to_owned();
             self.failure_of(prototype, report.mark, step, message, None)
         });

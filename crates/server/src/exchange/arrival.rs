@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tutti_routing::RequestInfo as _;
-use tutti_telemetry::{MAX_TEXT, Parent, Span, TraceContext, Tracer};
+use tutti_telemetry::{MAX_TEXT, Parent, Span, TraceContext, Tracer, is_tracestate};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
@@ -41,13 +41,14 @@ fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
     let given = request.given_request_id().and_then(request_id::number);
     let id = given.unwrap_or_else(|| exchange.request_id(local));
     let context = tracer.place(parent, id, exchange.span_id(local));
+    let keeps_state = parent.is_some() && is_tracestate(request.view.get_all(b"tracestate"));
     let recorded = context.is_sampled().then(|| Recorded {
         tracer: Arc::clone(tracer),
-        span: span(request, context, parent.is_some()),
+        span: span(request, context, keeps_state),
     });
     exchange.traced.begin(Trace {
         context,
-        has_parent: parent.is_some(),
+        keeps_state,
         recorded,
     });
 }
@@ -63,13 +64,13 @@ fn parent(request: &Request<'_>) -> Option<Parent> {
 }
 
 /// Makes the span of a request from its head.
-fn span(request: &Request<'_>, context: TraceContext, has_parent: bool) -> Span {
+fn span(request: &Request<'_>, context: TraceContext, keeps_state: bool) -> Span {
     let view = &request.view;
     let path = view.origin_target().split(|byte| *byte == b'?').next();
     let user_agent = view.get_all(b"User-Agent").next();
     Span {
         context,
-        tracestate: if has_parent {
+        tracestate: if keeps_state {
             tracestate(request)
         } else {
             String::new()

@@ -17,8 +17,8 @@ const TRACESTATE: &str = "tracestate";
 /// A request that is traced.
 pub(crate) struct Trace {
     pub(crate) context: TraceContext,
-    /// The client has sent a parent span.
-    pub(crate) has_parent: bool,
+    /// The client has sent a parent span, and a valid state of its trace.
+    pub(crate) keeps_state: bool,
     /// `None`: it is not recorded.
     pub(crate) recorded: Option<Recorded>,
 }
@@ -78,7 +78,7 @@ impl Traced {
         let trace = trace.as_deref()?;
         Some(Propagated {
             traceparent: trace.context.traceparent(),
-            keeps_state: trace.has_parent,
+            keeps_state: trace.keeps_state,
         })
     }
 }
@@ -90,7 +90,7 @@ pub(crate) struct Propagated {
 }
 
 impl Propagated {
-    /// The changes that set it in a request: neither the client's own `traceparent` is passed on, nor a `tracestate` without a valid one.
+    /// The changes that set it in a request: neither the client's own `traceparent` is passed on, nor a `tracestate` that is not valid or has no valid one with it.
     pub(crate) fn edits(self) -> impl Iterator<Item = Edit> {
         let state = (!self.keeps_state).then(|| Edit::remove(TRACESTATE));
         let parent = Edit::set(TRACEPARENT, self.traceparent.into_bytes());

@@ -59,6 +59,8 @@ final class Stream implements HttpStream, Runnable {
         socket = head.isWebSocket() ? new Socket(head, open, connector.getScheduler(), this::end) : null;
         channel = new HttpChannelState(new Line(head, connector, socket));
         channel.setHttpStream(this);
+        // Without it, the channel has no listener for what a client does wrong, and such a cookie ends with an exception.
+        channel.initialize();
         open.add(this);
     }
 

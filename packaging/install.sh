@@ -1,0 +1,331 @@
+#!/bin/sh
+# Installs Tutti: `curl -fsSL ADDRESS/install.sh | sh`, with options as `| sh -s -- --help`.
+#
+# On Debian, Fedora, RHEL and Alpine, root gets the packages of Tutti's repository. Elsewhere, and for other users, it is the archive for any Linux with
+# glibc, in /usr/local or ~/.local. What is downloaded is used only if the checksums are signed with the key below. `tutti self-update` runs this script.
+set -eu
+
+# The maintainers fill in where releases are published, and the public key of minisign (docs/project/releasing.md).
+address=https://tutti.invalid
+key=
+
+say() {
+    printf '%s\n' "$1"
+}
+
+fail() {
+    printf 'install.sh: %s; hint: %s\n' "$1" "$2" >&2
+    exit 1
+}
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+usage() {
+    cat <<END
+Installs Tutti, or the newest version of it.
+
+  --version VERSION  this version, instead of the newest
+  --method METHOD    deb, rpm, apk (the repository of packages, as root) or tar (an archive), instead of what this system has
+  --prefix FOLDER    where the archive is installed: /usr/local for root, else ~/.local
+  --from ADDRESS     where releases are published, instead of $address
+  --key KEY          the public key of that publisher, a line of minisign
+  --dry-run          only says what would be done
+  --update           the archive's installation alone, if there is a newer version (\`tutti self-update\`)
+END
+}
+
+# Plain HTTP is for this machine alone: a name that only begins like its own is another machine's.
+scheme_of() {
+    case "$1" in
+        https://*) echo https ;;
+        http://*)
+            host="${1#http://}"
+            host="${host%%/*}"
+            for own_host in 127.0.0.1 localhost '[::1]'; do
+                case "${host#"$own_host"}" in
+                    "$host" | :*[!0-9]*) ;;
+                    '' | :[0-9]*) echo http && return ;;
+                esac
+            done
+            fail "\`$1\` is not encrypted" "use https://"
+            ;;
+        *) fail "\`$1\` is no address" "use https://" ;;
+    esac
+}
+
+# fetch PATH FILE: one file of the publisher.
+fetch() {
+    if has curl; then
+        curl -fsSL --proto "=$scheme" --proto-redir "=$scheme" -o "$2" "$address/$1" || fail "\`$address/$1\` cannot be fetched" "the reason is above"
+    elif has wget; then
+        wget -q -O "$2" "$address/$1" || fail "\`$address/$1\` cannot be fetched" "check the network, or install curl for a reason"
+    else
+        fail "there is neither curl nor wget" "install curl"
+    fi
+}
+
+# bytes FILE FIRST COUNT
+bytes() {
+    tail -c "+$2" "$1" | head -c "$3"
+}
+
+# The signature of minisign, checked by openssl: Ed25519 of the file's BLAKE2b, then of that signature with the trusted comment. `$1` is the file.
+signed_by_openssl() {
+    printf '%s' "$key" | base64 -d >"$work/key" 2>/dev/null || return 1
+    sed -n 2p "$1.minisig" | base64 -d >"$work/signature" 2>/dev/null || return 1
+    sed -n 4p "$1.minisig" | base64 -d >"$work/global" 2>/dev/null || return 1
+    [ "$(bytes "$work/key" 1 2)" = Ed ] && [ "$(bytes "$work/signature" 1 2)" = ED ] || return 1
+    [ "$(bytes "$work/key" 3 8 | od -An -tx1)" = "$(bytes "$work/signature" 3 8 | od -An -tx1)" ] || return 1
+    # An Ed25519 key in DER.
+    { printf '\060\052\060\005\006\003\053\145\160\003\041\000' && bytes "$work/key" 11 32; } >"$work/key.der"
+    bytes "$work/signature" 11 64 >"$work/plain"
+    openssl dgst -blake2b512 -binary "$1" >"$work/hash" || return 1
+    { cat "$work/plain" && sed -n 's/^trusted comment: //p' "$1.minisig" | tr -d '\n'; } >"$work/commented"
+    openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/hash" -sigfile "$work/plain" >/dev/null 2>&1 &&
+        openssl pkeyutl -verify -rawin -pubin -keyform DER -inkey "$work/key.der" -in "$work/commented" -sigfile "$work/global" >/dev/null 2>&1
+}
+
+# The list of checksums of this version, whose signature is the publisher's.
+fetch_checksums() {
+    fetch "releases/$version/SHA256SUMS" "$work/SHA256SUMS"
+    fetch "releases/$version/SHA256SUMS.minisig" "$work/SHA256SUMS.minisig"
+    if has minisign; then
+        minisign -V -q -P "$key" -m "$work/SHA256SUMS" >/dev/null 2>&1 || signed=no
+    elif has openssl && openssl version | grep -q '^OpenSSL [3-9]'; then
+        signed_by_openssl "$work/SHA256SUMS" || signed=no
+    else
+        fail "there is nothing to check the signature with" "install minisign, or OpenSSL 3"
+    fi
+    [ "${signed:-yes}" = yes ] || fail "the checksums of $version are not signed with the key $key" "do not use this download; tell the maintainers"
+    # An old release, offered as this one, is signed as the old one.
+    grep -qx "trusted comment: tutti $version" "$work/SHA256SUMS.minisig" || fail "the signature is of another version than $version" "do not use this download; tell the maintainers"
+    say "The checksums of $version are signed with the key $key."
+}
+
+# fetch_checked NAME: a file of the release, with the checksum that was signed.
+fetch_checked() {
+    expected="$(awk -v name="$1" '$2 == name { print $1 }' "$work/SHA256SUMS")"
+    [ -n "$expected" ] || fail "release $version has no \`$1\`" "look at $address/releases/$version/SHA256SUMS for what there is"
+    fetch "releases/$version/$1" "$work/$1"
+    found="$(sha256sum "$work/$1" | cut -d ' ' -f 1)"
+    [ "$found" = "$expected" ] || fail "the checksum of \`$1\` is $found, not $expected" "do not use this download; try again, then tell the maintainers"
+}
+
+# Debian, Fedora, RHEL and Alpine have a repository of packages: deb, rpm, apk. All else gets the archive.
+method_of_system() {
+    [ "$(id -u)" -eq 0 ] || { echo tar && return; }
+    for name in $(sed -nE 's/^ID(_LIKE)?=//p' /etc/os-release 2>/dev/null | tr -d "\"'"); do
+        case "$name" in
+            debian)
+                # Derived systems have the libraries of none of these.
+                case "$(system_name VERSION_CODENAME)" in bookworm | trixie) echo deb && return ;; esac
+                ;;
+            fedora | rhel | centos) echo rpm && return ;;
+            alpine) echo apk && return ;;
+        esac
+    done
+    echo tar
+}
+
+system_name() {
+    sed -n "s/^$1=//p" /etc/os-release | tr -d "\"'"
+}
+
+# put FILE: writes a file of the system, and says so.
+put() {
+    say "Writing $1."
+    mkdir -p "$(dirname "$1")"
+    cat >"$1"
+    chmod 644 "$1"
+}
+
+install_deb() {
+    fetch_checked tutti.asc
+    put /usr/share/keyrings/tutti.asc <"$work/tutti.asc"
+    put /etc/apt/sources.list.d/tutti.sources <<END
+Types: deb
+URIs: $address/repository/apt
+Suites: $(system_name VERSION_CODENAME)
+Components: main
+Signed-By: /usr/share/keyrings/tutti.asc
+END
+    say "Running: apt-get update && apt-get install tutti"
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q tutti
+    say "Languages are packages of their own: apt search tutti-"
+}
+
+install_rpm() {
+    fetch_checked tutti.asc
+    put /etc/pki/rpm-gpg/RPM-GPG-KEY-tutti <"$work/tutti.asc"
+    put /etc/yum.repos.d/tutti.repo <<END
+[tutti]
+name=Tutti
+baseurl=$address/repository/rpm
+gpgcheck=1
+repo_gpgcheck=1
+gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-tutti
+END
+    say "Running: dnf install tutti"
+    dnf install -y tutti
+    say "Languages are packages of their own: dnf search tutti-"
+}
+
+install_apk() {
+    name="$(awk '$2 ~ /\.rsa\.pub$/ { print $2; exit }' "$work/SHA256SUMS")"
+    fetch_checked "${name:-the key of the repository for apk}"
+    put "/etc/apk/keys/$name" <"$work/$name"
+    if ! grep -qxF "$address/repository/apk" /etc/apk/repositories; then
+        say "Adding $address/repository/apk to /etc/apk/repositories."
+        echo "$address/repository/apk" >>/etc/apk/repositories
+    fi
+    say "Running: apk add tutti"
+    apk add tutti
+    say "Languages are packages of their own: apk search tutti-"
+}
+
+# starts PROGRAM: it is this version, and a server of it starts.
+starts() {
+    [ "$("$1" --version 2>"$work/said")" = "tutti version: $version" ] || return 1
+    rm -rf "$work/run" && mkdir "$work/run"
+    "$1" --no-daemon --control "unix:$work/run/control" --pid "$work/run/pid" --log "$work/run/log" --statedir "$work/run/state" --tmpdir "$work/run" >"$work/said" 2>&1 &
+    server=$!
+    tries=0
+    until "$1" status --control "unix:$work/run/control" >/dev/null 2>&1; do
+        kill -0 "$server" 2>/dev/null || return 1
+        tries=$((tries + 1))
+        [ "$tries" -lt 300 ] || { kill "$server" && return 1; }
+        sleep 0.1
+    done
+    kill "$server" 2>/dev/null || return 1
+    wait "$server" || true
+}
+
+# Why it did not.
+told() {
+    cat "$work/said" "$work/run/log" 2>/dev/null | head -n 3
+}
+
+# The link is replaced by a rename: at each moment it leads to a version that is complete.
+switch_to() {
+    ln -s "$1" "$place/.current.$$"
+    mv -T "$place/.current.$$" "$place/current"
+}
+
+install_tar() {
+    has getconf && libc="$(getconf GNU_LIBC_VERSION 2>/dev/null)" || libc=""
+    case "$libc" in
+        "glibc 2."*) [ "${libc#glibc 2.}" -ge 28 ] || fail "this system has $libc, and Tutti needs 2.28" "use the container image" ;;
+        *) fail "this system's C library is not glibc, which the archive needs" "on Alpine, run this as root for its packages; or use the container image" ;;
+    esac
+    name="tutti-$version-linux-$(uname -m)"
+    fetch_checked "$name.tar.gz"
+    say "Unpacking $name.tar.gz into $place/$version."
+    mkdir -p "$place" "$prefix/bin"
+    new="$(mktemp -d "$place/.new.XXXXXX")"
+    chmod 755 "$new"
+    tar -xzf "$work/$name.tar.gz" -C "$new" --no-same-owner
+    if ! starts "$new/$name/bin/tutti"; then
+        rm -rf "$new"
+        fail "version $version does not start on this system, and nothing was changed: $(told)" "use the packages or the container image"
+    fi
+    old="$(readlink "$place/current" || true)"
+    # The same version once more: a server that runs keeps the files that it has open.
+    [ ! -e "$place/$version" ] || mv -T "$place/$version" "$new/replaced"
+    mv -T "$new/$name" "$place/$version"
+    rm -rf "$new"
+    printf 'address=%s\nkey=%s\n' "$address" "$key" >"$place/origin"
+    switch_to "$version"
+    for program in tutti tuttid; do
+        ln -sf "../lib/tutti/current/bin/$program" "$prefix/bin/$program"
+    done
+    if ! starts "$prefix/bin/tutti"; then
+        if [ -n "$old" ] && [ "$old" != "$version" ]; then
+            switch_to "$old"
+            fail "version $version does not start at its place; $old is installed again: $(told)" "tell the maintainers"
+        fi
+        fail "version $version does not start at its place" "remove $place and $prefix/bin/tutti"
+    fi
+    say "Installed: $prefix/bin/tutti is version $version."
+    [ -z "$old" ] || [ "$old" = "$version" ] || say "A server that runs continues with $old until you run: $prefix/bin/tutti upgrade. Then you may remove $place/$old."
+    case ":$PATH:" in
+        *":$prefix/bin:"*) ;;
+        *) say "Your PATH does not have $prefix/bin." ;;
+    esac
+}
+
+main() {
+    version="" method="" prefix="" dry=no update=no from="" own=""
+    while [ $# -gt 0 ]; do
+        case "$1" in
+            --version | --method | --prefix | --from | --key) [ $# -ge 2 ] || fail "\`$1\` needs a value" "see --help" ;;
+        esac
+        case "$1" in
+            --version) version="$2" && shift 2 ;;
+            --method) method="$2" && shift 2 ;;
+            --prefix) prefix="$2" && shift 2 ;;
+            --from) from="$2" && shift 2 ;;
+            --key) own="$2" && shift 2 ;;
+            --dry-run) dry=yes && shift ;;
+            --update) update=yes method=tar && shift ;;
+            --help) usage && exit 0 ;;
+            *) fail "unknown argument \`$1\`" "see --help" ;;
+        esac
+    done
+    [ "$(uname -s)" = Linux ] || fail "Tutti runs on Linux, and this is $(uname -s)" "use the container image"
+    [ -n "$method" ] || method="$(method_of_system)"
+    case "$method" in
+        tar) ;;
+        deb | rpm | apk) [ "$(id -u)" -eq 0 ] || fail "only root installs packages" "run this as root, or with --method tar" ;;
+        *) fail "there is no method \`$method\`" "deb, rpm, apk or tar" ;;
+    esac
+    if [ -z "$prefix" ]; then
+        if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix="${HOME:?}/.local"; fi
+    fi
+    place="$prefix/lib/tutti"
+    if [ "$update" = yes ] && [ ! -L "$place/current" ]; then
+        fail "there is no installation of the archive in $prefix" "install.sh makes one; packages are upgraded by the system"
+    fi
+    if [ "$update" = yes ] && [ -f "$place/origin" ]; then
+        address="$(sed -n 's/^address=//p' "$place/origin")" key="$(sed -n 's/^key=//p' "$place/origin")"
+    fi
+    address="${from:-$address}" key="${own:-$key}"
+    address="${address%/}"
+    [ -n "$key" ] || fail "this copy of install.sh has no public key to check a signature with" "use the one of a release, or give --key"
+    scheme="$(scheme_of "$address")"
+    if [ "$method" = tar ] && { [ -e "$prefix/bin/tutti" ] || [ -L "$prefix/bin/tutti" ]; } && [ "$(readlink "$prefix/bin/tutti" || true)" != ../lib/tutti/current/bin/tutti ]; then
+        fail "there is another program $prefix/bin/tutti" "remove it, or choose another --prefix"
+    fi
+    work="$(mktemp -d)"
+    trap 'rm -rf "$work"' EXIT
+    chosen="$version"
+    if [ -z "$version" ]; then
+        fetch latest "$work/latest"
+        version="$(head -n 1 "$work/latest")"
+    fi
+    case "$version" in
+        *[!0-9A-Za-z.-]* | .* | -* | '') fail "\`$version\` is no version" "give one with --version" ;;
+    esac
+    if [ "$update" = yes ]; then
+        old="$(readlink "$place/current")"
+        if [ "$old" = "$version" ]; then
+            say "Version $version is the newest, and it is installed."
+            return
+        fi
+        newest="$(printf '%s\n%s\n' "$old" "$version" | sed 's/-/~/' | sort -V | tail -n 1 | sed 's/~/-/')"
+        [ "$newest" = "$version" ] || [ -n "$chosen" ] || fail "$address offers $version, which is older than $old" "to go back to it: --version $version"
+    fi
+    case "$method" in
+        tar) say "Tutti $version from $address: the archive for $(uname -m), into $place, with links in $prefix/bin." ;;
+        *) say "Tutti from $address: its repository of packages ($method) is added to this system, and the package tutti installed." ;;
+    esac
+    [ "$dry" = no ] || return 0
+    fetch_checksums
+    "install_$method"
+}
+
+# Nothing runs before the whole script has arrived: half of this is no command.
+{
+    main "$@"
+}

@@ -1,0 +1,5 @@
+import newrelic.agent
+
+newrelic.agent.initialize()
+
+from shop import app  # noqa: E402, F401

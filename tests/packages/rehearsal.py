@@ -1,0 +1,470 @@
+#!/usr/bin/env python3
+"""A release, rehearsed: `tests/packages/rehearsal.py --packages FOLDER [--dist DIST] [--only SYSTEM…]`.
+
+FOLDER has the packages of two versions, each by kind: `old/deb/SUITE`, `old/rpm`, `old/apk`, `old/tar`, and the same in `new`. The old ones are
+published in a repository that Tutti serves, and installed on fresh systems by the commands of docs/start/install.md. A site is served; the new
+ones are published, and each system is upgraded under load without a lost request, and taken back under load. With the last release's packages in
+`old` the same is the test of an upgrade from it.
+
+The systems: Debian 12 and 13 with systemd. For rpm, the nearest that can be made from Debian's packages: Debian 12 with systemd, where rpm and dnf
+are the only managers of what is installed, and one package stands for the base system; what that provides is read from its libraries by rpm's own
+generator. For apk, a root of busybox and Debian's musl, in which Alpine's `apk` installs (that on PATH, or APK=PROGRAM). The archive, in a
+folder that it was not made for. What cannot run here is reported as skipped.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).parent))
+
+from machine import Machine, Unavailable  # noqa: E402
+from run import Load, free_port, get, skipped  # noqa: E402
+
+ADDRESS = "https://packages.tutti.example"
+WORK = ROOT / ".work/rehearsal"
+SAYS = "CGI says 42"
+# An application that each system can run without a language of its own.
+SCRIPT = "#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho 'CGI says' $((6 * 7))\n"
+# Answers that a load has before and after what happens under it.
+BEFORE, AFTER = 100, 200
+
+
+def section(title):
+    """The commands of a section of the guide, each with what it says."""
+    page = (ROOT / "docs/start/install.md").read_text(encoding="utf-8")
+    part = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^##+ |\Z)", page, re.S | re.M)
+    assert part, f"docs/start/install.md has no section `{title}`"
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```", part[2], re.S | re.M):
+        for line in block.splitlines():
+            if line.startswith("# "):
+                found.append([line[2:], ""])
+            else:
+                found[-1][1] = f"{found[-1][1]}\n{line}".strip()
+    assert found, f"the section `{title}` has no commands"
+    return found
+
+
+def run(*words, **settings):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **settings)
+    assert done.returncode == 0, f"`{shlex.join(map(str, words))}` ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+class Repository:
+    """What is published, and the server of it: Tutti itself."""
+
+    def __init__(self, packages, server):
+        self.packages, self.folder = packages, WORK / "site"
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir(parents=True)
+        # The server's own files are not root's alone.
+        state = WORK / "state"
+        state.mkdir()
+        self.gpg, self.rsa = keys(WORK / "keys")
+        self.port = free_port()
+        configuration = {"listeners": {f"127.0.0.1:{self.port}": {"pass": "routes"}}, "routes": [{"action": {"share": f"{self.folder}$uri"}}]}
+        file = WORK / "repository.json"
+        file.write_text(json.dumps(configuration))
+        words = [server, "--no-daemon", "--control", f"unix:{WORK}/control.sock", "--pid", WORK / "pid", "--statedir", state, "--config", file]
+        self.log = (WORK / "log").open("wb")
+        self.server = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def publish(self, *names):
+        words = [ROOT / "packaging/build-repository", "--out", self.folder, "--gpg-key", self.gpg, "--apk-key", self.rsa]
+        for name in names:
+            folder = self.packages / name
+            words += [f"--deb={suite.name}={suite}" for suite in sorted(folder.glob("deb/*"))]
+            words += [f"--{kind}={folder / kind}" for kind in ("rpm", "apk") if (folder / kind).is_dir()]
+        run(*words)
+        for _ in range(300):
+            assert self.server.poll() is None, (WORK / "log").read_text()
+            try:
+                if get(self.port, "/tutti.asc")[0] == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError("Tutti does not serve the repository: " + (WORK / "log").read_text()[-1000:])
+
+    def close(self):
+        self.server.terminate()
+        self.server.wait()
+        self.log.close()
+
+
+def keys(folder):
+    """A key of each kind, for this run alone."""
+    home = folder / "home"
+    home.mkdir(parents=True, mode=0o700)
+    gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+    run(*gpg, "--quick-generate-key", "Rehearsal <rehearsal@tutti.example>", "rsa3072", "sign", "0")
+    (folder / "tutti.asc").write_text(run(*gpg, "--armor", "--export-secret-keys"))
+    run("gpgconf", "--homedir", home, "--kill", "all")
+    run("openssl", "genrsa", "-out", folder / "tutti.pem", "2048")
+    return folder / "tutti.asc", folder / "tutti.pem"
+
+
+class System:
+    """A fresh system: how it installs what is published, and which versions it knows. `run` is a command of root in there."""
+
+    title = name = ""
+    origin = "from the repository that Tutti serves"
+
+    def __init__(self, repository):
+        self.repository = repository
+
+    def commands(self):
+        """The section's commands, with the address of the repository here."""
+        return [[command.replace(ADDRESS, f"http://127.0.0.1:{self.repository.port}"), says] for command, says in section(self.title)]
+
+    def do(self, command, says):
+        said = self.run(self.quietly(command)).stdout
+        assert not says or said.strip() == says, f"`{command}` says {said}, not {says}"
+
+    def quietly(self, command):
+        return command
+
+    def installs(self):
+        # The last is the way back.
+        *commands, (self.back, _) = self.commands()
+        for command, says in commands:
+            self.do(command, says)
+
+    tutti = "tutti"
+
+    def serves(self):
+        self.port = free_port()
+        configuration = {
+            "listeners": {f"127.0.0.1:{self.port}": {"pass": "applications/site"}},
+            "applications": {"site": {"type": "cgi", "root": "/srv/cgi-bin", "script": "site"}},
+        }
+        self.write("/srv/cgi-bin/site", SCRIPT)
+        self.run("chmod 755 /srv /srv/cgi-bin /srv/cgi-bin/site")
+        self.write("/etc/tutti/site.json", json.dumps(configuration))
+        self.run(f"{self.tutti} config put --file /etc/tutti/site.json")
+        assert get(self.port) == (200, SAYS + "\n"), get(self.port)
+
+    def under_load(self, what, change, wanted):
+        """A change of what is installed, which the running server follows without a lost request."""
+        main, routers = self.processes()
+        load = Load(self.port, SAYS)
+        try:
+            load.wait(BEFORE)
+            said = change()
+            load.wait(AFTER)
+        finally:
+            load.stop()
+        assert not load.lost, f"{what}: {len(load.lost)} of {load.asked} requests lost, the first: {load.lost[0]}"
+        assert "could not be upgraded" not in said, said
+        assert self.version() == wanted, f"{what}: {self.version()} is installed, not {wanted}: {said}"
+        after_main, after = self.processes()
+        assert after_main == main, f"{what}: the main process stays: {main}, {after_main}"
+        assert after - routers, f"{what}: the router is a new one: {routers}, {after}"
+        return load.asked
+
+    def processes(self):
+        """The main process, and the routers, by number."""
+        said = self.run("ps -o pid,args | cat; true" if self.name == "apk" else "ps -eo pid,args").stdout
+        found = {role: set(re.findall(rf"^ *(\d+) .*tutti: {role}", said, re.M)) for role in ("main", "router")}
+        assert len(found["main"]) == 1 and found["router"], said
+        return found["main"], found["router"]
+
+    def rehearse(self):
+        old, new = self.versions()
+        self.installs()
+        assert self.version() == old, f"{self.version()} is installed, not {old}"
+        self.serves()
+        yield f"{old} is installed {self.origin}, and serves a site"
+        self.repository.publish("old", "new")
+        asked = self.under_load("upgrade", self.upgrade, new)
+        yield f"upgraded to {new} under load: {asked} requests, 0 lost"
+        asked = self.under_load("rollback", lambda: self.go_back(old), old)
+        yield f"taken back to {old} under load: {asked} requests, 0 lost"
+
+
+class Booted(System):
+    """A Debian with systemd in namespaces of its own."""
+
+    suite = ""
+
+    def __init__(self, repository):
+        super().__init__(repository)
+        self.machine = Machine(self.suite, repository.packages)
+        self.run, self.write, self.close = self.machine.run, self.machine.write, self.machine.close
+        # Fresh systems have no curl in the smallest installation.
+        self.machine.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends curl")
+
+
+class Apt(Booted):
+    title = "apt"
+
+    def versions(self):
+        return [deb_version(self.repository.packages / name / "deb" / self.suite) for name in ("old", "new")]
+
+    def version(self):
+        return self.run("dpkg-query -W -f '${Version}' tutti").stdout
+
+    def quietly(self, command):
+        return command.replace("apt install", "apt-get install -y -qq").replace("apt update", "apt-get update -qq")
+
+    def upgrade(self):
+        done = self.run("apt-get update -qq && apt-get upgrade -y -qq")
+        return done.stdout + done.stderr
+
+    def go_back(self, old):
+        words = shlex.split(self.quietly(self.back))
+        done = self.run(shlex.join(re.sub(r"=.*", f"={old}", word) for word in words))
+        return done.stdout + done.stderr
+
+
+class Bookworm(Apt):
+    name = suite = "bookworm"
+
+
+class Trixie(Apt):
+    name = suite = "trixie"
+
+
+class Rpm(Booted):
+    """Debian's programs under rpm: `base` is one package, whose provisions are those that rpm reads from the libraries that are there."""
+
+    title, name, suite = "dnf", "rpm", "bookworm"
+    LIBRARIES = "libc.so.6 libm.so.6 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 libgcc_s.so.1 libpthread.so.0 libdl.so.2"
+    BASE = r"""
+mkdir -p /etc/rpm /etc/yum.repos.d /root/base
+# Debian's rpm has its database in root's home.
+echo '%_dbpath /var/lib/rpm' >/etc/rpm/macros
+{
+    printf '%s\n' 'Name: base' 'Version: 1' 'Release: 1' 'Summary: The system' 'License: none' 'Provides: systemd' 'Provides: /bin/sh'
+    for library in LIBRARIES; do
+        for file in /lib/*-linux-gnu/$library; do
+            [ ! -e "$file" ] || echo "$(realpath "$file")" | /usr/lib/rpm/elfdeps --provides
+        done
+    done | sort -u | sed 's/^/Provides: /'
+    printf '%s\n' '%description' 'What Debian has installed.' '%files'
+} >/root/base.spec
+rpmbuild -bb --define '_rpmdir /root/base' /root/base.spec >/root/base.log 2>&1 || { tail /root/base.log; exit 1; }
+rpm -i /root/base/*/base-1-1.*.rpm
+"""
+
+    def __init__(self, repository):
+        super().__init__(repository)
+        self.run("apt-get install -y -qq --no-install-recommends rpm dnf")
+        self.run(self.BASE.replace("LIBRARIES", self.LIBRARIES))
+
+    def versions(self):
+        return [run("rpm", "-qp", "--qf", "%{VERSION}-%{RELEASE}", only(self.repository.packages / name / "rpm", "tutti-[0-9]*.rpm")) for name in ("old", "new")]
+
+    def version(self):
+        return self.run("rpm -q --qf '%{VERSION}-%{RELEASE}' tutti").stdout
+
+    def quietly(self, command):
+        return re.sub(r"^dnf ", "dnf -y -q --setopt=module_platform_id=platform:none ", command)
+
+    def upgrade(self):
+        done = self.run(self.quietly("dnf upgrade --refresh"))
+        return done.stdout + done.stderr
+
+    def go_back(self, old):
+        done = self.run(self.quietly(re.sub(r"-0[^ ]*$", f"-{old}", self.back)))
+        return done.stdout + done.stderr
+
+    def installs(self):
+        super().installs()
+        assert self.run("systemctl is-active tutti").stdout.strip() == "active"
+
+
+class Apk(System):
+    """A root of busybox and musl; two packages stand for Alpine's own."""
+
+    title = name = "apk"
+
+    def __init__(self, repository):
+        super().__init__(repository)
+        self.apk = os.environ.get("APK") or shutil.which("apk")
+        if not self.apk:
+            raise Unavailable("there is no `apk` on PATH, and no Debian package of it: set APK to Alpine's own, such as apk.static")
+        if os.geteuid() != 0:
+            raise Unavailable("a root of Alpine's kind is root's to make")
+        self.root = WORK / "alpine"
+        self.made = []
+        self.base()
+
+    def base(self):
+        """The root with packages `musl` and `busybox`, made of Debian's, in a repository of their own."""
+        files = WORK / "alpine-files"
+        run("packaging/debian-programs", "bookworm", files, "musl", "busybox-static", cwd=ROOT)
+        loader = next(files.glob("usr/lib/*/libc.so"), None) or next(files.glob("lib/ld-musl-*"))
+        machine = os.uname().machine
+        nfpm = run(ROOT / "packaging/fetch-tool", "nfpm").strip()
+        stands = WORK / "alpine-packages"
+        stands.mkdir()
+        busybox = next(path for path in (files / "bin/busybox", files / "usr/bin/busybox") if path.exists())
+        for name, source, place, provides in (("musl", loader, f"/lib/ld-musl-{machine}.so.1", [f"so:libc.musl-{machine}.so.1=1"]), ("busybox", busybox, "/bin/busybox", ["/bin/sh"])):
+            description = {
+                "name": name, "arch": {"x86_64": "amd64", "aarch64": "arm64"}[machine], "version": "1", "version_schema": "none", "release": "r0", "maintainer": "rehearsal <rehearsal@tutti.example>", "description": name, "license": "none",
+                "provides": provides, "contents": [{"src": str(source), "dst": place, "file_info": {"mode": 0o755}}],
+            }
+            (stands / f"{name}.json").write_text(json.dumps(description))
+            run(nfpm, "package", "--config", stands / f"{name}.json", "--packager", "apk", "--target", f"{stands}/")
+        run(ROOT / "packaging/build-repository", "--out", WORK / "alpine-base", "--apk", stands, "--apk-key", self.repository.rsa)
+        for folder in ("etc/apk/keys", "bin", "sbin", "usr/bin", "usr/sbin", "lib", "proc", "dev", "tmp", "run", "var/log", "var/lib", "var/empty", "srv", "root"):
+            (self.root / folder).mkdir(parents=True)
+        os.chmod(self.root / "tmp", 0o1777)
+        # busybox's links, so that the scripts of packages find their programs.
+        for applet in run(busybox, "--list").split():
+            if not (self.root / "bin" / applet).exists() and applet != "busybox":
+                (self.root / "bin" / applet).symlink_to("busybox")
+        for name, text in {"passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n", "group": "root:x:0:\nadm:x:4:\nnobody:x:65534:\n", "shadow": "root:*::0:::::\nnobody:*::0:::::\n", "apk/repositories": f"{WORK}/alpine-base/apk\n"}.items():
+            (self.root / "etc" / name).write_text(text)
+        shutil.copy(self.repository.folder / "apk/tutti.rsa.pub", self.root / "etc/apk/keys/")
+        self.boot()
+        self.run("apk --no-cache add --initdb musl busybox")
+        # The guide fetches the key itself; what these packages needed it for is done.
+        (self.root / "etc/apk/keys/tutti.rsa.pub").unlink()
+        (self.root / "etc/apk/repositories").write_text("")
+
+    def boot(self):
+        """Namespaces in which the root is mounted: `first` keeps them."""
+        words = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+        inside = f"mount --bind {self.root} {self.root} && mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && echo ready && exec sleep infinity"
+        self.launcher = subprocess.Popen([*words, "sh", "-c", inside], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        if self.launcher.stdout.readline() != "ready\n":
+            raise Unavailable("this machine does not allow the namespaces of a root of its own")
+        self.first = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children").read_text().split()[0]
+
+    def run(self, command, check=True, stdin=None):
+        enter = ["nsenter", "-t", self.first, "-m", "-p"]
+        found = re.match(r"apk (.*)", command, re.S)
+        if found:
+            # The program is of this machine, and works on the root.
+            words = [*enter, self.apk, "--root", str(self.root), "--keys-dir", str(self.root / "etc/apk/keys"), "--arch", os.uname().machine, *shlex.split(found[1])]
+        else:
+            words = [*enter, "chroot", str(self.root), "/bin/sh", "-c", command]
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, env=environment, check=False)
+        assert not check or done.returncode == 0, f"`{command}` ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        return done
+
+    def write(self, path, text):
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def installs(self):
+        super().installs()
+        # There is no OpenRC here: what its service starts.
+        self.run("mkdir -p /run/tutti && tuttid --log /var/log/tutti.log")
+
+    def versions(self):
+        return [re.fullmatch(r"tutti_(.*r\d+)_.*", only(self.repository.packages / name / "apk", "tutti_[0-9]*.apk").name)[1] for name in ("old", "new")]
+
+    def version(self):
+        return re.search(r"^tutti-([0-9]\S*)", self.run("apk info -v").stdout, re.M)[1]
+
+    def upgrade(self):
+        # Without `-U` apk asks for a new index every four hours.
+        done = self.run("apk upgrade -U")
+        return done.stdout + done.stderr
+
+    def go_back(self, old):
+        done = self.run(re.sub(r"=.*", f"={old}", self.back))
+        return done.stdout + done.stderr
+
+    def close(self):
+        self.launcher.kill()
+        self.launcher.wait()
+
+
+class Archive(Booted):
+    """The archive, on a system that has no package of it."""
+
+    title, name, suite = "Archive for any Linux", "tar", "bookworm"
+    tutti = "/opt/tutti/bin/tutti"
+    origin = "from the archive"
+
+    def archive(self, name):
+        return only(self.repository.packages / name / "tar", "*.tar.gz")
+
+    def versions(self):
+        return [self.archive(name).name.removeprefix("tutti-").partition("-linux-")[0] for name in ("old", "new")]
+
+    def commands(self):
+        # It is downloaded from the same place as the others.
+        return [[re.sub(r"tutti-[^ ]*[.]tar[.]gz", "/packages/old/tar/" + self.archive("old").name, command), says] for command, says in section(self.title)]
+
+    def version(self):
+        # The programs of both are one: which archive was unpacked last.
+        return self.run("cat /root/unpacked").stdout.strip()
+
+    def installs(self):
+        super().installs()
+        self.run(f"echo {self.versions()[0]} >/root/unpacked")
+
+    def unpack(self, name):
+        unpack = next(command for command, _ in self.commands() if command.startswith("tar ")).replace("/old/tar/" + self.archive("old").name, f"/{name}/tar/" + self.archive(name).name)
+        said = self.run(f"{unpack} && {self.back} && echo {dict(zip(('old', 'new'), self.versions()))[name]} >/root/unpacked")
+        return said.stdout + said.stderr
+
+    def upgrade(self):
+        return self.unpack("new")
+
+    def go_back(self, old):
+        return self.unpack("old")
+
+
+def only(folder, pattern):
+    found = sorted(folder.glob(pattern))
+    assert found, f"there is no `{pattern}` in {folder}; `--only` leaves systems out"
+    return found[-1]
+
+
+def deb_version(folder):
+    return run("dpkg-deb", "--field", only(folder, "tutti_*.deb"), "Version").strip()
+
+
+SYSTEMS = {system.name: system for system in (Bookworm, Trixie, Rpm, Apk, Archive)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--packages", type=Path, required=True)
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist")
+    parser.add_argument("--only", nargs="*", choices=list(SYSTEMS), default=list(SYSTEMS))
+    options = parser.parse_args()
+    repository = Repository(options.packages.resolve(), options.dist / "bin/tuttid")
+    passed = 0
+    try:
+        for name in options.only:
+            began = time.monotonic()
+            repository.publish("old")
+            system = None
+            try:
+                system = SYSTEMS[name](repository)
+                for said in system.rehearse():
+                    print(f"rehearsal: {name}: {said}", flush=True)
+                    passed += 1
+                print(f"rehearsal: {name} took {time.monotonic() - began:.0f} seconds", flush=True)
+            except Unavailable as reason:
+                skipped(f"rehearsal: {name}: {reason}")
+            finally:
+                if system:
+                    system.close()
+    finally:
+        repository.close()
+    print(f"rehearsal: {passed} passed, 0 failed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,524 @@
+#!/usr/bin/env python3
+"""Releases as `make release` publishes them, without building them: `release.py --dist DIST`, for `make test-verify`.
+
+A clone with a contact, an address and a test's own key is released from the programs in DIST; a second time in another folder, with the same bytes.
+Releases that may not be are refused. Then third parties use it: the commands of VERIFY.md are run, and find what has been changed; Tutti
+serves the release, and install.sh and `tutti self-update` install from there what is signed, and nothing else.
+"""
+
+import argparse
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from chart import version
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+VERSION = version()
+NEWER = "99.0.0"
+MACHINE = os.uname().machine
+DIST = ROOT / "dist"
+
+
+def run(*words, check=True, **settings):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **settings)
+    if check and done.returncode:
+        raise AssertionError(f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done
+
+
+def change(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{path} does not contain `{old}`"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def commit(clone):
+    run("git", "add", "-A", cwd=clone)
+    run("git", "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-q", "--allow-empty", "-m", "test", cwd=clone, env={**os.environ, "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z"})
+
+
+def cloned(folder):
+    """This source with what is not committed, as a clone of one commit; build folders are ignored there, too."""
+    folder.mkdir(parents=True)
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout
+    there = "\0".join(name for name in listed.split("\0") if name and (ROOT / name).exists())
+    packed = subprocess.run(["tar", "--null", "-cf", "-", "-T", "-"], input=there.encode(), cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    subprocess.run(["tar", "-xf", "-", "-C", folder], input=packed, check=True)
+    run("git", "init", "-q", cwd=folder)
+    commit(folder)
+    return folder
+
+
+def new_key(folder, name):
+    """A key of minisign without a password: the secret key's file, and the line of the public key."""
+    run("minisign", "-G", "-W", "-f", "-p", folder / f"{name}.pub", "-s", folder / f"{name}.key")
+    return folder / f"{name}.key", (folder / f"{name}.pub").read_text().splitlines()[1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def archive_of(release, name=None):
+    return release / f"{name or f'tutti-{VERSION}-linux-{MACHINE}'}.tar.gz"
+
+
+class Fixture:
+    """The clone and its release, made once."""
+
+    def __init__(self, work):
+        self.work = work
+        self.key, self.public_key = new_key(work, "test")
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.clone = cloned(work / "clone")
+        change(self.clone / "SECURITY.md", "security@tutti.invalid", "security@tutti.example")
+        change(self.clone / "packaging/install.sh", "address=https://tutti.invalid", f"address={self.address}")
+        change(self.clone / "packaging/install.sh", "\nkey=\n", f"\nkey={self.public_key}\n")
+        text = (self.clone / "CHANGELOG.md").read_text(encoding="utf-8")
+        (self.clone / "CHANGELOG.md").write_text(re.sub(rf"^(## {re.escape(VERSION)}), .*$", r"\1, 2026-01-02", text, flags=re.M), encoding="utf-8")
+        commit(self.clone)
+        self.dist = work / "dist"
+        self.pack(self.dist)
+        self.release(self.clone, self.dist)
+        self.public = self.dist / "public"
+
+    def pack(self, dist):
+        """Packs DIST as the archive for any Linux, with the script of the clone; symbols would take most of the time."""
+        name = f"tutti-{VERSION}-linux-{MACHINE}"
+        tree = self.work / name
+        (tree / "bin").mkdir(parents=True)
+        (tree / "modules").mkdir()
+        shutil.copytree(DIST / "share", tree / "share")
+        run("strip", "-o", tree / "bin/tutti", DIST / "bin/tutti")
+        (tree / "bin/tuttid").symlink_to("tutti")
+        shutil.copy(self.clone / "packaging/install.sh", tree / "share/tutti/install.sh")
+        (dist / "packages").mkdir(parents=True)
+        self.tree = tree
+        self.archive(tree, dist / f"packages/{name}.tar.gz")
+
+    def archive(self, tree, path):
+        with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+            archive.add(tree, tree.name)
+
+    def release(self, clone, dist, *words, check=True, key=True):
+        return run(clone / "packaging/release", VERSION, "--dist", dist, *(["--key", self.key] if key else []), *words, check=check)
+
+    def newer(self, program):
+        """A release of a newer version in `public`, whose program is this script, which has this version's as `tutti.real`."""
+        name = f"tutti-{NEWER}-linux-{MACHINE}"
+        tree = self.work / name
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(self.tree, tree, symlinks=True)
+        (tree / "bin/tutti").rename(tree / "bin/tutti.real")
+        (tree / "bin/tutti").write_text(program.replace("NEWER", NEWER))
+        (tree / "bin/tutti").chmod(0o755)
+        release = self.public / "releases" / NEWER
+        shutil.rmtree(release, ignore_errors=True)
+        release.mkdir()
+        self.archive(tree, archive_of(release, name))
+        self.sign(release, NEWER)
+        (self.public / "latest").write_text(f"{NEWER}\n")
+
+    def sign(self, release, comment, key=None):
+        names = sorted(path.name for path in release.iterdir() if not path.name.startswith("SHA256SUMS"))
+        (release / "SHA256SUMS").write_text(run("sha256sum", "--", *names, cwd=release).stdout)
+        run("minisign", "-S", "-s", key or self.key, "-m", release / "SHA256SUMS", "-t", f"tutti {comment}")
+
+
+# Starts the real program, except that it is of the newer version.
+WORKS = """#!/bin/sh
+[ "$1" = --version ] && echo "tutti version: NEWER" && exit
+exec "$(dirname "$(readlink -f "$0")")/tutti.real" "$@"
+"""
+FAILS = """#!/bin/sh
+echo "error while loading shared libraries: libnew.so.1" >&2
+exit 127
+"""
+# Starts where it is tried, and not where it is installed.
+FAILS_AT_ITS_PLACE = """#!/bin/sh
+case "$(readlink -f "$0")" in */NEWER/bin/tutti) echo "not here" >&2; exit 1 ;; esac
+""" + WORKS.partition("\n")[2]
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, because, *words, clone=None, key=True):
+        done = fixture.release(clone or fixture.clone, fixture.dist, "--check", *words, check=False, key=key)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn(because, done.stderr)
+        self.assertIn("; hint: ", done.stderr)
+
+    def test_what_no_release_may_be(self):
+        self.assertEqual(fixture.release(fixture.clone, fixture.dist, "--check").returncode, 0)
+        self.refused("there is no key to sign with", key=False)
+        self.assertEqual(fixture.release(fixture.clone, fixture.dist, "--check", "--unsigned", key=False).returncode, 0)
+        done = run(fixture.clone / "packaging/release", "0.0.9", "--unsigned", "--check", check=False)
+        self.assertIn(f"this source is of version {VERSION}, not of 0.0.9", done.stderr)
+        (fixture.clone / "new").touch()
+        self.refused("changes that are not committed: ?? new")
+        (fixture.clone / "new").unlink()
+
+    def test_placeholders_and_the_changelog(self):
+        for path, old, new, because, rehearsed in [
+            ("SECURITY.md", "security@tutti.example", "security@tutti.invalid", "the contact in SECURITY.md is a placeholder", True),
+            ("packaging/install.sh", fixture.address, "https://tutti.invalid", "the address in packaging/install.sh is a placeholder", True),
+            ("packaging/install.sh", f"key={fixture.public_key}", "key=", "has no public key", True),
+            ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", f"## {VERSION}, not released yet", "has no date", True),
+            ("CHANGELOG.md", f"## {VERSION}, 2026-01-02", "## 0.0.8, 2026-01-02", f"has no entry for {VERSION}", False),
+            ("packaging/helm/tutti/Chart.yaml", f"appVersion: {VERSION}", "appVersion: 0.0.8", "the chart is of version 0.0.8", False),
+        ]:
+            with self.subTest(because):
+                change(fixture.clone / path, old, new)
+                commit(fixture.clone)
+                try:
+                    self.refused(because)
+                    done = fixture.release(fixture.clone, fixture.dist, "--check", "--rehearsal", check=False)
+                    self.assertEqual(done.returncode == 0, rehearsed, done.stderr)
+                finally:
+                    run("git", "reset", "-q", "--hard", "HEAD~1", cwd=fixture.clone)
+
+    def test_another_key_than_the_published_one(self):
+        other, _ = new_key(fixture.work, "stranger")
+        out = fixture.work / "other/release"
+        done = run(fixture.clone / "packaging/release", VERSION, "--dist", fixture.dist, "--out", out, "--key", other, check=False)
+        self.assertIn("the signature is not that of the public key in packaging/install.sh", done.stderr)
+
+
+class Contents(unittest.TestCase):
+    def setUp(self):
+        self.release = fixture.dist / "release"
+
+    def test_a_second_time_elsewhere_it_is_the_same_bytes(self):
+        elsewhere = fixture.work / "elsewhere/source"
+        run("git", "clone", "-q", fixture.clone, elsewhere)
+        dist = fixture.work / "elsewhere/dist"
+        (dist / "packages").mkdir(parents=True)
+        shutil.copy(fixture.dist / "packages" / archive_of(Path()).name, dist / "packages/")
+        environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "POSIX"}
+        run("sh", "-c", 'umask 077 && exec "$@"', "sh", elsewhere / "packaging/release", VERSION, "--dist", dist, "--key", fixture.key, env=environment)
+        for one in self.release.iterdir():
+            self.assertEqual(one.read_bytes(), (dist / "release" / one.name).read_bytes(), one.name)
+
+    def test_the_notes_are_the_changelogs(self):
+        notes = (self.release / f"release-notes-{VERSION}.md").read_text(encoding="utf-8")
+        self.assertIn(notes.splitlines()[0], (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+        self.assertNotIn("\n## ", notes)
+
+    def test_the_source_archive_knows_its_commit(self):
+        head = run("git", "log", "-1", "--format=%H %ct", cwd=fixture.clone).stdout.strip()
+        run("tar", "-xf", self.release / f"tutti-{VERSION}-source.tar.gz", "-C", fixture.work)
+        source = fixture.work / f"tutti-{VERSION}"
+        self.assertEqual(run(source / "packaging/reproducible", "--source").stdout.strip(), head)
+        # An archive of a service that leaves the place unfilled, or a copy, has no commit.
+        shutil.copy(ROOT / "packaging/commit", source / "packaging/commit")
+        self.assertIn("neither a clone nor a source archive", run(source / "packaging/reproducible", "--source", check=False).stderr)
+
+    def test_the_provenance_names_each_file(self):
+        statement = json.loads((self.release / f"tutti-{VERSION}.provenance.json").read_text())
+        self.assertEqual(statement["predicateType"], "https://slsa.dev/provenance/v1")
+        named = {subject["name"] for subject in statement["subject"]}
+        own = {f"tutti-{VERSION}.provenance.json", "SHA256SUMS", "SHA256SUMS.minisig"}
+        self.assertEqual(named, {path.name for path in self.release.iterdir()} - own)
+        programs = statement["predicate"]["buildDefinition"]["internalParameters"]["programs"]
+        self.assertIn("rustc", programs)
+
+
+class Verification(unittest.TestCase):
+    """The commands of VERIFY.md, in a folder with the files of a release."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(dir=fixture.work))
+        self.release = shutil.copytree(fixture.dist / "release", self.folder / "release")
+        text = (ROOT / "VERIFY.md").read_text(encoding="utf-8").replace("0.1.0", VERSION).replace("PUBLIC_KEY", fixture.public_key)
+        # Building again is what `make test-reproducible` does.
+        self.commands = [
+            line[2:] for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S) if "make release" not in block for line in block.splitlines() if line.startswith("$ ")
+        ]
+
+    def verify(self):
+        """The commands that fail."""
+        environment = {**os.environ, "GIT_DIR": str(fixture.clone / ".git")}
+        return [command for command in self.commands if run("bash", "-c", command, cwd=self.release, check=False, env=environment).returncode]
+
+    def test_an_intact_release_passes(self):
+        run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
+        self.assertGreaterEqual(len(self.commands), 5)
+        self.assertEqual(self.verify(), [])
+
+    def test_each_change_is_found(self):
+        run("git", "tag", "-f", f"v{VERSION}", cwd=fixture.clone)
+        for name, most in [(archive_of(Path()).name, 3), ("SHA256SUMS", 2), ("SHA256SUMS.minisig", 2), (f"tutti-{VERSION}.provenance.json", 3)]:
+            with self.subTest(name):
+                path = self.release / name
+                data = path.read_bytes()
+                place = len(data) // 2
+                path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1:])
+                self.assertTrue(1 <= len(self.verify()) <= most, self.verify())
+                path.write_bytes(data)
+
+    def test_another_commit_is_found(self):
+        run("git", "tag", "-f", f"v{VERSION}", "HEAD~1", cwd=fixture.clone)
+        failed = self.verify()
+        self.assertTrue(failed and all("git" in command for command in failed), failed)
+
+
+class Installation(unittest.TestCase):
+    def setUp(self):
+        self.home = Path(tempfile.mkdtemp(dir=fixture.work, prefix="home-"))
+        self.prefix = self.home / ".local"
+        self.kept = Path(tempfile.mkdtemp(dir=fixture.work)) / "public"
+        shutil.copytree(fixture.public, self.kept)
+        self.release = fixture.public / "releases" / VERSION
+        self.as_user = []
+        if os.geteuid() == 0:
+            shutil.chown(self.home, "nobody", "nogroup")
+            self.as_user = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+        self.environment = {"HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.home), "LC_ALL": "C"}
+
+    def tearDown(self):
+        # The server goes on to serve the same folder.
+        for path in fixture.public.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(self.kept, fixture.public, dirs_exist_ok=True)
+
+    def install(self, *words, check=True, command=None):
+        command = command or f"curl -fsSL {fixture.address}/install.sh | sh -s -- " + " ".join(words)
+        return run(*self.as_user, "sh", "-c", command, check=check, env=self.environment, cwd=self.home)
+
+    def installed(self):
+        program = self.prefix / "bin/tutti"
+        if not program.exists():
+            return None
+        return run(*self.as_user, program, "--version", env=self.environment).stdout.split()[-1]
+
+    def update(self, *words, check=True):
+        return run(*self.as_user, self.prefix / "bin/tutti", "self-update", *words, check=check, env=self.environment, cwd=self.home)
+
+    def without(self, *programs):
+        """A folder for PATH with all programs but these."""
+        folder = Path(tempfile.mkdtemp(dir=fixture.work))
+        folder.chmod(0o755)
+        for place in ("/usr/bin", "/bin"):
+            for path in Path(place).iterdir():
+                if path.name not in programs and not (folder / path.name).exists():
+                    (folder / path.name).symlink_to(path)
+        self.environment["PATH"] = str(folder)
+
+    def refuses(self, because, *words):
+        before = self.installed()
+        done = self.install(*words, check=False)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn(because, done.stderr)
+        self.assertIn("; hint: ", done.stderr)
+        self.assertEqual(self.installed(), before)
+
+    def test_one_line_installs_for_an_ordinary_user(self):
+        done = self.install("--dry-run")
+        self.assertIn(f"Tutti {VERSION} from {fixture.address}: the archive", done.stdout)
+        self.assertEqual(self.installed(), None)
+        done = self.install(command=f"curl -fsSL {fixture.address}/install.sh | sh")
+        self.assertIn(f"The checksums of {VERSION} are signed", done.stdout)
+        self.assertEqual(self.installed(), VERSION)
+        # Once more is no harm.
+        self.install()
+        self.assertEqual(self.installed(), VERSION)
+        self.assertEqual(sorted(path.name for path in (self.prefix / "lib/tutti").iterdir()), [VERSION, "current", "origin"])
+
+    def test_root_installs_the_archive_where_it_is_told(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        self.as_user = []
+        done = self.install("--method tar", "--prefix", str(self.prefix))
+        self.assertIn(f"{self.prefix}/bin/tutti is version {VERSION}", done.stdout)
+        self.assertEqual((self.prefix / "lib/tutti" / VERSION / "bin/tutti").stat().st_uid, 0)
+
+    def test_root_gets_packages(self):
+        if not self.as_user:
+            self.skipTest("this is not root")
+        self.as_user = []
+        for method in ("deb", "rpm", "apk"):
+            done = self.install("--dry-run", "--method", method)
+            self.assertIn(f"its repository of packages ({method}) is added", done.stdout)
+
+    def test_without_minisign_and_curl(self):
+        script = self.home / "install.sh"
+        shutil.copy(fixture.public / "install.sh", script)
+        self.without("minisign", "curl")
+        self.install(command=f"sh {script}")
+        self.assertEqual(self.installed(), VERSION)
+
+    def test_with_nothing_to_check_a_signature(self):
+        self.without("minisign", "openssl")
+        self.refuses("there is nothing to check the signature with")
+
+    def test_only_what_is_signed_is_installed(self):
+        _, strangers_key = new_key(fixture.work, "other")
+        archive = archive_of(self.release)
+
+        def changed(path, place):
+            data = bytearray(path.read_bytes())
+            data[place] ^= 1
+            path.write_bytes(bytes(data))
+
+        def other_archive():
+            changed(archive, 1000)
+
+        def other_sums():
+            other_archive()
+            digest = run("sha256sum", archive).stdout.split()[0]
+            sums = self.release / "SHA256SUMS"
+            sums.write_text(re.sub(rf"^\S+(?=  {re.escape(archive.name)}$)", digest, sums.read_text(), flags=re.M))
+
+        def other_signer():
+            fixture.sign(self.release, VERSION, fixture.work / "other.key")
+
+        def older_release():
+            fixture.sign(self.release, "0.0.9")
+
+        def other_comment():
+            older_release()
+            change(self.release / "SHA256SUMS.minisig", "trusted comment: tutti 0.0.9", f"trusted comment: tutti {VERSION}")
+
+        def no_signature():
+            (self.release / "SHA256SUMS.minisig").unlink()
+
+        def no_archive_in_it():
+            archive.rename(self.release / "other")
+            fixture.sign(self.release, VERSION)
+
+        public = fixture.public
+        for openssl in (False, True):
+            if openssl:
+                self.without("minisign")
+            for spoil, because in [
+                (other_archive, "the checksum of"), (other_sums, "are not signed with the key"), (other_signer, "are not signed with the key"),
+                (older_release, "the signature is of another version"), (other_comment, "are not signed with the key"), (no_signature, "cannot be fetched"),
+                (no_archive_in_it, f"has no `{archive.name}`"),
+            ]:
+                with self.subTest(spoil.__name__, openssl=openssl):
+                    spoil()
+                    self.refuses(because)
+                    shutil.rmtree(self.release)
+                    shutil.copytree(self.kept / "releases" / VERSION, public / "releases" / VERSION)
+            self.refuses("are not signed with the key", "--key", strangers_key)
+
+    def test_addresses_are_encrypted_or_this_machine(self):
+        for address in ("http://tutti.example", "http://127.0.0.1.tutti.example", "http://localhost@tutti.example", "http://127.0.0.1:80@tutti.example", "http://localhost:80:80", "ftp://localhost", "//localhost"):
+            with self.subTest(address):
+                done = self.install("--from", address, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, "is not encrypted|is no address")
+
+    def test_another_server_cannot_lead_elsewhere(self):
+        """A redirect to another scheme is not followed."""
+        class Redirect(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(302)
+                self.send_header("Location", f"file://{fixture.public}/latest")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirect)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.refuses("cannot be fetched", "--from", f"http://127.0.0.1:{server.server_port}")
+
+    def test_a_half_downloaded_script_does_nothing(self):
+        script = (fixture.public / "install.sh").read_text(encoding="utf-8")
+        lines = script.splitlines(keepends=True)
+        # Each tenth line, and each byte of the last ones.
+        parts = ["".join(lines[:count]) for count in range(1, len(lines), 10)]
+        parts += [script[:-count] for count in range(2, len("".join(lines[-4:])))]
+        for part in parts:
+            done = run(*self.as_user, "sh", check=False, env=self.environment, cwd=self.home, input=part)
+            self.assertEqual(done.stdout, "", part[-200:])
+            self.assertEqual(list(self.home.iterdir()), [], part[-200:])
+
+    def test_another_program_of_that_name_stays(self):
+        (self.prefix / "bin").mkdir(parents=True)
+        (self.prefix / "bin/tutti").write_text("#!/bin/sh\necho other 1\n")
+        (self.prefix / "bin/tutti").chmod(0o755)
+        if self.as_user:
+            run("chown", "-R", "nobody:nogroup", self.prefix)
+        self.refuses("there is another program")
+
+    def test_an_update_and_the_way_back(self):
+        self.install()
+        self.assertIn("is the newest, and it is installed", self.update().stdout)
+        fixture.newer(FAILS)
+        done = self.update(check=False)
+        self.assertIn(f"version {NEWER} does not start on this system, and nothing was changed: error while loading shared libraries", done.stderr)
+        self.assertEqual(self.installed(), VERSION)
+        fixture.newer(FAILS_AT_ITS_PLACE)
+        done = self.update(check=False)
+        self.assertIn(f"version {NEWER} does not start at its place; {VERSION} is installed again", done.stderr)
+        self.assertEqual(self.installed(), VERSION)
+        fixture.newer(WORKS)
+        self.assertIn(f"continues with {VERSION} until you run", self.update().stdout)
+        self.assertEqual(self.installed(), NEWER)
+        # A publisher that offers an old version again is not believed; the user may go back.
+        (fixture.public / "latest").write_text(f"{VERSION}\n")
+        self.assertIn(f"which is older than {NEWER}", self.update(check=False).stderr)
+        self.assertEqual(self.installed(), NEWER)
+        self.update("--version", VERSION)
+        self.assertEqual(self.installed(), VERSION)
+
+    def test_only_an_installation_of_the_script_updates_itself(self):
+        done = run(fixture.tree / "bin/tutti", "self-update", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("was not installed by install.sh", done.stderr)
+        self.assertIn("hint:", done.stderr)
+
+
+class Served:
+    """Tutti itself serves the release."""
+
+    def __enter__(self):
+        work = fixture.work / "server"
+        work.mkdir()
+        configuration = {"listeners": {f"127.0.0.1:{fixture.port}": {"pass": "routes"}}, "routes": [{"action": {"share": f"{fixture.public}$uri"}}]}
+        (work / "conf.json").write_text(json.dumps(configuration))
+        words = ["--no-daemon", "--config", work / "conf.json", "--log", work / "log", "--statedir", work / "state", "--control", f"unix:{work}/control", "--pid", work / "pid"]
+        self.server = subprocess.Popen([str(word) for word in [DIST / "bin/tutti", *words]])
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", fixture.port)) == 0:
+                    return self
+            time.sleep(0.05)
+        raise AssertionError((work / "log").read_text())
+
+    def __exit__(self, *_):
+        self.server.terminate()
+        self.server.wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dist", type=Path, default=DIST)
+    options, rest = parser.parse_known_args()
+    DIST = options.dist.resolve()
+    os.umask(0o022)
+    with tempfile.TemporaryDirectory(prefix="tutti-release-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        fixture = Fixture(Path(folder))
+        with Served():
+            outcome = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
+    sys.exit(not outcome.wasSuccessful())

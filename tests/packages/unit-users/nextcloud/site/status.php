@@ -1,0 +1,1 @@
+<?php echo "status of ", $_SERVER["PATH_INFO"] ?? "";

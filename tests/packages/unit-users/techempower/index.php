@@ -1,0 +1,1 @@
+<?php echo extension_loaded("pdo_mysql") ? "pdo" : "", " ", extension_loaded("Zend OPcache") ? "opcache" : "", " ", ini_get("memory_limit"), " ", posix_getpwuid(posix_geteuid())["name"]; if (isset($_GET["slow"])) sleep(3);

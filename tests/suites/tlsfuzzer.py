@@ -1,0 +1,142 @@
+"""TLS 1.2 and 1.3 conversations with wrong, odd and hostile messages: tlsfuzzer's scripts, which expect the exact alert of each"""
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from base import Case
+
+COMMIT = "14555fe211456c46deccc4b2d94751dbd894aece"
+VERSION = f"tlsfuzzer {COMMIT[:12]} with tlslite-ng 0.9.0b2"
+PACKAGES = ("tlslite-ng==0.9.0b2",)
+SECONDS = 300
+
+# As `-C TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`, for the scripts that lack the option: their ECDHE suites with CBC are sent as ones with GCM.
+WRAPPER = """
+import runpy, sys
+from tlslite.constants import CipherSuite
+CipherSuite.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA = CipherSuite.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+CipherSuite.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA = CipherSuite.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+OLD_KEYS = "it needs RSA or finite-field DH key exchange, which rustls does not have"
+CBC = "it needs a cipher suite with CBC or CCM, which rustls does not have"
+OLD = "it is about SSL 2 and 3, TLS 1.0 or 1.1, which rustls does not have"
+PSK = "it needs a key that was agreed on outside TLS, which Tutti has no option for"
+CLIENT = "it needs a client certificate and a listener that asks for it: not run yet"
+OTHER_KEY = "it needs a listener with another kind of certificate: not run yet"
+PHA = "it needs authentication after the handshake, which rustls does not have"
+TIMING = "it measures times over hours, to find a side channel"
+RECORD_LIMIT = "it needs the extension record_size_limit, which rustls does not have"
+
+# Scripts that do not apply, each with its reason.
+LEFT_OUT = {
+    **dict.fromkeys((
+        "SSLv3-padding", "TLSv1_2-rejected-without-TLSv1_2", "dhe-key-share-random", "ecdhe-padded-shared-secret", "export-ciphers-rejected",
+        "serverhello-random", "sslv2-force-cipher-3des", "sslv2-force-cipher-non3des", "ecdhe-rsa-key-share-random",
+    ), OLD),
+    **dict.fromkeys((
+        "bleichenbacher-workaround", "clienthello-md5", "dhe-no-shared-secret-padding", "dhe-rsa-key-exchange", "dhe-rsa-key-exchange-signatures",
+        "dhe-rsa-key-exchange-with-bad-messages", "dsa-sig-flexibility", "dsa-in-certificate-verify", "empty-extensions", "extensions",
+        "ffdhe-expected-params", "ffdhe-negotiation", "fuzzed-finished", "invalid-cipher-suites", "invalid-client-hello",
+        "invalid-rsa-key-exchange-messages", "invalid-session-id", "invalid-version", "message-duplication", "openssl-3712",
+        "truncating-of-kRSA-client-key-exchange", "tls13-ffdhe-groups", "tls13-ffdhe-sanity",
+    ), OLD_KEYS),
+    **dict.fromkeys((
+        "aesccm", "atypical-padding", "cve-2016-2107", "encrypt-then-mac", "encrypt-then-mac-renegotiation", "fuzzed-MAC", "fuzzed-padding",
+        "fuzzed-plaintext", "lengths", "ecdhe-rsa-key-exchange",
+    ), CBC),
+    **dict.fromkeys((
+        "bleichenbacher-timing-marvin", "bleichenbacher-timing-pregenerate", "lucky13", "tls13-minerva", "tls13-dhe-shared-secret-padding",
+    ), TIMING),
+    **dict.fromkeys((
+        "certificate-malformed", "certificate-request", "certificate-verify", "certificate-verify-malformed", "certificate-verify-malformed-sig",
+        "ecdsa-in-certificate-verify", "eddsa-in-certificate-verify", "extended-master-secret-extension-with-client-cert",
+        "renegotiation-disabled-client-cert", "rsa-pss-sigs-on-certificate-verify", "rsa-sigs-on-certificate-verify", "tls13-certificate-request",
+        "tls13-certificate-verify", "tls13-client-certificate-compression", "tls13-ecdsa-brainpool-in-certificate-verify",
+        "tls13-ecdsa-in-certificate-verify", "tls13-eddsa-in-certificate-verify", "tls13-mldsa-in-certificate-verify",
+    ), CLIENT),
+    **dict.fromkeys(("ecdsa-sig-flexibility", "tls13-ecdsa-support", "tls13-eddsa", "tls13-rsapss-signatures", "tls13-ecdhe-brainpool-curves"), OTHER_KEY),
+    **dict.fromkeys(("tls13-psk_ke", "tls13-psk_dhe_ke"), PSK),
+    "tls13-post-handshake-auth": PHA,
+    "record-size-limit": RECORD_LIMIT,
+    "tls13-lengths": "it has 16,384 conversations, for longer than all others together",
+    "tls13-non-support": "it is for servers without TLS 1.3",
+    "tls13-mlkem": "it needs kyber-py, which is no pinned dependency of tlsfuzzer",
+    "tls13-keyupdate-from-server": "it needs a server that changes its key during a response of 16 MiB",
+}
+
+# Conversations that do not apply, in all scripts.
+NOT_OFFERED = (
+    (r"x448|secp521r1|brainpool|ffdhe|ed448", "group-not-offered", "rustls does not have this group or algorithm"),
+    (r"CCM|_CBC_|3DES", "suite-not-offered", "rustls does not have this cipher suite"),
+    (r"^Protocol \(3, [012]\)|SSLv2|SSLv3|TLSv?1\.[01]\b|SSL3", "version-not-offered", OLD),
+    (r"renegotiat", "no-renegotiation", "rustls never renegotiates"),
+    (r"w/DHE|\bDHE\b", "dhe-not-offered", OLD_KEYS),
+)
+
+
+def not_offered(conversation):
+    """(name, outcome, detail) for a conversation that needs what rustls does not have, or None."""
+    for pattern, name, reason in NOT_OFFERED:
+        if re.search(pattern, conversation):
+            return name, "skip", reason
+    return None
+
+
+def options(text, script):
+    """What makes a script use what rustls has."""
+    if re.search(r"^\s*-C ", text, re.MULTILINE) and not script.startswith("tls13-"):
+        return ["-C", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]
+    return ["-d"] if re.search(r"^\s*-d ", text, re.MULTILINE) else []
+
+
+class Scripts:
+    def __init__(self, folder, packages, port):
+        self.folder, self.port = folder, port
+        self.environment = {**os.environ, "PYTHONPATH": f"{packages}:{folder}"}
+
+    def call(self, script, *arguments):
+        command = [sys.executable, "-c", WRAPPER, f"scripts/test-{script}.py", *arguments]
+        try:
+            done = subprocess.run(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return ""
+        return done.stdout + done.stderr
+
+    def cases(self, script):
+        """The cases of one script: the script's own, and one for each group of its conversations that does not apply."""
+        name = f"test-{script}.py"
+        if script in LEFT_OUT:
+            return [Case(name, "skip", LEFT_OUT[script])]
+        text = self.call(script, "-h", "127.0.0.1", "-p", str(self.port), *options(self.call(script, "--help"), script))
+        if not re.search(r"^TOTAL: \d+$", text, re.MULTILINE):
+            last = (text.strip().splitlines() or [f"no end within {SECONDS} s"])[-1]
+            return [Case(name, "fail", f"the script has no result: {last}")]
+        failed = re.search(r"^FAILED:\n((?:\t.*\n?)+)", text, re.MULTILINE)
+        conversations = [line.strip().strip("'\"") for line in failed[1].splitlines()] if failed else []
+        groups, unexpected = {}, []
+        for conversation in dict.fromkeys(conversations):
+            if group := not_offered(conversation):
+                groups[group[0]] = Case(f"{name}:{group[0]}", *group[1:])
+            else:
+                unexpected.append(conversation)
+        return [Case(name, "fail" if unexpected else "pass", "; ".join(unexpected[:8])), *groups.values()]
+
+
+def run(context):
+    folder = context.git("github.com/tlsfuzzer/tlsfuzzer", COMMIT)
+    files = {"file": str(folder / "tests/serverX509Cert.pem"), "key": str(folder / "tests/serverX509Key.pem")}
+    server = context.server(lambda port: {
+        "listeners": {f"127.0.0.1:{port}": {"pass": "routes", "tls": {"certificate": files, "session": {"cache_size": 1000, "tickets": True}}}},
+        "routes": [{"action": {"return": 200, "body": "hello\n"}}],
+    })
+    scripts = Scripts(folder, context.pip(*PACKAGES), server.port)
+    names = sorted(file.stem.removeprefix("test-") for file in (folder / "scripts").glob("test-*.py"))
+    with ThreadPoolExecutor(3) as pool:
+        for cases in pool.map(scripts.cases, names):
+            yield from cases
