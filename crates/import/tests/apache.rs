@@ -1484,3 +1484,104 @@ fn members_have_a_path_and_rules_send_all_fields() {
         "{text}"
     );
 }
+
+/// All steps of a host, those of the routes that it is made of included.
+fn all_routes(imported: &Imported) -> String {
+    imported.configuration["routes"].to_string()
+}
+
+#[test]
+fn hosts_of_one_name_share_no_routes() {
+    let imported = imported(
+        "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv/open\n</VirtualHost>\n\
+         <VirtualHost *:443>\nServerName s\nDocumentRoot /srv/closed\n<Files index.html>\nRequire all denied\n</Files>\n</VirtualHost>",
+    );
+    let routes = imported.configuration["routes"].as_object().unwrap();
+    let of = |folder: &str| -> Vec<&String> {
+        let named = routes
+            .iter()
+            .filter(|(_, steps)| steps.to_string().contains(folder));
+        named.map(|(name, _)| name).collect()
+    };
+    let (open, closed) = (of("/srv/open"), of("/srv/closed"));
+    assert!(
+        closed.len() > 1,
+        "the index goes back to a route of its own: {routes:#?}"
+    );
+    for name in &closed {
+        for other in &open {
+            let destination = format!("\"routes/{other}\"");
+            assert!(
+                !routes[*name].to_string().contains(&destination),
+                "{name} leads to {other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_folder_with_wildcards_counts_like_any_other() {
+    let steps = steps(
+        "<Directory /srv>\nRequire all granted\n</Directory>\n<Directory /srv/*/private>\nRequire all denied\n</Directory>",
+    );
+    assert_eq!(steps[0]["action"]["return"], 403, "{steps:#}");
+    let test = steps[0]["match"]["if"].as_str().unwrap();
+    assert!(test.contains("private"), "{test}");
+}
+
+#[test]
+fn a_wildcard_of_a_location_ends_at_a_slash() {
+    let steps = steps(
+        "<Location />\nRequire all denied\n</Location>\n<Location /a/*>\nRequire all granted\n</Location>",
+    );
+    assert_eq!(steps[0]["match"]["uri"], "~^/a/[^/]*$", "{steps:#}");
+}
+
+#[test]
+fn rules_of_a_section_that_is_no_single_folder_refuse() {
+    for (begin, end) in [
+        ("Directory /srv/*", "Directory"),
+        ("DirectoryMatch /private", "DirectoryMatch"),
+        ("FilesMatch \\.txt$", "FilesMatch"),
+        ("LocationMatch /private", "LocationMatch"),
+        ("If \"%{QUERY_STRING} == 'x'\"", "If"),
+    ] {
+        let rules = "RewriteEngine On\nRewriteRule . - [F]";
+        let imported = host(&format!("<{begin}>\n{rules}\n</{end}>"));
+        assert_eq!(lost(&imported), [(6, "RewriteRule")], "{begin}");
+        assert!(
+            all_routes(&imported).contains(r#"},"action":{"return":403}}"#),
+            "{begin}: {}",
+            all_routes(&imported)
+        );
+    }
+    let harmless =
+        host("<FilesMatch \\.txt$>\nRewriteEngine On\nRewriteRule . - [E=a:1]\n</FilesMatch>");
+    assert!(lost(&harmless).iter().all(|(line, _)| *line != 6));
+}
+
+#[test]
+fn an_alternative_to_nothing_holds() {
+    let rules = |conditions: &str| {
+        let text = format!("RewriteEngine On\n{conditions}\nRewriteRule ^/x - [F]");
+        steps(&text)[0].clone()
+    };
+    let agent = "RewriteCond %{HTTP_USER_AGENT} bad [OR]";
+    assert_eq!(rules(&format!("{agent}\n{agent}")), rules(""));
+    let method = "RewriteCond %{REQUEST_METHOD} POST";
+    assert_eq!(rules(&format!("{method}\n{agent}")), rules(method));
+}
+
+#[test]
+fn rules_that_refuse_see_the_index_of_a_folder() {
+    let imported =
+        host("<Directory /srv>\nRewriteEngine On\nRewriteRule ^index - [F]\n</Directory>");
+    let looks_again = r#""found":{"rewrite":"${uri}index.html","pass":"routes/s-settled"}"#;
+    assert!(
+        all_routes(&imported).contains(looks_again),
+        "{}",
+        all_routes(&imported)
+    );
+    let settled = imported.configuration["routes"]["s-settled"].to_string();
+    assert!(settled.contains("403"), "{settled}");
+}

@@ -1598,3 +1598,143 @@ fn a_condition_after_a_rewrite_does_not_see_the_new_path() {
         assert!(text.contains(r#""action":{"return":403}"#), "{text}");
     }
 }
+
+#[test]
+fn a_location_in_another_is_found_where_nginx_looks_for_it() {
+    // Each level has its longest prefix; the locations of the others are not looked at.
+    let text = "location / { return 201; location /a/b/ { return 202; } location = /a/c { return 203; } location ~ x { return 204; } }
+        location /a/ { return 205; }";
+    assert_eq!(
+        uris(text),
+        [
+            json!(["~x", "!~^(?!/)", "!/a/*"]),
+            json!("/a/*"),
+            Value::Null
+        ]
+    );
+}
+
+#[test]
+fn an_inner_location_ends_the_search_on_its_own_level() {
+    let text = "location / { return 201; location ^~ /a/ { return 202; } location ~ y { return 203; } } location ~ x { return 204; }";
+    assert_eq!(
+        uris(text),
+        [
+            json!(["~y", "!~^(?!/)", "!/a/*"]),
+            json!("~x"),
+            json!("/a/*"),
+            Value::Null
+        ]
+    );
+}
+
+#[test]
+fn a_location_in_an_internal_one_is_internal() {
+    let steps = steps("location /a/ { internal; root /srv/a; location /a/b/ { return 200 x; } }");
+    let refused = steps.as_array().unwrap().iter();
+    let refused = refused.filter(|step| step["action"]["return"] == 404);
+    let uris: Vec<&Value> = refused.map(|step| &step["match"]["uri"]).collect();
+    assert_eq!(uris, [&json!("/a/b/*"), &json!("/a/*")]);
+}
+
+#[test]
+fn rewriting_does_not_lead_past_limit_except() {
+    let imported = imported(
+        "server { server_name s; root /srv; location /api { limit_except GET { deny all; } rewrite ^ /inside last; } location /inside { internal; return 200 x; } }",
+    );
+    let routes = &imported.configuration["routes"];
+    let first_of = |action: &Value| {
+        let destination = action["pass"].as_str().unwrap();
+        routes[destination.strip_prefix("routes/").unwrap()][0].clone()
+    };
+    let mut ways = routes["s"].as_array().unwrap().iter();
+    let api = ways.find(|step| step["match"]["uri"] == "/api*").unwrap();
+    let first = first_of(&api["action"]);
+    assert_eq!(first["match"]["method"], json!(["!GET", "!HEAD"]));
+    assert_eq!(
+        first_of(&first["action"])["action"]["return"],
+        403,
+        "{routes:#}"
+    );
+}
+
+#[test]
+fn a_location_in_an_expression_comes_before_its_rewriting() {
+    let imported = imported(
+        "server { server_name s; root /srv; location ~ ^/a { rewrite ^ /open break; location ~ secret { deny all; } } }",
+    );
+    let routes = imported.configuration["routes"].to_string();
+    let (refusal, rewrite) = (routes.find("~secret"), routes.find("/open"));
+    assert!(refusal.is_some() && refusal < rewrite, "{routes}");
+}
+
+/// A configuration with a map of the path, a variable of the server, and these locations.
+fn with_kept(locations: &str) -> Imported {
+    imported(&format!(
+        "map $uri $closed {{ default 0; ~^/a 1; }} server {{ server_name s; root /srv; set $own 0;\n{locations}\n}}"
+    ))
+}
+
+#[test]
+fn a_value_from_another_location_opens_nothing() {
+    for locations in [
+        // nginx evaluates the map in the first location, for the path there.
+        "location /a { set $x $closed; rewrite ^ /b last; } location /b {\nif ($closed) { return 403; } }",
+        "location /a { if ($closed = 2) { return 403; } try_files $uri /b; } location /b {\nif ($closed) { return 403; } }",
+        "location /a { set $own 1; rewrite ^ /b last; } location /b {\nif ($own) { return 403; } }",
+        "location /a { set $own 1; error_page 404 /b; } location /b { set $x $own;\nif ($x) { return 403; } }",
+    ] {
+        let imported = with_kept(locations);
+        let lost = lost(&imported);
+        assert!(lost.contains(&(3, "if")), "{locations}: {lost:?}");
+        let routes = imported.configuration["routes"].as_object().unwrap();
+        let b = routes.iter().find(|(name, _)| name.starts_with("s-b"));
+        let b = b.map_or_else(
+            || imported.configuration["routes"].to_string(),
+            |(_, steps)| steps.to_string(),
+        );
+        assert!(b.contains(r#""action":{"return":403}"#), "{b}");
+    }
+}
+
+#[test]
+fn a_value_of_the_same_place_is_carried_over() {
+    for locations in [
+        "location /a { if ($closed) { return 403; } rewrite ^ /b last; } location /b { if ($closed) { return 403; } }",
+        "location /a { set $own 1; rewrite ^ /b last; } location /b { set $own 2; if ($own = 2) { return 403; } }",
+        "location /a { proxy_pass http://127.0.0.1:1; add_header X $closed; } location /b { if ($closed) { return 403; } return 200 b; }",
+        "location /a { set $own 1; return 200 $own; } location /b { if ($own) { return 403; } return 200 b; }",
+    ] {
+        assert_eq!(lost(&with_kept(locations)), [], "{locations}");
+    }
+}
+
+#[test]
+fn an_internal_redirect_meets_the_rules_of_the_server_again() {
+    let imported = imported(
+        "server { server_name s; root /srv; if ($uri ~ ^/secret) { return 403; } location / { try_files $uri /secret/x; } }",
+    );
+    let routes = &imported.configuration["routes"];
+    assert_eq!(routes["s"][0]["action"]["return"], 403);
+    let text = routes.to_string();
+    assert!(
+        text.contains(r#""rewrite":"/secret/x?","pass":"routes/s""#),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_condition_on_the_user_refuses_everyone() {
+    // nginx knows the name before the password is checked.
+    let map = "map $remote_user $unwanted { default 0; guest 1; }";
+    for condition in ["$remote_user = guest", "$unwanted"] {
+        let imported = imported(&format!(
+            "{map} server {{ server_name s; root /srv; auth_basic Staff; auth_basic_user_file htpasswd;\nif ({condition}) {{ return 403; }} }}"
+        ));
+        assert_eq!(lost(&imported), [(2, "if")], "{condition}");
+        assert_eq!(
+            imported.configuration["routes"]["s"][0],
+            json!({"action": {"return": 403}})
+        );
+    }
+}

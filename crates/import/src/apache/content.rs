@@ -9,6 +9,7 @@ use tutti_config::table::DECODED;
 use super::access;
 use super::grammar::Directive;
 use super::headers::{AnswerOf, Variant};
+use super::rule::{Rule, rules_of};
 use super::section::{Extent, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Spot};
 use crate::output::{step, when};
@@ -652,19 +653,23 @@ fn is_plain_php(source: &str) -> bool {
     )
 }
 
-/// True if a section has directives for this name.
+/// True if a section has directives for this name, or rules that may refuse it.
 fn is_named(spot: &Spot, name: &str) -> bool {
+    let refuses = |section: &Section| {
+        let rules = rules_of(section).filter(|(is_on, _)| *is_on);
+        rules.is_some_and(|(_, list)| list.iter().any(Rule::refuses))
+    };
     let sample = format!("{}/{name}", spot.sub.at);
-    spot.site
-        .sections
-        .iter()
-        .filter(|section| section.file.is_some() || section.location.is_some())
-        .any(|section| {
-            let Some(place) = section.place(&spot.sub, Extent::Wide) else {
-                return false;
-            };
-            !place.is_everywhere() && may_hold(&place, &sample)
-        })
+    let sections = spot.site.sections.iter();
+    let mut named = sections.filter(|section| section.file.is_some() || section.location.is_some());
+    let is_of_name = |section: &Section| {
+        let place = section.place(&spot.sub, Extent::Wide);
+        place.is_some_and(|place| !place.is_everywhere() && may_hold(&place, &sample))
+    };
+    let mut own = spot
+        .sections()
+        .filter(|section| section.stage != Stage::Server);
+    own.any(refuses) || named.any(is_of_name)
 }
 
 /// True if a place may hold for a path.

@@ -151,7 +151,7 @@ impl Compiler<'_> {
 
     /// The destination of a site's requests, before its options.
     pub(super) fn entry(site: &Site) -> String {
-        format!("routes/{}", crate::output::slug(&site.name))
+        format!("routes/{}", site.name)
     }
 
     /// `RATE_LIMIT` and `SUBSTITUTE`.

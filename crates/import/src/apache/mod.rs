@@ -305,6 +305,8 @@ impl Compiler<'_> {
             (server, _) => server,
         };
         site.name = self.out.route_name(wanted);
+        // The name is taken before those of other sites, and before what leads back to it is made.
+        self.out.routes.insert(site.name.clone(), Value::Null);
         site.mappings = self.mappings(&site, reader);
         site.maps = self.maps(&site, reader.root.first().map(PathBuf::as_path));
         let scripts = self.scripts_elsewhere(&site);
@@ -320,6 +322,7 @@ impl Compiler<'_> {
         self.report_environment(&site);
         for section in &site.sections {
             access::report_satisfy(section, self.findings);
+            restrict::report_rules(section, self.findings);
             self.report_aliases(section);
         }
         for section in &mut site.sections {

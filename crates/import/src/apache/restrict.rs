@@ -3,7 +3,9 @@
 
 use super::closing::REFUSES;
 use super::grammar::Directive;
-use super::section::Section;
+use super::rule::{Rule, rules_of};
+use super::section::{Section, Stage};
+use crate::finding::Findings;
 
 /// True where a client has shown no valid certificate.
 const WITHOUT_CERTIFICATE: &str = "vars.tls_client_verify !== 'SUCCESS'";
@@ -14,6 +16,7 @@ const WITHOUT_TLS: &str = "!vars.tls_protocol";
 /// The sections that refuse what the restrictions of one refuse.
 pub(super) fn sections(section: &Section) -> Vec<Section> {
     let mut all = Vec::new();
+    let unread = unread_rules(section).map(|rule| rule.directive.place);
     for directive in &section.directives {
         let mut refusing = section.clone();
         match directive.key.as_str() {
@@ -27,6 +30,7 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
             "sslverifyclient" if directive.word(0) == "require" && !is_of_host(section) => {
                 refusing.test = Some(both(section, WITHOUT_CERTIFICATE));
             }
+            "rewriterule" if unread.as_ref() == Some(&directive.place) => {}
             _ => continue,
         }
         refusing.directives = vec![Directive {
@@ -40,6 +44,25 @@ pub(super) fn sections(section: &Section) -> Vec<Section> {
         all.push(refusing);
     }
     all
+}
+
+/// The first rule of a section whose rules are not carried over: it is not one folder or path with all below it. What the rules refuse, or
+/// lead elsewhere, must not be served.
+fn unread_rules(section: &Section) -> Option<Rule> {
+    let is_conditional = section.expression.is_some() || section.is_unknown;
+    let is_read = section.stage == Stage::Server || section.is_part() && !is_conditional;
+    let (is_on, list) = rules_of(section).filter(|_| !is_read)?;
+    list.into_iter().find(|rule| is_on && rule.acts())
+}
+
+/// Reports rules in a section whose rules are not carried over.
+pub(super) fn report_rules(section: &Section, findings: &mut Findings) {
+    if let Some(rule) = unread_rules(section) {
+        let problem = "rules are carried over from one folder or path only: requests that this section applies to get 403";
+        let hint = "write the rules into the `<Directory>` of the site, and name its files or paths in their patterns";
+        let directive = &rule.directive;
+        findings.lost(&directive.place, &directive.name, problem, hint);
+    }
 }
 
 /// A test, with that of the section.

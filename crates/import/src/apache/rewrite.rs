@@ -199,7 +199,7 @@ impl Compiler<'_> {
         let mut compiled: Vec<Compiled> = Vec::new();
         let mut last: Option<String> = None;
         let rule_captures = (!negated).then_some(captures.as_str());
-        for condition in &rule.conditions {
+        for condition in rule.asked() {
             let captured = Captures {
                 rule: rule_captures,
                 condition: last.as_deref(),

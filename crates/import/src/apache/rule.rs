@@ -86,6 +86,29 @@ impl Rule {
         flags(self.directive.argument(2))
     }
 
+    /// The conditions that decide whether it applies. One with `[OR]` and nothing behind it holds in Apache, whatever it tests, and so do
+    /// those that it is an alternative to.
+    pub(super) fn asked(&self) -> &[Directive] {
+        let has_or = |condition: &Directive| {
+            let flags = flags(condition.argument(2));
+            let mut names = flags.iter().map(|(name, _)| name.as_str());
+            names.any(|name| matches!(name, "OR" | "ORNEXT"))
+        };
+        let kept = self
+            .conditions
+            .iter()
+            .rposition(|condition| !has_or(condition));
+        let uses_captures = self.directive.argument(1).contains('%');
+        match self.conditions.last().is_some_and(has_or) && !uses_captures {
+            // The last one without `[OR]` ends an earlier group.
+            true => self
+                .conditions
+                .get(..kept.map_or(0, |kept| kept + 1))
+                .unwrap_or_default(),
+            false => &self.conditions,
+        }
+    }
+
     /// The variables that it sets.
     pub(super) fn sets(&self) -> impl Iterator<Item = String> {
         let flags = self.flags().into_iter();

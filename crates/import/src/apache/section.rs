@@ -44,6 +44,8 @@ pub(super) enum Location {
 pub(super) struct Section {
     pub(super) stage: Stage,
     pub(super) folder: Option<Folder>,
+    /// The number of parts in the path of a `<Directory>` with wildcards.
+    pub(super) depth: usize,
     /// An expression for the name of a file.
     pub(super) file: Option<String>,
     pub(super) location: Option<Location>,
@@ -271,6 +273,10 @@ pub(super) fn of_glob(pattern: &str) -> String {
     expression
 }
 
+fn parts(path: &str) -> usize {
+    path.split('/').count()
+}
+
 impl Section {
     /// A section's head; `None` if it is none of these.
     pub(super) fn read(directive: &Directive, around: Option<&Section>) -> Option<Section> {
@@ -286,6 +292,7 @@ impl Section {
         let stage = match directive.key.as_str() {
             "directory" | "directorymatch" => {
                 let bare = source.trim_end_matches('/');
+                section.depth = parts(bare);
                 section.folder = Some(match (is_match, has_wildcard) {
                     (true, _) => Folder::Match(source.to_owned()),
                     (false, true) => Folder::Match(format!("^{}(?:/|$)", of_glob(bare))),
@@ -308,10 +315,8 @@ impl Section {
             "location" | "locationmatch" => {
                 section.location = Some(match (is_match, has_wildcard) {
                     (true, _) => Location::Match(source.to_owned()),
-                    (false, true) => Location::Match(format!(
-                        "^{}(?:/|$)",
-                        of_glob(source.trim_end_matches('/'))
-                    )),
+                    // It is compared with the whole path.
+                    (false, true) => Location::Match(format!("^{}$", of_glob(source))),
                     (false, false) => Location::Path(source.to_owned()),
                 });
                 Stage::Location
@@ -427,10 +432,12 @@ impl Section {
         Some(place)
     }
 
-    /// Returns its specificity, by which sections are sorted; equal ones stay as they are written.
+    /// Returns its specificity, by which sections are sorted; equal ones stay as they are written. Wildcards count as any other part of a
+    /// path.
     pub(super) fn weight(&self) -> (Stage, usize) {
         let depth = match (&self.stage, &self.folder) {
-            (Stage::Folder, Some(Folder::Path(path))) => path.split('/').count(),
+            (Stage::Folder, Some(Folder::Path(path))) => parts(path),
+            (Stage::Folder, Some(Folder::Match(_))) => self.depth,
             _ => 0,
         };
         (self.stage, depth)

@@ -26,8 +26,7 @@ const OF_CONTENT: Words = Words(
 impl Compiler<'_> {
     /// Makes the routes of a site, and gives its destination.
     pub(super) fn site(&mut self, site: &Rc<Site>) -> String {
-        // The name is taken before what leads back to it is made.
-        let entry = self.out.add_route(&site.name, Vec::new());
+        let entry = Self::entry(site);
         let mut steps = self.server_redirects(site);
         steps.extend(self.folders(site));
         let steps = self.proxies(site, steps);
@@ -36,9 +35,7 @@ impl Compiler<'_> {
         if let Some(last) = steps.iter().position(|step| step.get("match").is_none()) {
             steps.truncate(last + 1);
         }
-        if let Some(name) = entry.strip_prefix("routes/") {
-            self.out.routes.insert(name.to_owned(), steps.into());
-        }
+        self.out.routes.insert(site.name.clone(), steps.into());
         self.with_options(site, entry)
     }
 
@@ -323,7 +320,7 @@ impl Compiler<'_> {
             );
         let content = self.content(spot, fallback, None);
         let content = self.out.add_route(&format!("{}-files", spot.name), content);
-        let entry = format!("routes/{}", slug(&spot.site.name));
+        let entry = Self::entry(&spot.site);
         let state = State::new(self.meaning(spot), &list);
         let rules = Rules {
             list,

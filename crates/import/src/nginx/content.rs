@@ -18,17 +18,17 @@ impl Compiler<'_> {
     /// The steps of a location's content, its guards before them; the last one takes every request.
     pub(super) fn content(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
         let steps = self.answers(site, statements);
-        let is_except = |statement: &&Statement| statement.name() == "limit_except";
-        if site.is_question || !statements.iter().any(|statement| is_except(&statement)) {
-            return self.guarded(site, steps);
-        }
-        // Requests that are let in go on from two places.
-        let name = self.out.route_name(&format!("{}-methods", site.name));
-        self.out.routes.insert(name.clone(), Value::Null);
-        let destination = format!("routes/{name}");
-        let goes_on = vec![json!({"action": {"pass": destination}})];
+        self.guarded(site, steps)
+    }
+
+    /// The steps for the methods that `limit_except` limits. As in nginx, neither the rewriting directives of the location nor its
+    /// `try_files` apply to their requests.
+    pub(super) fn excepted(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
         let mut all = Vec::new();
-        for statement in statements.iter().filter(is_except) {
+        if site.is_question {
+            return all;
+        }
+        for statement in statements.iter().filter(|one| one.name() == "limit_except") {
             let mut inner = site.clone();
             super::closing::report_all(statement.inner(), self.findings);
             inner.scope = inner.scope.enter(statement.inner(), self.findings);
@@ -40,16 +40,22 @@ impl Compiler<'_> {
             if statement.arguments().iter().any(|method| method == "GET") {
                 methods.push("!HEAD".to_owned());
             }
-            let guarded = self.guarded(&inner, goes_on.clone());
+            let stays = |one: &&Statement| one.name() != "try_files";
+            let own: Vec<Statement> = statements.iter().filter(stays).cloned().collect();
+            // Requests that are let in may go on from several places.
+            let name = self.out.route_name(&format!("{}-methods", site.name));
+            self.out.routes.insert(name.clone(), Value::Null);
+            let goes_on = vec![json!({"action": {"pass": format!("routes/{name}")}})];
+            let guarded = self.guarded(&inner, goes_on);
             let action = self.as_action(&format!("{}-others", site.name), guarded);
-            all.push(step(when("method", methods), action));
-        }
-        if self.leads_to(&all, &name, &site.name) {
-            self.out.routes.insert(name, steps.into());
-            all.extend(self.guarded(site, goes_on));
-        } else {
-            self.out.routes.remove(&name);
-            all.extend(self.guarded(site, steps));
+            let step = step(when("method", methods), action);
+            if self.leads_to(std::slice::from_ref(&step), &name, &site.name) {
+                let answers = self.answers(&inner, &own);
+                self.out.routes.insert(name, answers.into());
+            } else {
+                self.out.routes.remove(&name);
+            }
+            all.push(step);
         }
         all
     }
@@ -321,7 +327,7 @@ impl Compiler<'_> {
             if self.is_elsewhere(site, name) {
                 share.insert(
                     "found".to_owned(),
-                    json!({"rewrite": item.template(), "pass": site.entry}),
+                    json!({"rewrite": item.template(), "pass": site.again}),
                 );
                 share.insert("fallback".to_owned(), action);
                 action = Value::Object(share);
@@ -437,7 +443,7 @@ impl Compiler<'_> {
             };
         }
         match self.new_path(site, target, place, "try_files") {
-            Some(rewritten) => json!({"rewrite": rewritten, "pass": site.entry}),
+            Some(rewritten) => json!({"rewrite": rewritten, "pass": site.again}),
             None => self.status(site, 404),
         }
     }

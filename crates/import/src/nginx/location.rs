@@ -64,15 +64,69 @@ pub(super) struct Location<'s> {
 }
 
 impl Location<'_> {
+    /// The prefix, and whether no regular expression outside of all locations is tried after it. In nginx, the location on the first
+    /// level decides about those, and each inner one about the expressions beside it.
     pub(super) fn prefix(&self) -> Option<(&str, bool)> {
         match &self.how {
             Match::Prefix(path, stops) => {
-                let stops = *stops || self.around.iter().any(|(_, stops, _)| *stops);
-                Some((path, stops))
+                let outermost = self.around.first().map(|(_, stops, _)| *stops);
+                Some((path, outermost.unwrap_or(*stops)))
             }
             _ => None,
         }
     }
+
+    /// True if requests from outside do not come here: the locations around it pass that on.
+    pub(super) fn is_internal(&self) -> bool {
+        let mut around = self.around.iter();
+        is_internal(self.statement) || around.any(|(.., outer)| is_internal(outer))
+    }
+
+    /// The path that all requests here begin with.
+    fn beginning(&self) -> Option<&str> {
+        match &self.how {
+            Match::Exact(path) | Match::Prefix(path, _) => Some(path),
+            _ => self.around.last().map(|(path, ..)| path.as_str()),
+        }
+    }
+
+    /// True if both stand in the same block.
+    fn is_beside(&self, other: &Location<'_>) -> bool {
+        let around = |location: &Location<'_>| {
+            location
+                .around
+                .last()
+                .map(|(.., outer)| std::ptr::from_ref(*outer))
+        };
+        self.around.len() == other.around.len() && around(self) == around(other)
+    }
+}
+
+/// Returns the prefixes that nginx prefers to this location or to one around it, and that a path of this location may have, too; `None` if
+/// all of its paths have one. On each level nginx takes the longest prefix, and looks only for the locations in that one.
+fn preferred<'l>(location: &Location<'_>, all: &[&'l Location<'_>]) -> Option<Vec<&'l str>> {
+    let own = location.beginning().unwrap_or_default();
+    let mut preferred = Vec::new();
+    for (chosen, _, statement) in &location.around {
+        let is_chosen = |one: &&&Location<'_>| std::ptr::eq(one.statement, *statement);
+        let Some(around) = all.iter().find(is_chosen) else {
+            continue;
+        };
+        for other in all.iter().filter(|other| other.is_beside(around)) {
+            match &other.how {
+                Match::Prefix(path, _) if path.len() > chosen.len() => {
+                    if own.starts_with(path.as_str()) {
+                        return None;
+                    }
+                    if path.starts_with(own) && !matches!(location.how, Match::Exact(_)) {
+                        preferred.push(path.as_str());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Some(preferred)
 }
 
 /// Conditions about the path, and the action.
@@ -83,7 +137,7 @@ pub(super) struct Way {
     pub(super) is_internal: bool,
 }
 
-pub(super) fn is_internal(statement: &Statement) -> bool {
+fn is_internal(statement: &Statement) -> bool {
     statement
         .inner()
         .iter()
@@ -135,25 +189,31 @@ pub(super) fn named_paths(block: &[Statement], paths: &mut Vec<(String, bool)>) 
 
 /// The location of a path, where no regular expression could have it.
 pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option<&'l Location<'s>> {
-    let is_exact =
-        |location: &&Location<'_>| matches!(&location.how, Match::Exact(own) if own == path);
-    if let Some(exact) = locations.iter().find(is_exact) {
+    let all: Vec<&Location<'_>> = locations.iter().collect();
+    let is_reached = |location: &&Location<'_>| preferred(location, &all).is_some();
+    let exact = locations
+        .iter()
+        .filter(|location| matches!(&location.how, Match::Exact(own) if own == path));
+    if let Some(exact) = exact
+        .filter(is_reached)
+        .min_by_key(|exact| exact.around.len())
+    {
         return Some(exact);
     }
-    let prefixes = locations.iter().filter_map(|location| {
+    let prefixes = locations.iter().filter(is_reached).filter_map(|location| {
         let (own, stops) = location.prefix()?;
         path.starts_with(own)
             .then_some((own.len(), stops, location))
     });
     let (_, stops, location) = prefixes.max_by_key(|(length, ..)| *length)?;
     let may_have = |location: &Location<'_>| {
-        if !location.how.is_expression() {
+        if !location.how.is_expression() || stops && location.around.is_empty() {
             return false;
         }
         let pattern = Pattern::parse(&location.how.pattern(), DECODED).ok();
         pattern.is_none_or(|pattern| pattern.found_in(path.as_bytes()).unwrap_or(true))
     };
-    (stops || !locations.iter().any(may_have)).then_some(location)
+    (!locations.iter().any(may_have)).then_some(location)
 }
 
 /// Puts locations into nginx's order: exact ones; the longest prefix, if it ends the search; regular expressions as
@@ -165,17 +225,25 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         ordered.push(Way {
             patterns,
             action: action.clone(),
-            is_internal: is_internal(location.statement),
+            is_internal: location.is_internal(),
         });
     };
-    for (location, action) in ways {
-        if matches!(location.how, Match::Exact(_)) {
-            add(location, vec![location.how.pattern()], action);
-        }
+    let all: Vec<&Location<'_>> = ways.iter().map(|(location, _)| *location).collect();
+    let is_reached = |location: &Location<'_>| preferred(location, &all).is_some();
+    let is_exact =
+        |location: &Location<'_>| matches!(location.how, Match::Exact(_)) && is_reached(location);
+    let mut exact: Vec<_> = ways
+        .iter()
+        .filter(|(location, _)| is_exact(location))
+        .collect();
+    // The outer ones first.
+    exact.sort_by_key(|(location, _)| location.around.len());
+    for (location, action) in exact {
+        add(location, vec![location.how.pattern()], action);
     }
     let mut prefixes: Vec<(&str, bool, &Location<'_>, &Value)> = Vec::new();
     for (location, action) in ways {
-        if let Some((path, stops)) = location.prefix() {
+        if let Some((path, stops)) = location.prefix().filter(|_| is_reached(location)) {
             prefixes.push((path, stops, location, action));
         }
     }
@@ -200,12 +268,13 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         .iter()
         .filter(|(location, _)| !location.around.is_empty())
     {
-        if let Some((path, ..)) = location.around.last() {
-            // Longer prefixes that are not within this one are handled by themselves.
+        if let (Some((path, ..)), Some(preferred)) =
+            (location.around.last(), preferred(location, &all))
+        {
             let mut patterns = vec![location.how.pattern(), format!("!~^(?!{})", escaped(path))];
-            patterns.extend(longer(path, &|other, _| {
-                !other.around.iter().any(|(around, ..)| around == path)
-            }));
+            let preferred = preferred.into_iter();
+            patterns.extend(preferred.map(|path| format!("!{}", beginning(path))));
+            patterns.extend(stopped_beside(location, &all));
             add(location, patterns, action);
         }
     }
@@ -229,6 +298,29 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         add(location, patterns, action);
     }
     ordered
+}
+
+/// Patterns against the paths of the prefixes beside a regular expression after which none is tried.
+fn stopped_beside(location: &Location<'_>, all: &[&Location<'_>]) -> Vec<String> {
+    let mut beside: Vec<(&str, bool)> = Vec::new();
+    for other in all.iter().filter(|other| other.is_beside(location)) {
+        if let Match::Prefix(path, stops) = &other.how {
+            beside.push((path, *stops));
+        }
+    }
+    let stopping = beside.iter().filter(|(_, stops)| *stops);
+    let patterns = stopping.map(|(path, _)| {
+        let longer = beside.iter().filter(|(_, stops)| !stops);
+        let longer = longer
+            .filter_map(|(other, _)| other.strip_prefix(path))
+            .filter(|rest| !rest.is_empty());
+        let longer: Vec<String> = longer.map(escaped).collect();
+        match longer.is_empty() {
+            true => format!("!{}", beginning(path)),
+            false => format!("!~^{}(?!{})", escaped(path), longer.join("|")),
+        }
+    });
+    patterns.collect()
 }
 
 /// `/path` is redirected to `/path/`, where that is a location that a server behind answers.

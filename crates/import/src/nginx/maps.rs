@@ -8,7 +8,7 @@ use tutti_config::table::DECODED;
 
 use super::site::Compiler;
 use super::tree::Statement;
-use super::variables::{Meaning, groups};
+use super::variables::{Meaning, groups, names};
 use crate::output::when;
 use crate::template::{Piece, Text};
 
@@ -110,6 +110,14 @@ impl Compiler<'_> {
     /// Forgets the variables that depend on the path, after a `rewrite` has changed it: nginx keeps the values that they had before, and
     /// Tutti would take those of the new path. A condition that names one cannot be carried over then, so it closes what it refuses.
     pub(super) fn forget_path(&self, meaning: &mut Meaning) {
+        for name in self.path_names(meaning) {
+            meaning.named.remove(&name);
+            meaning.unknown.insert(name);
+        }
+    }
+
+    /// The variables that depend on the path.
+    pub(super) fn path_names(&self, meaning: &Meaning) -> BTreeSet<String> {
         let mut forgotten: BTreeSet<String> = BTreeSet::new();
         loop {
             let known = forgotten.len();
@@ -138,12 +146,8 @@ impl Compiler<'_> {
                 }
             }
             if forgotten.len() == known {
-                break;
+                return forgotten;
             }
-        }
-        for name in forgotten {
-            meaning.named.remove(&name);
-            meaning.unknown.insert(name);
         }
     }
 
@@ -171,12 +175,25 @@ impl Compiler<'_> {
     }
 }
 
-/// True for a text with a variable that a `rewrite` changes.
+/// The names of the variables that decide about the value of a map, or are in it.
+pub(super) fn names_in(map: &Statement) -> impl Iterator<Item = &str> {
+    let values = entries(map).map(|entry| entry.argument(0));
+    key_of(map).into_iter().chain(values).flat_map(names)
+}
+
+/// True for a text with a variable that a `rewrite` changes: it gives requests another path, and another query.
 fn has_path(text: &str) -> bool {
     let text = text.replace("request_uri", "");
-    ["uri", "request_filename", "fastcgi_script_name"]
-        .iter()
-        .any(|name| text.contains(name))
+    [
+        "uri",
+        "request_filename",
+        "fastcgi_script_name",
+        "arg_",
+        "args",
+        "query",
+    ]
+    .iter()
+    .any(|name| text.contains(name))
 }
 
 /// The entries of a block, without words that are none.

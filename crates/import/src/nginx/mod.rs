@@ -17,6 +17,7 @@ mod gateway;
 mod guards;
 mod harmless_directives;
 mod if_block;
+mod kept;
 mod limits;
 mod links;
 mod listen;
@@ -104,6 +105,7 @@ pub(crate) fn import(
         responses: serde_json::Map::new(),
         has_logs_of_servers: false,
         stores: BTreeMap::new(),
+        places: Vec::new(),
     };
     closing::report_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
@@ -206,6 +208,9 @@ impl Compiler<'_> {
             variant: 0,
             by_answer: None,
             believed: Vec::new(),
+            place: 0,
+            kept: BTreeMap::new(),
+            again: String::new(),
         };
         if has_main {
             outermost.scope.types.settle(&self.types);

@@ -69,7 +69,7 @@ impl Compiler<'_> {
             let path = self.new_path(&inner, &target, &page.place, "error_page")?;
             Map::from_iter([
                 ("rewrite".to_owned(), path.into()),
-                ("pass".to_owned(), site.entry.clone().into()),
+                ("pass".to_owned(), site.again.clone().into()),
             ])
         };
         match page.answer {
@@ -93,7 +93,7 @@ impl Compiler<'_> {
     /// Lets answers of applications and servers lead to locations, also those that cannot be reached from outside.
     pub(super) fn leads_on(&mut self, site: &mut Site) {
         let wanted = format!("{}-by-answer", site.name);
-        let steps = vec![json!({"action": {"pass": site.entry}})];
+        let steps = vec![json!({"action": {"pass": site.again}})];
         site.by_answer = Some(self.out.add_route(&wanted, steps));
     }
 }

@@ -94,6 +94,7 @@ impl Compiler<'_> {
 
     fn set(&mut self, site: &mut Site, statement: &Statement) {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
+        self.note_set(site, statement);
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
             site.meaning.learn(&name, [&text].into_iter());
@@ -103,6 +104,17 @@ impl Compiler<'_> {
             site.meaning.named.remove(&name);
             site.meaning.unknown.insert(name);
         }
+    }
+
+    /// Notes whether the value of a variable may come from another place.
+    fn note_set(&self, site: &mut Site, set: &Statement) {
+        let name = set.argument(0).trim_start_matches('$');
+        let value = Statement {
+            words: set.words.get(1..).unwrap_or_default().to_vec(),
+            ..set.clone()
+        };
+        let is_kept = self.uses_kept(site, &value);
+        site.kept.insert(name.to_owned(), is_kept);
     }
 
     /// The action of `return`.
@@ -389,7 +401,9 @@ impl Compiler<'_> {
         rest: &[Statement],
         exits: &Exits<'_>,
     ) -> Vec<Value> {
-        let condition = Condition::read(statement.arguments());
+        // nginx may have a value for it that another place has given it, and that would refuse requests.
+        let condition =
+            Condition::read(statement.arguments()).filter(|_| !self.uses_kept(site, statement));
         let inner = statement.inner();
         let effect = Inside::of(inner);
         self.report_inside_if(inner, effect);
@@ -595,6 +609,7 @@ impl Compiler<'_> {
                 (Some(values), Some(own)) => values.push(own),
                 _ => values = None,
             }
+            self.note_set(site, set);
             chosen_all.push((name, crate::template::script_text(script), values));
         }
         for (name, text, values) in chosen_all {

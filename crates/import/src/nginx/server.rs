@@ -6,9 +6,8 @@ use tutti_config::table::DECODED;
 
 use super::closing;
 use super::if_block::is_handler;
-use super::location::{
-    Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
-};
+use super::kept;
+use super::location::{Location, Match, Way, collect, found, named_paths, order, redirects, steps};
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
@@ -27,14 +26,14 @@ impl Compiler<'_> {
         let mut site = around.clone();
         site.scope = around.scope.enter(block, self.findings);
         site.meaning.unknown.extend(answer_variables(block));
+        self.places = kept::places(block);
+        site.place = kept::id(block);
         self.report_other_address(&site, block);
         let name = self.out.route_name(name);
         self.out.routes.insert(name.clone(), Value::Null);
         site.name.clone_from(&name);
         let locations = self.understood(collect(block, &mut Vec::new()));
-        let has_internal = locations
-            .iter()
-            .any(|location| is_internal(location.statement));
+        let has_internal = locations.iter().any(Location::is_internal);
         let acts = |statement: &Statement| {
             matches!(statement.name(), "return" | "rewrite" | "if" | "break")
         };
@@ -63,9 +62,21 @@ impl Compiler<'_> {
             rewritten: &site.entry.clone(),
             block: None,
         };
+        // nginx runs the rewriting directives of the server anew for the path of an internal redirect.
+        let again = outside.is_some().then(|| {
+            let again = self.out.route_name(&format!("{name}-again"));
+            self.out.routes.insert(again.clone(), Value::Null);
+            again
+        });
+        site.again = match &again {
+            Some(again) => format!("routes/{again}"),
+            None if has_rewrites => format!("routes/{name}"),
+            None => site.entry.clone(),
+        };
         if has_handler(block) {
             self.leads_on(&mut site);
         }
+        let before = site.clone();
         let mut first = self.rewrites(&mut site, block, &exits);
         let ways = self.locations(&mut site, block, &locations);
         self.out
@@ -92,12 +103,41 @@ impl Compiler<'_> {
             outer.logs.clear();
         }
         pages.extend(self.place_settings(&site, &outer));
+        if let Some(again) = again {
+            self.internal_redirects((again, &pages), &before, block);
+        }
         if pages.is_empty() {
             return format!("routes/{name}");
         }
         let pass = vec![json!({"action": {"pass": format!("routes/{name}")}})];
         let steps = self.wrapped(&site, pass, pages);
         self.out.add_route(&format!("{name}-pages"), steps)
+    }
+
+    /// Makes the route of internal redirects, if something leads there.
+    fn internal_redirects(
+        &mut self,
+        (again, pages): (String, &Map<String, Value>),
+        site: &Site,
+        block: &[Statement],
+    ) {
+        let destination = format!("\"{}\"", site.again);
+        let leads = |value: &Value| value.to_string().contains(&destination);
+        let mut all = self.out.routes.values().chain(pages.values());
+        if !all.any(leads) {
+            self.out.routes.remove(&again);
+            return;
+        }
+        let exits = Exits {
+            content: &site.entry,
+            rewritten: &site.entry,
+            block: None,
+        };
+        let mut steps = self.rewrites(&mut site.clone(), block, &exits);
+        if !ends(&steps) {
+            steps.push(json!({"action": {"pass": site.entry}}));
+        }
+        self.out.routes.insert(again, steps.into());
     }
 
     /// The ways of a server's locations, in order.
@@ -250,6 +290,8 @@ impl Compiler<'_> {
     fn location_steps(&mut self, around: &Site, location: &Location<'_>) -> Vec<Value> {
         let block = location.statement.inner();
         let mut site = around.clone();
+        site.place = kept::id(block);
+        site.kept.clear();
         if location.how == Match::Unknown {
             let action = self.status(&site, 403);
             return vec![json!({"action": action})];
@@ -345,23 +387,28 @@ impl Compiler<'_> {
             rewritten: &site.entry.clone(),
             block: Some(block),
         };
-        let mut steps = self.rewrites(site, block, &exits);
-        let nested = self.nested(site, location, block);
-        if self.leads_to(&steps, &reserved, &site.name) {
-            let mut content = nested;
-            content.extend(self.content(site, block));
+        // nginx looks for the inner location, and at the method, before it runs the rewriting directives.
+        let mut before = self.nested(site, location, block);
+        if ends(&before) {
+            self.out.routes.remove(&reserved);
+            return before;
+        }
+        before.extend(self.excepted(site, block));
+        let steps = self.rewrites(site, block, &exits);
+        let is_led_to = self.leads_to(&steps, &reserved, &site.name);
+        let is_open = !ends(&steps);
+        let mut steps = [before, steps].concat();
+        if is_led_to {
+            let content = self.content(site, block);
             self.out.routes.insert(reserved, content.into());
-            if !ends(&steps) {
+            if is_open {
                 steps.push(json!({"action": {"pass": content_destination}}));
             }
             return steps;
         }
         self.out.routes.remove(&reserved);
-        if !ends(&steps) {
-            steps.extend(nested);
-            if !ends(&steps) {
-                steps.extend(self.content(site, block));
-            }
+        if is_open {
+            steps.extend(self.content(site, block));
         }
         steps
     }

@@ -40,6 +40,8 @@ pub(super) struct Compiler<'f> {
     pub(super) responses: Map<String, Value>,
     /// The `map`s, by the names of their variables.
     pub(super) maps: BTreeMap<String, Statement>,
+    /// The places of the server that is being made.
+    pub(super) places: Vec<super::kept::Place>,
     /// Stores of caches, and how long each keeps entries that are not requested.
     pub(super) stores: BTreeMap<String, f64>,
 }
@@ -53,6 +55,8 @@ pub(super) struct Site {
     pub(super) meaning: Meaning,
     /// The destination that finds a location for a path anew.
     pub(super) entry: String,
+    /// The destination of internal redirects: the directives of the server that rewrite paths, and then [`entry`](Site::entry).
+    pub(super) again: String,
     /// Destinations of `@name`.
     pub(super) named: BTreeMap<String, String>,
     /// Regular expressions and exact paths of locations, to which an index file may belong.
@@ -77,6 +81,10 @@ pub(super) struct Site {
     pub(super) by_answer: Option<String>,
     /// The proxies that its listeners trust for the client's address.
     pub(super) believed: Vec<RealIp>,
+    /// The block of the server or location, as [`kept::id`](super::kept::id) has it.
+    pub(super) place: usize,
+    /// Variables that this place sets, and whether their values may come from another one.
+    pub(super) kept: BTreeMap<String, bool>,
 }
 
 impl Site {

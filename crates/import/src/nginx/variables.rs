@@ -142,6 +142,11 @@ fn name(after: &str) -> (&str, &str) {
     after.split_at(end)
 }
 
+/// The names of the variables in a text.
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('$').skip(1).map(|after| name(after).0)
+}
+
 /// Variables that have another name here.
 fn same_elsewhere(name: &str) -> Option<String> {
     let same = match name {
