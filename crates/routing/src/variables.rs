@@ -80,7 +80,12 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         }
         Variable::BytesSent => number(request.response().map(ResponseInfo::bytes_sent), out),
         Variable::RequestLength => number(Some(request_length(request)), out),
-        Variable::RequestBody => request.write_body(out),
+        // Only for the access log, which is written once the response was sent: a body may contain passwords.
+        Variable::RequestBody => {
+            if request.response().and_then(ResponseInfo::time).is_some() {
+                request.write_body(out);
+            }
+        }
         Variable::CacheStatus => out.extend_from_slice(request.cache_status().as_bytes()),
         Variable::Upstream(variable) => request.write_upstream(*variable, out),
         Variable::Tls(variable) => out.extend_from_slice(request.tls(*variable)),
