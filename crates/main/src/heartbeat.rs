@@ -93,9 +93,15 @@ impl Pulse {
         self.number
     }
 
-    pub(super) fn look(&mut self, now: Instant, pause: Duration, seen: Seen) -> Liveness {
+    /// Puts off the next look. Returns how late this one was.
+    pub(super) fn postpone(&mut self, now: Instant, pause: Duration) -> Duration {
         let late = now.saturating_duration_since(self.next_look);
         self.next_look = now + pause;
+        late
+    }
+
+    pub(super) fn look(&mut self, now: Instant, pause: Duration, seen: Seen) -> Liveness {
+        let late = self.postpone(now, pause);
         let ticks = seen.cpu_ticks.saturating_sub(self.cpu_ticks);
         self.cpu_ticks = seen.cpu_ticks;
         let Probe::Open {
@@ -141,6 +147,14 @@ mod tests {
         assert_eq!(pulse.look(start, PAUSE, seen(0)), Liveness::Ask);
         pulse.ask();
         (1..=most).find(|&number| look(&mut pulse, number) == Liveness::Hangs)
+    }
+
+    #[test]
+    fn a_look_that_cannot_be_made_is_put_off() {
+        let mut pulse = Pulse::new();
+        let now = pulse.next_look + PAUSE;
+        assert_eq!(pulse.postpone(now, PAUSE), PAUSE);
+        assert_eq!(pulse.next_look, now + PAUSE);
     }
 
     /// Issue 10, 1.19: a stopped router went unnoticed, and one that is merely slow must not be killed.

@@ -181,8 +181,13 @@ impl<In: Watched> OwnProcess<In> {
             ));
         }
         let limit = limit.filter(|_| self.pulse.next_look <= now)?;
-        let seen = Seen::of(pid)?;
-        match self.pulse.look(now, limit / LOOKS, seen) {
+        let pause = limit / LOOKS;
+        let Some(seen) = Seen::of(pid) else {
+            // It has ended, or there is no `/proc` any more.
+            self.pulse.postpone(now, pause);
+            return None;
+        };
+        match self.pulse.look(now, pause, seen) {
             Liveness::Wait => None,
             Liveness::Ask => {
                 self.probe();
