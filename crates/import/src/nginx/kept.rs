@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::if_block::is_handler;
+use super::places::{Place, refuses};
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use super::variables::names;
@@ -18,89 +18,19 @@ const LATE: [&str; 5] = [
     "sub_filter",
 ];
 
-/// A place with directives: a server itself, or one of its locations.
-pub(super) struct Place {
-    /// [`id`] of its block.
-    id: usize,
-    is_server: bool,
-    /// Its own directives, without the locations in it.
-    own: Vec<Statement>,
-    /// Its requests may go on to another location with another path.
-    leads_on: bool,
-}
-
-/// Identifies a block by its place in memory.
-pub(super) fn id(block: &[Statement]) -> usize {
-    block.as_ptr() as usize
-}
-
-impl Place {
-    fn new(block: &[Statement], is_server: bool) -> Place {
-        let own = block.iter().filter(|one| one.name() != "location");
-        let own: Vec<Statement> = own.cloned().collect();
-        let answers =
-            |one: &Statement| is_handler(one) || matches!(one.name(), "return" | "try_files");
-        let has_index = !is_server && !own.iter().any(answers);
-        Place {
-            id: id(block),
-            is_server,
-            leads_on: has_index || leads_on(&own),
-            own,
-        }
-    }
-
-    fn sets(&self, name: &str) -> bool {
-        sets(&self.own, name)
-    }
-}
-
-/// A server and its locations. The depth is that of blocks, which the parser bounds.
-pub(super) fn places(server: &[Statement]) -> Vec<Place> {
-    fn add(block: &[Statement], places: &mut Vec<Place>) {
-        for location in block.iter().filter(|one| one.name() == "location") {
-            places.push(Place::new(location.inner(), false));
-            add(location.inner(), places);
-        }
-    }
-    let mut places = vec![Place::new(server, true)];
-    add(server, &mut places);
-    places
-}
-
-fn sets(statements: &[Statement], name: &str) -> bool {
-    statements.iter().any(|one| match one.name() {
-        "set" => one.argument(0).trim_start_matches('$') == name,
-        "if" => sets(one.inner(), name),
-        _ => false,
-    })
-}
-
-/// True if one of these directives sends requests to another path within the server.
-fn leads_on(statements: &[Statement]) -> bool {
-    statements.iter().any(|one| {
-        let last = one.arguments().last().map_or("", String::as_str);
-        match one.name() {
-            "rewrite" => !matches!(one.argument(2), "break" | "redirect" | "permanent"),
-            "try_files" => !last.starts_with('='),
-            "error_page" => true,
-            "if" => leads_on(one.inner()),
-            _ => false,
-        }
-    })
-}
-
-/// True for an `if` with this condition that refuses requests.
-fn refuses(statement: &Statement, condition: &[String]) -> bool {
-    let answer = statement.inner().first();
-    let is_refusal = |answer: &Statement| {
-        let status = answer.argument(0).parse::<u16>();
-        answer.name() == "return" && status.is_ok_and(|status| status >= 400)
-    };
-    statement.name() == "if" && statement.arguments() == condition && answer.is_some_and(is_refusal)
-}
-
 impl Compiler<'_> {
-    /// True if a directive uses a variable that may have a value from another path or location in nginx.
+    /// Notes whether the value of a variable may come from another place.
+    pub(super) fn note_set(&self, site: &mut Site, set: &Statement) {
+        let name = set.argument(0).trim_start_matches('$');
+        let value = Statement {
+            words: set.words.get(1..).unwrap_or_default().to_vec(),
+            ..set.clone()
+        };
+        let is_kept = self.uses_kept(site, &value);
+        site.kept.insert(name.to_owned(), is_kept);
+    }
+
+    /// True if a directive uses a variable that may have a value from another path or location in nginx, which might refuse a request.
     pub(super) fn uses_kept(&self, site: &Site, statement: &Statement) -> bool {
         let arguments = statement.arguments();
         let mut used = arguments.iter().flat_map(|argument| names(argument));

@@ -28,6 +28,7 @@ mod maps;
 mod outcomes;
 mod pages;
 mod place_options;
+mod places;
 mod protect;
 mod proxy;
 mod redirects;

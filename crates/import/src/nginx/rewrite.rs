@@ -106,17 +106,6 @@ impl Compiler<'_> {
         }
     }
 
-    /// Notes whether the value of a variable may come from another place.
-    fn note_set(&self, site: &mut Site, set: &Statement) {
-        let name = set.argument(0).trim_start_matches('$');
-        let value = Statement {
-            words: set.words.get(1..).unwrap_or_default().to_vec(),
-            ..set.clone()
-        };
-        let is_kept = self.uses_kept(site, &value);
-        site.kept.insert(name.to_owned(), is_kept);
-    }
-
     /// The action of `return`.
     fn answer(&mut self, site: &Site, statement: &Statement) -> Value {
         let (first, second) = (statement.argument(0), statement.argument(1));
@@ -401,7 +390,6 @@ impl Compiler<'_> {
         rest: &[Statement],
         exits: &Exits<'_>,
     ) -> Vec<Value> {
-        // nginx may have a value for it that another place has given it, and that would refuse requests.
         let condition =
             Condition::read(statement.arguments()).filter(|_| !self.uses_kept(site, statement));
         let inner = statement.inner();

@@ -6,8 +6,8 @@ use tutti_config::table::DECODED;
 
 use super::closing;
 use super::if_block::is_handler;
-use super::kept;
 use super::location::{Location, Match, Way, collect, found, named_paths, order, redirects, steps};
+use super::places;
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
@@ -26,8 +26,8 @@ impl Compiler<'_> {
         let mut site = around.clone();
         site.scope = around.scope.enter(block, self.findings);
         site.meaning.unknown.extend(answer_variables(block));
-        self.places = kept::places(block);
-        site.place = kept::id(block);
+        self.places = places::places(block);
+        site.place = places::id(block);
         self.report_other_address(&site, block);
         let name = self.out.route_name(name);
         self.out.routes.insert(name.clone(), Value::Null);
@@ -290,7 +290,7 @@ impl Compiler<'_> {
     fn location_steps(&mut self, around: &Site, location: &Location<'_>) -> Vec<Value> {
         let block = location.statement.inner();
         let mut site = around.clone();
-        site.place = kept::id(block);
+        site.place = places::id(block);
         site.kept.clear();
         if location.how == Match::Unknown {
             let action = self.status(&site, 403);

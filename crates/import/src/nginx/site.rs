@@ -41,7 +41,7 @@ pub(super) struct Compiler<'f> {
     /// The `map`s, by the names of their variables.
     pub(super) maps: BTreeMap<String, Statement>,
     /// The places of the server that is being made.
-    pub(super) places: Vec<super::kept::Place>,
+    pub(super) places: Vec<super::places::Place>,
     /// Stores of caches, and how long each keeps entries that are not requested.
     pub(super) stores: BTreeMap<String, f64>,
 }
@@ -81,7 +81,7 @@ pub(super) struct Site {
     pub(super) by_answer: Option<String>,
     /// The proxies that its listeners trust for the client's address.
     pub(super) believed: Vec<RealIp>,
-    /// The block of the server or location, as [`kept::id`](super::kept::id) has it.
+    /// The block of the server or location, as [`places::id`](super::places::id) has it.
     pub(super) place: usize,
     /// Variables that this place sets, and whether their values may come from another one.
     pub(super) kept: BTreeMap<String, bool>,
