@@ -99,7 +99,7 @@ class SentryCase(Collected):
 
 
 class NewRelicCase(Collected):
-    """The agent speaks TLS only: the collector has a certificate of its own, which the agent is told to trust."""
+    """The agent speaks TLS only: the collector has a certificate of its own, which the agent is configured to trust."""
 
     port = 8443
     transaction = None
@@ -121,7 +121,7 @@ class NewRelicCase(Collected):
         return application
 
     def check(self, server):
-        # What is asked before the agent is connected is not reported.
+        # Requests before the agent is connected are not reported.
         def is_reported():
             self.get(server, "/items/0")
             return list(self.collector.spans())

@@ -1,4 +1,4 @@
-"""What agents report to: collectors that keep what comes, on a port of this machine."""
+"""Collectors for agents: each keeps what it receives, on a port of this machine."""
 
 import gzip
 import http.server
@@ -67,7 +67,7 @@ class Collector:
         return b"{}", "application/json"
 
     def spans(self):
-        """What was reported so far."""
+        """Returns the reports so far."""
         raise NotImplementedError
 
     def wait_for(self, count, kept, seconds=90):

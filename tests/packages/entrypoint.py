@@ -21,7 +21,7 @@ from chart import skipped
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 UNITD = ["unitd", "--no-daemon", "--control", "unix:/var/run/control.unit.sock"]
-# What the image's `prepare` makes, without what is installed there.
+# Makes what the image's `prepare` makes, without what is installed there.
 FOLDERS = ["usr/local/bin", "usr/share/tutti/image", "etc", "opt/tutti/bin", "opt/tutti/modules", "proc", "dev", "run", "var/log", "var/lib/unit", "run/tutti", "tmp", "docker-entrypoint.d", "srv"]
 INSIDE = """set -eu
 root="$1" image="$2" dist="$3" writable="$4" user="$5"; shift 5

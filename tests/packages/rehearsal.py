@@ -61,7 +61,7 @@ def run(*words, **settings):
 
 
 class Repository:
-    """What is published, and the server of it: Tutti itself."""
+    """Holds what is published, and the server of it: Tutti itself."""
 
     def __init__(self, packages, server):
         self.packages, self.folder = packages, WORK / "site"

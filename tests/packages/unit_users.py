@@ -54,7 +54,7 @@ def build(case, user, dockerfile, base):
         changed = changed.replace("COPY --link ", "COPY ")
         (Path(folder) / "Dockerfile").write_text(changed, encoding="utf-8")
         name = f"localhost/tutti-test-{case}"
-        # What listens while it is built is alone; its base has all that it would install.
+        # No other server listens while it is built, and its base has all that it would install.
         alone = [*ALONE, LOOPBACK, "sh"] if base.startswith("tutti-test-") else []
         words = [*alone, "buildah", "--storage-driver", STORAGE, "build", "--pull-never", "--isolation", "chroot", "--format", "docker", "--tag", name]
         done = subprocess.run([*words, "--file", str(Path(folder) / "Dockerfile"), str(context)], capture_output=True, text=True, check=False, timeout=900)

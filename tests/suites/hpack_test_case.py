@@ -125,7 +125,7 @@ def expected(fields):
 
 
 def difference(sent, body):
-    """What an application did not receive as it was sent, or None."""
+    """Returns what an application did not receive as it was sent, or None."""
     received = expected([(name, value) for name, value in json.loads(body)])
     for name, value in sent.items():
         if received.get(name) != value:
@@ -145,7 +145,7 @@ def in_table(reference):
 
 
 def story(port, cases):
-    """What is wrong with one story, or None."""
+    """Returns what is wrong with one story, or None."""
     import hpack
     reference = hpack.Decoder()
     reference.max_header_list_size = 1 << 20

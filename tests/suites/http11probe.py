@@ -72,7 +72,7 @@ def coding(line, body="hello"):
     return post(f"{line}\r\nContent-Length: {len(body)}\r\n", body)
 
 
-# What is sent, and what is accepted: statuses, `2xx`, `any` status, `close` (no response), `timeout` (the server's own), `!NNN` (any status but this);
+# Each case has what is sent and what is accepted: statuses, `2xx`, `any` status, `close` (no response), `timeout` (the server's own), `!NNN` (any status but this);
 # behind `~`, what is a warning. All else is a failure.
 REJECT, STRICT, PREFER = "400 close", "400", "400 close ~ 2xx"
 SILENCE = "400 close timeout"
@@ -336,7 +336,7 @@ class Probe:
                 return str(error), interim
             if response is None:
                 return "close" if connection.is_closed else "timeout", interim
-            # What the server says when its patience is over.
+            # This is the response when the server has waited long enough.
             if response.status == 408:
                 return "timeout", interim
             if response.status >= 200 or response.status == 101:
@@ -524,7 +524,7 @@ def word(got):
 
 
 def accepts(expected, got):
-    """Whether this is one of what is accepted: a response, `close` or `timeout`."""
+    """True if this is accepted: a response, `close` or `timeout`."""
     status = word(got)
     for each in expected.split():
         if each == status or (each == "any" and status.isdigit()) or (each == "2xx" and status.isdigit() and status[0] == "2"):

@@ -22,7 +22,7 @@ LONGEST = 20
 HOST = "Host: localhost\r\n"
 # It is never read as a request, but where the router has read it as one.
 HIDDEN = f"GET /smuggled-NUMBER HTTP/1.1\r\n{HOST}\r\n"
-# What the router takes for a request gets this field with its own view of it, in place of any that the client sends. A request that arrives
+# Everything that the router takes for a request gets this field with its own view of it, in place of any that the client sends. A request that arrives
 # without it, or with another's, has been hidden from the router.
 STAMP = "$request_id $method $uri"
 
@@ -177,7 +177,7 @@ TOLD = re.compile(rb'\{"stamp".*?\}\n')
 
 
 def same(stamp, method, target):
-    """Whether a receiver has the router's view of a request."""
+    """True if a receiver has the router's view of a request."""
     parts = stamp.split(" ", 2)
     if len(parts) != 3:
         return False
@@ -186,11 +186,11 @@ def same(stamp, method, target):
 
 
 class Receiver:
-    """What is behind the router."""
+    """A server behind the router."""
 
     def __init__(self, name, port):
         self.name = name
-        # Of the router's listener for it.
+        # The port of the router's listener for it.
         self.port = port
 
 
@@ -225,7 +225,7 @@ class Server(Receiver):
         begin = len(self.lines())
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda payload: sent(self.port, payload), numbered.values()))
-        # What was sent before it has arrived when this has: on each connection to the server that is kept, one request follows the other.
+        # Everything that was sent before it has arrived when this has: on each connection to the server that is kept, one request follows the other.
         fence = f"/fence-{begin}"
         for _ in range(THREADS):
             sent(self.port, f"GET {fence} HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n".encode())

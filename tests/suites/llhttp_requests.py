@@ -12,7 +12,7 @@ VERSION = "llhttp 9.3.0, of aiohttp 3.12.15"
 # Not quick: pip prepares aiohttp in an environment of its own, which takes a minute where nothing is kept.
 
 TEST = re.compile(r"^#+ (?P<title>[^\n]+)\n(?:(?!^#).)*?<!-- meta=(?P<meta>\{[^\n]*\}) -->\n```http\n(?P<input>.*?)```(?:(?!^#).)*?```log\n(?P<log>.*?)```", re.M | re.S)
-# How the log of a paused parser ends, which is no error of the request.
+# The log of a paused parser ends so, which is no error of the request.
 PAUSES = {"21", "22", "23", "31"}
 
 
@@ -74,10 +74,10 @@ def one(port, name, meta, data, log):
     if not re.fullmatch(r"request(-finish)?", meta["type"]):
         return Case(name, "skip", "llhttp takes it by an option against the RFC")
     if "skipBody" in meta:
-        return Case(name, "skip", "it is about a body that a parser is told to leave out")
+        return Case(name, "skip", "it is about a body that a parser has to leave out")
     requests, whole, is_refused = expected(log)
     data = with_host(data)
-    # What is not whole is answered when the server's patience is over.
+    # An incomplete request is answered when the server has waited long enough.
     if is_refused or whole < len(requests):
         return invalid(name, port, data, whole)
     if not requests:

@@ -64,7 +64,7 @@ def skipped(suite, reason):
 
 
 def dist_of(programs, folder):
-    """What `make build` would have made of the programs that cargo has built, with links."""
+    """Makes what `make build` would have made of the programs that cargo has built, with links."""
     for name in ("bin", "modules"):
         (folder / name).mkdir(parents=True)
     (folder / "bin/tuttid").symlink_to(programs / "tutti")
@@ -99,7 +99,7 @@ def run_one(suite, options):
 
 
 def compare(old, new):
-    """Whether the page is as this run finds it."""
+    """True if the page is as this run finds it."""
     if old == new:
         return True
     print("".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "docs/project/conformance.md", "this run")), flush=True)

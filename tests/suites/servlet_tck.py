@@ -13,7 +13,7 @@ VERSION = f"jakartaee/servlet {TAG}"
 HERE = Path(__file__).resolve().parent / "tck"
 SECONDS = 5400
 EXTENSION = "META-INF/services/org.jboss.arquillian.core.spi.LoadableExtension"
-# Of what the console launcher has within itself.
+# These are parts of the console launcher.
 WITHIN = ("junit-jupiter", "junit-platform-engine", "junit-platform-commons", "opentest4j", "apiguardian")
 LEFT_OUT = {
     "servlet.tck.spec.security.clientcert.ClientCertTests": "it needs a listener with TLS that asks for the TCK's client certificate: not run yet",

@@ -89,7 +89,7 @@ def not_offered(conversation):
 
 
 def options(text, script):
-    """What makes a script use what rustls has."""
+    """Makes a script use what rustls has."""
     if re.search(r"^\s*-C ", text, re.MULTILINE) and not script.startswith("tls13-"):
         return ["-C", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]
     return ["-d"] if re.search(r"^\s*-d ", text, re.MULTILINE) else []

@@ -44,7 +44,7 @@ class Harness:
         self.port = port
 
     def fields(self, *fields):
-        """What the server behind gets: (the parts of `traceparent`, the members of `tracestate`)."""
+        """Returns what the server behind gets: (the parts of `traceparent`, the members of `tracestate`)."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
         data = f"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n"
         (response,), _ = exchange(self.port, data.encode("latin-1"))

@@ -354,7 +354,7 @@ fn serve(
     if !share.has_found() {
         match request.view.method() {
             Method::Get | Method::Head => {}
-            // What stands in for another response is no file of the target, and a fallback may have its own methods.
+            // A substitute for another response is no file of the target, and a fallback may have its own methods.
             Method::Options if request.substitute.is_none() && !share.has_fallback() => {
                 return Ok(Act::Page {
                     status: 204,

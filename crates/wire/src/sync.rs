@@ -18,7 +18,7 @@ pub(crate) struct Futex(AtomicU32);
 
 #[cfg(not(loom))]
 impl Futex {
-    /// Of a model that Miri runs; else it is a part of shared memory.
+    /// A model that Miri runs owns it; otherwise it is a part of shared memory.
     #[cfg(all(test, miri))]
     pub(crate) fn new() -> Self {
         Self(AtomicU32::new(0))

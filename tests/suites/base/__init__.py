@@ -1,4 +1,4 @@
-"""What every suite needs; `run.py` says what a suite is."""
+"""Modules that every suite needs; `run.py` says what a suite is."""
 
 from .case import Case, Missing
 from .context import Context, SuiteServer

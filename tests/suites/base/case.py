@@ -1,4 +1,4 @@
-"""What a suite says of one of its cases, and what is known of those that are not met."""
+"""The outcome of a case, and the reasons of those that are known not to be met."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ def known(suite):
 
 
 def complaints(cases, reasons, most_warnings=None):
-    """What is wrong with a run: a case that fails and is not known, one that is known and does not fail, and too many warnings."""
+    """Returns what is wrong with a run: a case that fails and is not known, one that is known and does not fail, and too many warnings."""
     seen = set()
     warnings = [case.name for case in cases if case.outcome == "warn"]
     if most_warnings is not None and len(warnings) > most_warnings:

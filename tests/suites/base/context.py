@@ -1,4 +1,4 @@
-"""What a suite is given: a folder of its own, servers, and packages at named versions."""
+"""The context of a suite: a folder of its own, servers, and packages at named versions."""
 
 import hashlib
 import os
@@ -67,7 +67,7 @@ class Context:
             each.stop()
         self.started = []
 
-    # What has to be installed here.
+    # These have to be installed here.
 
     @staticmethod
     def program(name, package=None):

@@ -22,7 +22,7 @@ A case that is not met has its reason in `tests/conformance/NAME/known.txt`; the
 ROW = re.compile(r"^\| \[(?P<name>[a-z0-9_]+)\]\(", re.MULTILINE)
 COUNTS = ("pass", "warn", "note", "fail", "skip")
 TITLES = {"fail": "not met", "warn": "warning", "note": "not scored", "skip": "does not apply"}
-# Reasons of more cases than these are told once for all that share them.
+# A reason that more cases than these share is written once.
 MOST_NAMES = 12
 
 

@@ -22,7 +22,7 @@ class Response:
 
 
 class Connection:
-    """A client that writes what it is told."""
+    """A client that writes the bytes that it is given."""
 
     def __init__(self, port, host="127.0.0.1"):
         self.socket = socket.create_connection((host, port), 10)
@@ -96,7 +96,7 @@ class Connection:
         return response
 
     def closes(self, seconds):
-        """Whether the server closes within the time, and nothing else comes."""
+        """True if the server closes within the time, and nothing else comes."""
         deadline = time.monotonic() + seconds
         while not self.is_closed and time.monotonic() < deadline:
             self.fill(deadline - time.monotonic())
