@@ -24,6 +24,13 @@ def example(heading):
     return re.search(r"^```json\n(.*?)^```", text, re.S | re.M)[1]
 
 
+def prompted(heading):
+    """The commands at the prompt of a tool in the first session below this heading."""
+    text = PAGE.read_text().split(f"## {heading}\n", 1)[1]
+    session = re.search(r"^```console\n(.*?)^```", text, re.S | re.M)[1]
+    return re.findall(r"^prompt> (.*)$", session, re.M)
+
+
 def is_open_to_all(path):
     return all(parent.stat().st_mode & 0o005 == 0o005 for parent in [path, *path.parents])
 

@@ -26,6 +26,8 @@ ELSEWHERE = {
     "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/operate/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
+    "docs/languages/agents.md": ("tests/agents/case.py", 'r"^prompt> (.*)$"'),
+    "docs/operate/unit-images.md": ("tests/packages/unit_users.py", "docker run -d -p 8080:8080 (.*)site$"),
     "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
     "docs/languages/sdk.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
     "docs/start/first-site.md": ("tests/e2e/tests/sessions.rs", 'examples(FIRST_SITE, "console")'),

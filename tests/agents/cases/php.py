@@ -5,7 +5,7 @@ import subprocess
 import threading
 
 import packages
-from case import ROOT, Case
+from case import ROOT, Case, prompted
 from dbgp import Listener
 from harness.processes import wait_until
 from request import Request
@@ -141,7 +141,7 @@ class Phpdbg(Case):
 
     def check(self, server):
         program = packages.debian(f"php{packages.PHP}-phpdbg") / f"usr/bin/phpdbg{packages.PHP}"
-        commands = ["break shop.php:5", "run resident.php /?name=Anna /?name=Bob",
+        commands = [*prompted("phpdbg"),
                     "ev $name", "ev $served", "step", "ev $count", "continue", "ev $name", "ev $served", "continue", "quit", ""]
         done = subprocess.run([program, "-q", "-b", "-e", ROOT / "sdk/php/resident/requests.php"], input="\n".join(commands), cwd=self.root,
                               capture_output=True, text=True, timeout=60, check=False)
