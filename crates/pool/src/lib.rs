@@ -56,6 +56,8 @@ mod readiness;
 #[cfg(not(loom))]
 mod request_line;
 #[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
 mod scheduling;
 #[cfg(not(loom))]
 mod shared;
