@@ -26,6 +26,8 @@
 // A start failure is large and rare; boxing it would only burden the code that makes one.
 #![allow(clippy::result_large_err)]
 #![forbid(unsafe_code)]
+// A simulated timer takes the same type as the rest.
+#![cfg_attr(simulated, allow(clippy::useless_conversion))]
 
 #[cfg(not(loom))]
 mod application;

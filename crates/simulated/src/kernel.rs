@@ -21,7 +21,7 @@ const TASKS_AT_ONCE: u64 = 4;
 /// Processes that run at most in the middle of a thread's code.
 const AT_ONCE: u64 = 3;
 
-/// How a run behaves.
+/// The behaviour of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Chances {
     /// Accesses to shared memory after which another may run, at most.
@@ -32,7 +32,7 @@ pub struct Chances {
     pub spurious: u32,
 }
 
-/// Who runs.
+/// The thread or process that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     Thread(usize),
@@ -52,7 +52,7 @@ pub struct Snapshot {
     pub is_idle: bool,
 }
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
     /// The caller ended it.
@@ -188,7 +188,7 @@ impl Kernel {
             })
     }
 
-    /// What runs next: a thread, or the place of a process.
+    /// Chooses the next to run: a thread, or the place of a process.
     fn choose(&mut self) -> Option<Result<usize, usize>> {
         let threads = self.ready_threads().count();
         let processes = self.processes.runnable(self.now).count();
@@ -511,10 +511,13 @@ impl Machine {
             }
             // The caller may have woken something.
             if is_idle && with(|kernel| kernel.choose().is_none()) {
-                let Some(at) = with(|kernel| kernel.next_time()) else {
-                    return Ran::Dead;
-                };
-                with(|kernel| kernel.now = at);
+                let is_due = |at| at <= with(|kernel| kernel.now);
+                match with(|kernel| (kernel.timers.next_at(), kernel.next_time())) {
+                    // The clock has jumped beyond it.
+                    (Some(at), _) if is_due(at) => {}
+                    (_, Some(at)) => with(|kernel| kernel.now = at),
+                    (_, None) => return Ran::Dead,
+                }
             }
         }
     }
@@ -570,7 +573,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         LEFT.set(u64::MAX);
         if std::thread::panicking() {
-            // What a broken run leaves behind is in no state to be cleaned up.
+            // The remains of a broken run are in no state to be cleaned up.
             std::mem::forget(KERNEL.take());
             return;
         }

@@ -12,7 +12,7 @@ const STACK_WORDS: usize = 16 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pid(pub(crate) usize);
 
-/// What a process waits for.
+/// The thing that a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Nothing: it may run.

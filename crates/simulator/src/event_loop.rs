@@ -12,7 +12,7 @@ use tutti_wire::worker::{Exchange, Worker};
 use crate::plan::{Act, Request, body_of};
 use crate::world::World;
 
-/// What comes next for a request.
+/// The next step for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Read,
@@ -27,7 +27,7 @@ struct Handler {
     id: u64,
     request: Request,
     stage: Stage,
-    /// What has been read of the request's body, or is to be written of the response's.
+    /// The bytes that were read of the request's body, or are to be written of the response's.
     body: Vec<u8>,
     written: usize,
     /// It pauses until then.

@@ -1,8 +1,8 @@
 //! The simulator: the pool, its supervisors and both sides of the worker protocol in one thread, driven by a seed.
 //!
 //! The code of `wire` and `pool` is the production code, compiled with `--cfg simulated`: it takes its clock, tasks and shared memory from
-//! [`tutti_simulated`]. Here are the rest of the world and the judges: clients and their faults ([`client`](crate::client)), the
-//! applications and what befalls them ([`worker`], [`processes`]), and what must hold ([`oracle`]).
+//! `tutti_simulated`. Here are the rest of the world and the judges: clients and their faults (`client`), the
+//! applications and their faults (`worker`, `event_loop`, `processes`), and the rules that must hold (`oracle`).
 //!
 //! Must never happen: a run that another with the same seed does not repeat; a broken rule that is not reported.
 

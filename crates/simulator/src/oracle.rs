@@ -1,4 +1,4 @@
-//! What must hold, and what each request has been through.
+//! The rules that must hold, and the history of each request.
 //!
 //! A broken rule panics: the run ends there, and its seed is reported.
 
@@ -30,7 +30,7 @@ struct Record {
     is_answered: bool,
 }
 
-/// What a client got.
+/// The result for a client.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// A whole response with a body of this length.

@@ -1,4 +1,4 @@
-//! What happens in a run, all of it from the seed: the size of the application, the requests, and the faults.
+//! The plan of a run, all of it from the seed: the size of the application, the requests, and the faults.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tutti_simulated::{Chances, Random};
 /// The largest body of a response, beyond the ring.
 const LARGEST: u64 = 150_000;
 
-/// What a run consists of.
+/// The parts of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -119,7 +119,7 @@ impl Plan {
             event_loop: random.once_in(3).then(|| random.scaled(1, 12) as u32),
             is_scaled: random.once_in(3),
             clients: random.scaled(1, 60) as u32,
-            requests: random.scaled(50, 4_000),
+            requests: 500 + random.scaled(1, 20_000),
             timeout,
             queue_wait: random
                 .once_in(6)
@@ -142,7 +142,7 @@ impl Plan {
     }
 }
 
-/// What a worker does with a request.
+/// The way in which a worker serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// It answers at once.
@@ -171,7 +171,7 @@ pub(crate) enum Act {
     Leave,
 }
 
-/// How a client sends the body of a request.
+/// The way in which a client sends the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Not,
@@ -180,7 +180,7 @@ pub(crate) enum Sent {
     Streamed,
 }
 
-/// What happens with one request.
+/// The plan of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) act: Act,
@@ -198,7 +198,7 @@ pub(crate) struct Request {
 }
 
 impl Plan {
-    /// What happens with the request `id`.
+    /// The plan of the request `id`.
     pub(crate) fn request(&self, id: u64) -> Request {
         let mut random = Random::new(self.seed ^ id.wrapping_mul(0xd1b5_4a32_d192_ed03));
         let random = &mut random;

@@ -76,7 +76,7 @@ fn fails(world: &World) -> bool {
     state.random.once_in(once_in)
 }
 
-/// What a prototype gives to its workers.
+/// The things that a prototype gives to its workers.
 struct Given {
     segment: Attached,
     descriptors: Arc<Descriptors>,
@@ -143,7 +143,7 @@ async fn prototype(world: Arc<World>, id: i32, request: LaunchRequest) {
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 // A killed prototype and the end of its last worker are noticed soon, too.
-                let pause = Duration::from_millis(2);
+                let pause = Duration::from_millis(40);
                 let readable = tutti_simulated::timeout(pause, given.control.readable());
                 if let Ok(Ok(mut ready)) = readable.await {
                     ready.clear_ready();

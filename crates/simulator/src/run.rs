@@ -218,6 +218,8 @@ async fn control(world: Arc<World>, manager: Manager, spool: Spool, listen: Vec<
     }
     note!("all clients have gone");
     rest(&world).await;
+    // An application that a request may still use is not ended before its deadline.
+    world.state().application = None;
     manager.shutdown(Some(Duration::from_secs(30))).await;
     note!("the application has ended");
     while !world.state().children.is_empty() {
@@ -273,15 +275,7 @@ impl Lowered {
         let before = getrlimit(resource);
         let current = Some(to);
         // A write beyond it fails with EFBIG, as SIGXFSZ is ignored (setrlimit(2)).
-        if setrlimit(
-            resource,
-            Rlimit {
-                current,
-                ..before.clone()
-            },
-        )
-        .is_ok()
-        {
+        if setrlimit(resource, Rlimit { current, ..before }).is_ok() {
             self.limits.push((resource, before, until));
         }
     }
@@ -289,7 +283,7 @@ impl Lowered {
     /// Raises those whose time is over.
     fn raise(&mut self, now: Duration) {
         self.limits.retain(|(resource, before, until)| {
-            *until > now || setrlimit(*resource, before.clone()).is_err()
+            *until > now || setrlimit(*resource, *before).is_err()
         });
     }
 }

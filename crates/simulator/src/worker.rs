@@ -11,7 +11,7 @@ use crate::event_loop::{self, die};
 use crate::plan::{Act, Request, body_of};
 use crate::world::World;
 
-/// What the worker does after a request.
+/// The next step of a worker after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Serve,
@@ -64,11 +64,11 @@ struct Service<'a> {
 
 impl Service<'_> {
     fn serve(&mut self, exchange: &mut Exchange) -> Next {
-        if self.request.act == Act::Leave && self.world.state().oracle.may_leave(self.id) {
-            if exchange.leave_to_others() {
-                self.world.state().oracle.leaves(self.id, self.process);
-                return Next::End;
-            }
+        let may_leave =
+            self.request.act == Act::Leave && self.world.state().oracle.may_leave(self.id);
+        if may_leave && exchange.leave_to_others() {
+            self.world.state().oracle.leaves(self.id, self.process);
+            return Next::End;
         }
         match self.answer(exchange) {
             Ok(()) => self.finish(exchange),
