@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -396,7 +396,11 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	$(MAKE) --no-print-directory test-debian
 	$(MAKE) --no-print-directory test-real-debian
 	$(MAKE) --no-print-directory test-packages-debian
-	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
+	$(MAKE) --no-print-directory soak HOURS=$(or $(HOURS),1)
+
+soak: ## HOURS (4) of all languages, protocols, jobs, changes, kills and upgrades at once, in DIST; memory, descriptors and files must stay flat
+	@packaging/install-deps build test real bench
+	python3 tests/soak/run.py --dist $(DIST) --hours $(or $(HOURS),4)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/corpus
 	@packaging/install-deps build fuzz
