@@ -1,4 +1,4 @@
-"""What is served: the application of the language contract (`tests/conformance/contract`) in each language, a cached page, and jobs."""
+"""The applications that are served: the one of the language contract (`tests/conformance/contract`) in each language, a cached page, and jobs."""
 
 import os
 import shutil

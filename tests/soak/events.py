@@ -1,4 +1,4 @@
-"""What happens while the clients ask: changes of the configuration, restarts, killed processes, upgrades, jobs."""
+"""Things that happen while the clients ask: changes of the configuration, restarts, killed processes, upgrades, jobs."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from readings import role
 
 # A client may have taken up a connection of a killed router, before it saw that it is closed.
 AFTER_A_KILL = 2.0
-# What a client of QUIC does without the router it talked to: it waits until the connection is idle for too long.
+# A client of QUIC without the router that it talked to waits until the connection is idle for too long.
 AFTER_A_KILL_QUIC = 40.0
 
 

@@ -1,4 +1,4 @@
-"""What the server's processes hold, read from /proc, and whether it stays flat."""
+"""Reads from /proc how much the server's processes hold, and checks that it stays flat."""
 
 import os
 import re
@@ -63,7 +63,7 @@ def growth(readings):
 
 
 def faults(steady, before, after):
-    """What is not flat, as sentences: memory in the steady phase, and the rest at rest before and after the load."""
+    """Returns sentences about what is not flat: memory in the steady phase, and the rest at rest before and after the load."""
     found = []
     grown = growth(steady)
     if grown > ALLOWED_MIB:

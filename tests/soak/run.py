@@ -131,7 +131,7 @@ def prepare(folder, dist):
 
 
 def plan(server, root, found, talking, pause, folder):
-    """What the clients ask for, and what is due."""
+    """Returns the requests of the clients, with the responses that are due."""
     targets = [{"host": f"{name}.{DOMAIN}", "pages": {"/": f"Hello from {greeting}\n"}, "echoes": True, "talks": name in talking}
                for name, (greeting, _) in found.items()]
     targets.append({"host": f"cached.{DOMAIN}", "pages": {"/": "Hello from the cache\n" * 1000}})
@@ -156,7 +156,7 @@ def watch(server, clients, events, seconds):
 
 
 def verdict(server, clients, events, found, at_rest, root):
-    """What is wrong, as sentences."""
+    """Returns sentences about what is wrong."""
     unexplained = [report for report in clients.wrong
                    if not events.explains(report["begun"], report["at"], report["host"].split(".")[0], report["protocol"])]
     wrong = [f"{report['protocol']} {report['host']}: {report['wrong']} (begun {report['begun']:.3f}, at {report['at']:.3f})" for report in unexplained]

@@ -42,7 +42,7 @@ type Plan struct {
 // Target is an application or a share, which has a host of its own.
 type Target struct {
 	Host string
-	// What a GET of each path is answered with.
+	// The body that a GET of each path is answered with.
 	Pages map[string]string
 	// POST /body is answered with the body.
 	Echoes bool
