@@ -59,7 +59,7 @@ PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository
+.PHONY: help build deps server demo demo-stop time-demo check flaky test test-shard test-steps test-fresh test-long soak build-loom build-fuzz test-loom test-fuzz test-miri test-miri-seeds test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-agents test-suites test-packages test-packages-debian test-chart test-image test-verify test-reproducible test-entrypoint image images chart dist release site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts lint-words lint-workflows lint-site check-format clean test-release packages repository test-pairs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -145,6 +145,7 @@ test-steps:
 	$(call IN,http) "loom" $(MAKE) --no-print-directory test-loom
 	$(call IN,http) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(call IN,http) --after $(PROGRAMS) "quick test suites of others" python3 tests/suites/run.py --programs $(TARGET)/debug --quick --check
+	$(call IN,fleet) --after $(PROGRAMS) "pairs of capabilities" $(MAKE) --no-print-directory test-pairs
 	$(call IN,real packages) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(call IN,real) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(call IN,packages) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
@@ -252,6 +253,13 @@ test-real-debian: ## the same on SUITE (trixie), another Debian, with all that i
 test-suites: ## the test suites of others (tests/suites) against DIST; the results are docs/project/conformance.md
 	@packaging/install-deps test
 	python3 tests/suites/run.py --dist $(DIST) $(SUITES)
+
+# `TRIPLES=1`: each three of them (half an hour); `PAIRS=--list` and others: see tests/pairs/run.py.
+test-pairs: ## each pair of thirty capabilities together, on a server of its own for each combination
+	@packaging/install-deps build test
+	$(CARGO) build --workspace --bins
+	env -C tests/pairs python3 -m unittest -q test_covering
+	python3 tests/pairs/run.py --programs $(TARGET)/debug $(if $(TRIPLES),--triples) $(PAIRS)
 
 # Each tool is fetched once, below the target folder.
 test-agents: ## agents, debuggers, profilers and coverage tools on applications of DIST (a quarter of an hour): docs/languages/agents.md

@@ -248,6 +248,7 @@ fn answers_without_a_body_end_with_their_head() {
 #[test]
 fn errors_of_a_server_are_502_or_504_with_the_reason() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(70_000));
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(2000);
     for (what, answer, status, reason) in [
         (
             "closes",
@@ -304,6 +305,12 @@ fn errors_of_a_server_are_502_or_504_with_the_reason() {
             "without being asked",
         ),
         ("a long head", long.as_str(), 502, "longer than 65536 bytes"),
+        (
+            "interim heads without end",
+            hints.as_str(),
+            502,
+            "its interim responses are longer than 65536 bytes",
+        ),
     ] {
         let bytes = answer.as_bytes().to_vec();
         let backend = Backend::new(move |peer| {
