@@ -16,9 +16,9 @@ use tutti_options::password::PasswordHash;
 use tutti_options::processes::Processes;
 use tutti_options::types::Special;
 
-use crate::build::{declare_maps, patterns};
+use crate::build::{checking, declare_maps, patterns};
 use crate::check::{self, Faults};
-use crate::pattern::{Patterns, percent_decode, within_bounds};
+use crate::pattern::{Patterns, percent_decode};
 use crate::secrets::{self, Sort, sorted};
 use crate::table::{ApplicationType, DECODED};
 
@@ -46,7 +46,7 @@ const HARMLESS: [&str; 5] = [
 /// Returns warnings about a valid document. `names_in` returns the names in a folder, those of folders with a trailing
 /// slash; none if the folder cannot be read.
 pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
-    within_bounds(|| find_warnings(document, names_in))
+    checking(|| find_warnings(document, names_in))
 }
 
 /// A script that a share hands out instead of running it.
@@ -65,7 +65,7 @@ pub fn exposed_scripts(
     document: &Document,
     names_in: &dyn Fn(&Path) -> Vec<String>,
 ) -> Vec<ExposedScript> {
-    within_bounds(|| {
+    checking(|| {
         let found = Walk::new(document.root()).exposed(names_in).into_iter();
         let scripts = found.filter(|one| matches!(one.sort, Sort::Script | Sort::Source(_)));
         let scripts = scripts.map(|one| ExposedScript {
