@@ -918,6 +918,7 @@ fn certificates_of_clients_are_asked_for() {
         let tls = &whole["listeners"]["*:443"]["tls"];
         assert_eq!(tls["client_ca"], "/ca.pem", "{http} {server}");
         assert!(tls["client_verify"].is_null(), "{http} {server}");
+        assert_eq!(tls["client_failure"], "page", "{http} {server}");
     }
     for asks in [
         "ssl_verify_client on;",
@@ -952,6 +953,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     let tls = &whole["listeners"]["*:443"]["tls"];
     assert_eq!(tls["client_ca"], "/ca.pem");
     assert_eq!(tls["client_verify"], "optional");
+    assert_eq!(tls["client_failure"], "page");
     let steps = &whole["routes"]["listen-443"];
     assert_eq!(steps[0]["action"]["pass"], "routes/open");
     assert_eq!(
@@ -965,7 +967,7 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     assert_eq!(steps[3], json!({"action": {"pass": "routes/open"}}));
     assert_eq!(
         whole["routes"]["with-certificate"][0],
-        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 403}})
+        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 400}})
     );
     // The first one does not open the second one's door.
     let (whole, _) = self::whole(&format!(
