@@ -21,6 +21,17 @@ impl ByteRange {
     pub fn len(self) -> u64 {
         self.end - self.start
     }
+
+    /// `Content-Range` of this part of a representation of `length` bytes (RFC 9110 §14.4).
+    pub fn content_range(self, length: u64) -> String {
+        let last = self.end.saturating_sub(1);
+        format!("bytes {}-{last}/{length}", self.start)
+    }
+}
+
+/// `Content-Range` of a 416 for a representation of `length` bytes (RFC 9110 §15.5.17).
+pub fn unsatisfied(length: u64) -> String {
+    format!("bytes */{length}")
 }
 
 /// The bytes that a `Range` field selects.

@@ -18,6 +18,7 @@ use tutti_cache::{
 };
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
+use tutti_files::range;
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, Method, RequestHead};
 use tutti_request_log::Answerer;
@@ -402,12 +403,11 @@ impl StoredHead<'_> {
             RequestedPart::Whole => (status, 0..self.length, None),
             RequestedPart::Nothing => (304, 0..0, None),
             RequestedPart::Part(part) => {
-                let last = part.end.saturating_sub(1);
-                let range = format!("bytes {}-{last}/{}", part.start, self.length);
+                let range = part.content_range(self.length);
                 (206, part.start..part.end, Some(range))
             }
             RequestedPart::Unsatisfiable => {
-                let range = format!("bytes */{}", self.length);
+                let range = range::unsatisfied(self.length);
                 let mut fields = FieldLines::of("Content-Range", range.as_bytes());
                 fields.append(&self.own);
                 let answer = ErrorResponse::of(416, &fields);
