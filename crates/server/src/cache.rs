@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use tokio::sync::Semaphore;
 use tutti_cache::{
@@ -124,6 +124,40 @@ impl OwnFetch {
         }
     }
 
+    /// Runs the action of a plan, of whose response `recording` takes the rest. Its bytes are given to `sink` as they come; meanwhile the
+    /// action waits.
+    pub(crate) async fn pass_on(
+        self,
+        plan: &Plan,
+        recording: &Recording,
+        mut sink: impl AsyncFnMut(&[u8]) -> Result<(), Gone>,
+    ) -> Result<(), Gone> {
+        let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
+        let view = self.head.view(&self.bytes);
+        let request = Request::new(&client, &self.exchange, &self.snapshot, view);
+        let mut output = Output::default();
+        let body = ActionBody::Collected(Collected::None);
+        let mut action = pin!(action::run(&request, plan, body, &mut output));
+        let mut has_ended = false;
+        while !has_ended && recording.rest_outcome().is_err() {
+            poll_fn(|context| {
+                has_ended = action.as_mut().poll(context).is_ready();
+                match has_ended || recording.has_rest() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            let piece = recording.take_rest();
+            if piece.is_empty() {
+                // Its head has been rejected, or it has ended.
+                return Ok(());
+            }
+            sink(&piece).await?;
+        }
+        Ok(())
+    }
+
     /// Runs the action of a plan. The result is in the store, in the returned recording, or in the log.
     pub(crate) async fn run(
         self,
@@ -131,8 +165,7 @@ impl OwnFetch {
         lead: Option<Lead>,
         stale: Option<Arc<Stored>>,
     ) -> Option<Rc<Recording>> {
-        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        let client = ClientSide::new(Channel::Discard, self.ends, waker);
+        let client = ClientSide::new(Channel::Discard, self.ends, waker().await);
         let view = self.head.view(&self.bytes);
         let request = Request::new(&client, &self.exchange, &self.snapshot, view);
         let mut output = Output::default();
@@ -156,6 +189,11 @@ impl OwnFetch {
         }
         recording
     }
+}
+
+/// The waker of the current task.
+async fn waker() -> Waker {
+    poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
 
 /// Has the response to the request recorded.

@@ -590,8 +590,8 @@ fn choose<'f>(
 pub(crate) enum Body {
     /// None: all of it is in the output, partly in a file, for a slow client.
     Buffered,
-    /// A stored response, and how much of it has been sent.
-    Stored(Bytes, usize),
+    /// The part of a stored response that has not been sent.
+    Stored(Bytes),
     /// Segments of a file, in order.
     File(Rc<CachedFile>, SmallVec<[Segment; 1]>),
 }
