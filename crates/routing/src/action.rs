@@ -51,6 +51,7 @@ pub(crate) enum CompiledPass {
     Application { index: usize, target: Option<usize> },
     Upstream(usize),
     Metrics,
+    StubStatus,
     Spooler(usize),
     Computed(Template),
 }
@@ -141,6 +142,8 @@ pub enum DecisionKind<'r> {
     Upstream(usize),
     /// Answer with the metrics of the server.
     Metrics,
+    /// Answer with the counts of connections and requests, as nginx reports them.
+    StubStatus,
     /// Store it as a job of the spooler with this number in [`tutti_config::Config::spoolers`], sorted by name.
     Spooler(usize),
     /// Serve a file; if there is none, call [`crate::Router::fallback`].

@@ -248,6 +248,7 @@ impl Router {
             }
             Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
             Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
+            Pass::Fixed(Destination::StubStatus) => Some(CompiledPass::StubStatus),
             Pass::Fixed(Destination::Spooler(name)) => {
                 let index = self.spoolers.iter().position(|known| known == name);
                 index.map(CompiledPass::Spooler)

@@ -40,6 +40,7 @@ mod server;
 mod slices;
 mod slow_watch;
 mod snapshot;
+mod stub_status;
 mod substitute;
 mod transfer;
 mod tunnel;

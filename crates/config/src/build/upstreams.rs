@@ -375,9 +375,10 @@ impl<'d> Builder<'d> {
             return Vec::new();
         };
         let is_read = match kind {
-            Some(ActionKind::Pass(Pass::Fixed(destination))) => {
-                !matches!(destination, Destination::Route(_) | Destination::Metrics)
-            }
+            Some(ActionKind::Pass(Pass::Fixed(destination))) => !matches!(
+                destination,
+                Destination::Route(_) | Destination::Metrics | Destination::StubStatus
+            ),
             Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
                 Some(TemplatePart::Literal(first)) => !first.starts_with("routes"),
                 _ => true,

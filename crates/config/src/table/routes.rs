@@ -62,8 +62,8 @@ options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
         followed_by [ShareOptions::ROWS, ScopeOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
-        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or
-        /// `metrics`
+        /// Pass it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME`,
+        /// `metrics` (for Prometheus) or `metrics/stub_status` (nginx's `stub_status`)
         pass: Unread [kind(ValueKind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; likewise with
         /// `https`, `fastcgi`, `uwsgi` or `scgi` for the protocol. The address may have variables, `http://$arg_server`,
