@@ -27,6 +27,7 @@ pub(crate) struct CompiledAction {
     pub(crate) rewrite: Option<Template>,
     pub(crate) response_headers: Box<[ResponseHeader]>,
     pub(crate) request_headers: Box<[RequestHeader]>,
+    pub(crate) request_body: Option<Template>,
     /// The number of its guard.
     pub(crate) guard: Option<usize>,
     /// The number of its rules.
@@ -72,6 +73,8 @@ pub struct Decision<'r> {
     pub(crate) groups: StepGroups,
     /// The action's changes to the request, for an upstream.
     pub request_headers: &'r [RequestHeader],
+    /// The body of the request to an upstream; `None`: the client's.
+    pub request_body: Option<&'r Template>,
     /// The guards on the way to the action and of the action itself, in order: numbers in [`crate::Router::guards`].
     pub guards: Guards,
     /// Rules for the response: those of the action first, then those on the way to it.

@@ -176,6 +176,7 @@ impl Router {
             rewrite: action.rewrite.clone(),
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
+            request_body: action.request_body.clone(),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
             scope: action.scope,
             cache: action.cache.clone(),

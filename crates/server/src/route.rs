@@ -261,6 +261,10 @@ fn cached(
                 text.extend_from_slice(format!("\0{}:", value.len()).as_bytes());
                 text.extend_from_slice(&value);
             }
+            if let Some(body) = &destination.body {
+                text.extend_from_slice(format!("\0body {}:", body.len()).as_bytes());
+                text.extend_from_slice(body);
+            }
             Some(text)
         }
         _ => None,
@@ -318,6 +322,10 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
                 .any(|name| is_alias(edit.name().as_bytes(), name.as_bytes()))
         });
         edits.extend(WHOLE_AND_PLAIN.map(Edit::remove));
+    }
+    // The client's encoding is that of the client's body.
+    if decision.request_body.is_some() && !has_edit_of(&edits, "Content-Encoding") {
+        edits.push(Edit::remove("Content-Encoding"));
     }
     claim(request, &mut edits);
     let wanted = request.settings().request_id.as_deref();

@@ -74,6 +74,9 @@ options! {
         /// Fields to set in the request to the application, server or upstream; `null` removes one, and so does a
         /// value with variables that is empty; `{"add": "…"}` keeps existing ones
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
+        /// Body of the request to the server or upstream, instead of the client's: text with variables. The method stays,
+        /// and `Content-Type` is the client's unless `request_headers` sets it
+        request_body: Unread [kind(ValueKind::String(Text::TemplateOrEmpty)), needs(&["proxy", "pass"]), beyond()],
         /// Cache responses: the name of a store of `settings.cache`, or an object
         cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Respond with this status
