@@ -260,7 +260,14 @@ fn whole(
     let request = answer.request;
     let status = request.status(200);
     let mut head = answer.begin(status);
-    head.fields.append(&file.fields);
+    match request.settings().max_ranges {
+        0 => file
+            .fields
+            .iter()
+            .filter(|(name, _)| *name != b"Accept-Ranges")
+            .for_each(|(name, value)| head.fields.push(name, value)),
+        _ => head.fields.append(&file.fields),
+    }
     answer.vary(&mut head.fields);
     let mut encoding = None;
     let persistence = match (compressor.flatten(), &file.content) {
