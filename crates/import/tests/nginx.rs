@@ -729,7 +729,6 @@ fn whole_of_main(main: &str) -> (Value, Vec<String>) {
 fn files_do_not_answer_in_place_of_a_program() {
     for handler in [
         "memcached_pass 127.0.0.1:11211;",
-        "stub_status;",
         "js_content a.b;",
         "perl a::handler;",
         "passenger_enabled on;",
@@ -900,6 +899,45 @@ fn http3_is_spoken_where_it_was() {
         assert_eq!(whole["listeners"]["*:443"]["http3"], true, "{listen}");
         assert!(whole["listeners"]["*:443"]["tls"].is_object(), "{listen}");
     }
+}
+
+#[test]
+fn ranges_gzip_bodies_and_counts_are_carried_over() {
+    let (whole, findings) = whole(
+        "gunzip on; gunzip_buffers 4 8k; max_ranges 5; server { server_name s;
+            location /files/ { gunzip off; max_ranges 0; root /srv; }
+            location /body { proxy_set_body \"a=$arg_a\"; proxy_pass http://127.0.0.1:1; }
+            location /group { proxy_set_body ''; proxy_pass http://group; }
+            location /own { proxy_set_body $request_body; proxy_pass http://127.0.0.1:1; }
+            location = /counts { stub_status; allow 127.0.0.1; deny all; } }
+         upstream group { server 127.0.0.1:2; }",
+    );
+    assert_eq!(findings, [""; 0]);
+    let http = &whole["settings"]["http"];
+    assert_eq!(
+        (&http["gunzip"], &http["max_ranges"]),
+        (&json!(true), &json!(5))
+    );
+    let steps = whole["routes"]["s"].as_array().unwrap();
+    let action = |path: &str| {
+        let mut all = steps.iter();
+        let step = all.find(|step| step["match"]["uri"].to_string().contains(path));
+        step.unwrap_or_else(|| panic!("{path}: {whole:#}"))["action"].clone()
+    };
+    assert_eq!(
+        action("/files/")["http"],
+        json!({"gunzip": false, "max_ranges": 0})
+    );
+    assert_eq!(action("/body")["request_body"], "a=$raw_arg_a");
+    assert_eq!(action("/group")["request_body"], "");
+    assert!(action("/own")["request_body"].is_null());
+    let text = whole["routes"].to_string();
+    assert!(text.contains(r#"{"pass":"metrics/stub_status"}"#), "{text}");
+    // A body that depends on what is not known is not the client's without a report.
+    let (_, findings) = self::whole(
+        "server { location / { proxy_set_body $no_such_variable; proxy_pass http://127.0.0.1:1; } }",
+    );
+    assert_eq!(findings, ["proxy_set_body"]);
 }
 
 #[test]

@@ -32,6 +32,7 @@ use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
 use crate::exchange_step::{ExchangeStep, Fetch};
+use crate::gunzip;
 use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
 use crate::replace;
@@ -428,14 +429,21 @@ impl StoredHead<'_> {
         changes: &Changes,
         output: &mut Output,
     ) -> Result<SelectedPart, ExchangeStep> {
-        let content_type = self.stored.field("Content-Type");
-        let is_replaced = replace::applies_to(request, content_type);
-        let is_get = request.view.method() == Method::Get && !is_replaced;
         let is_slice = self.stored.status == 206;
         let status = match is_slice {
             true => 200,
             false => self.stored.status,
         };
+        let content_type = self.stored.field("Content-Type");
+        // The range of a slice is not that of the response.
+        let is_of_slice =
+            move |name: &[u8]| is_slice && name.eq_ignore_ascii_case(b"Content-Range");
+        let fields = self.stored.fields.iter();
+        let fields = fields.filter(move |(name, _)| !is_of_slice(name));
+        // A body that is changed has no ranges.
+        let is_changed = replace::applies_to(request, content_type)
+            || gunzip::applies_to(request, status, fields.clone());
+        let is_get = request.view.method() == Method::Get && !is_changed;
         let facts = (status, &self.stored.fields, self.length);
         let (status, bytes, range) = match wanted(facts, &request.conditions(), is_get) {
             RequestedPart::Whole => (status, 0..self.length, None),
@@ -459,12 +467,8 @@ impl StoredHead<'_> {
             start.eq_ignore_ascii_case(b"content-")
                 && !name.eq_ignore_ascii_case(b"content-location")
         };
-        let fields = self.stored.fields.iter();
-        let fields = fields.filter(|(name, _)| {
-            // A 304 does not repeat what the client has (RFC 9110 §15.4.5). The range of a slice is not that of the response.
-            let is_of_slice = is_slice && name.eq_ignore_ascii_case(b"Content-Range");
-            !(status == 304 && is_content(name) || is_of_slice)
-        });
+        // A 304 does not repeat what the client has (RFC 9110 §15.4.5).
+        let fields = fields.filter(|(name, _)| !(status == 304 && is_content(name)));
         let fields = fields.chain(more.iter()).chain(self.own.iter());
         let head = Head {
             status,

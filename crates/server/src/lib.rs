@@ -22,6 +22,7 @@ mod exchange;
 mod exchange_step;
 mod fields;
 mod guard;
+mod gunzip;
 mod handshake_check;
 mod internal_redirect;
 mod job_submission;
