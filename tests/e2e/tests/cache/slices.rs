@@ -291,7 +291,7 @@ fn the_rest_is_taken_from_a_whole_response() {
     assert_eq!(part.text(), whole[1000..=2000]);
 }
 
-/// What comes from another version, another position, or a failing server never follows the beginning.
+/// Bytes of another version, of another position, or of a failing server never follow the beginning.
 #[test]
 fn the_rest_of_another_version_or_none_at_all_cuts_the_response_off() {
     let private = "Cache-Control: private\r\nETag: \"a\"\r\n";
